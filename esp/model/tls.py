@@ -5,7 +5,7 @@ The files that they name are read by the network (:mod:`esp.runtime.tls`), which
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 TLS_1_2: Final = "TLSv1.2"
 TLS_1_3: Final = "TLSv1.3"
@@ -105,3 +105,15 @@ class TlsPolicy:
     def owner(self) -> str:
         """The subject of messages: the listener, or the client."""
         return f"The listener {self.listener}" if self.listener else "The client"
+
+
+class TlsStatus(NamedTuple):
+    """The encrypted connections of one listener, counted since the node started."""
+
+    listener: str
+    certificate_ends_s: int
+    """The time at which the listener's own certificate ends, in seconds of the epoch."""
+    failures: int
+    """Connections that did not become secure, of either end."""
+    ended: int
+    """Connections that were ended with their peers' certificates."""

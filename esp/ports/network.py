@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from esp.model.buffers import Buffer
-from esp.model.tls import TlsPolicy
+from esp.model.tls import TlsPolicy, TlsStatus
 
 TURN_US: Final = 200
 """The time for which a connection's owner goes on with received bytes, unless the network wants other connections to go first."""
@@ -103,6 +103,9 @@ class Network(Protocol):
         Raises:
             OperatorError: they cannot be used.
         """
+
+    def tls_status(self) -> Iterable[TlsStatus]:
+        """The encrypted connections so far, by listener."""
 
     async def listen(
         self, address: Address, accept: Callable[[Connection], ConnectionOwner], tls: TlsPolicy | None = None

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from esp.model.tls import TlsPolicy
+from esp.model.tls import TlsPolicy, TlsStatus
 from esp.ports.host import Host
 from esp.ports.network import Address, Connection, ConnectionOwner, Listener
 from esp.runtime.asyncio_connection import AsyncioConnection
@@ -45,6 +45,10 @@ class AsyncioNetwork:
         for policy in policies:
             endpoint = self._endpoints[policy] = tls.TlsEndpoint(policy, parts)
             endpoint.watch()
+
+    def tls_status(self) -> Iterable[TlsStatus]:
+        """See :class:`esp.ports.network.Network`."""
+        return [endpoint.status for endpoint in self._endpoints.values()]
 
     async def listen(
         self, address: Address, accept: Callable[[Connection], ConnectionOwner], tls: TlsPolicy | None = None

@@ -27,9 +27,11 @@ from kafka.errors import TopicAuthorizationFailedError
 from esp.testing.cluster import Cluster
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node_process import NodeError, NodeProcess
+from esp.testing.ports import free_port
 from esp.testing.pytest_plugin import ClusterFactory, NodeFactory
 from tests.integration.conftest import eventually
 from tests.integration.messages import api_versions
+from tests.integration.test_metrics import scrape
 from tests.integration.wire import Wire
 from tests.models.certificates import PASSWORD, Authority
 
@@ -406,7 +408,8 @@ def is_ended(wire: Wire) -> bool:
 def test_connections_end_with_the_certificate_of_their_client(
     fresh_node: NodeFactory, identities: Identities, tmp_path: Path
 ) -> None:
-    node = fresh_node(identities.settings)
+    metrics = free_port()
+    node = fresh_node(identities.settings | {"metrics.listener": f"127.0.0.1:{metrics}"})
     soon = datetime.now(UTC) + timedelta(seconds=5)
     with (
         connect_as(node, identities.authority, tmp_path / "later.pem") as later,
@@ -416,6 +419,14 @@ def test_connections_end_with_the_certificate_of_their_client(
         assert datetime.now(UTC) >= soon
         later.call(api_versions())
     eventually(lambda: "a certificate of its chain has ended" in node.output, 10)
+    with socket.create_connection((node.host, node.port), 10) as plain:
+        plain.sendall(b"\0\0\0\1plaintext")
+        assert plain.recv(100)[:1] in (b"", b"\x15"), "closed, or an alert before that"
+    told = scrape(metrics)
+    assert told["esp_tls_connections_ended_total", "plaintext"] == 1
+    assert told["esp_tls_handshake_failures_total", "plaintext"] == 1
+    ends = x509.load_pem_x509_certificate(identities.node.read_bytes()).not_valid_after_utc
+    assert told["esp_certificate_expiry_timestamp_seconds", "plaintext"] == ends.timestamp()
 
 
 def test_connections_of_a_client_that_is_revoked_end_and_others_go_on(

@@ -5,6 +5,8 @@ authorizer are made in :mod:`esp.broker.authorization.enforced`.
 """
 
 import uuid
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar, Final, Protocol
 
 from esp.broker.answer_fields import ALL_CLUSTER_OPERATIONS, ALL_GROUP_OPERATIONS, ALL_TOPIC_OPERATIONS
@@ -32,6 +34,10 @@ class Access(Protocol):
     def version(self) -> int:
         """A number that changes with the rules. A kept answer is used again only while the number is the same."""
 
+    @property
+    def denials(self) -> Mapping[str, int]:
+        """The number of refusals so far, by principal."""
+
     def allows(self, client: ClientContext, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
         """True if a client may do an operation on a resource, which need not be there. The log does not tell the answer."""
 
@@ -52,6 +58,7 @@ class OpenAccess:
 
     is_open: ClassVar = True
     version: ClassVar = 0
+    denials: ClassVar[Mapping[str, int]] = MappingProxyType({})
 
     def allows(
         self, _client: ClientContext, _operation: AclOperation, _resource_type: ResourceType, _name: str

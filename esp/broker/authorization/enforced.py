@@ -5,7 +5,8 @@ the node asks of itself is always allowed: a client's request that it passes on 
 """
 
 import logging
-from typing import ClassVar
+from collections import Counter
+from typing import ClassVar, Final
 
 from esp.authorization.authorizer import Authorizer
 from esp.broker.request import ClientContext
@@ -15,6 +16,10 @@ from esp.settings.broker import BrokerSettings
 
 log = logging.getLogger("kafka.authorizer.logger")
 """Kafka's name: denials are written at INFO. The flood filter of the node's log bounds them."""
+
+
+COUNTED_MAX: Final = 1_000
+OTHERS: Final = "others"
 
 
 class EnforcedAccess:
@@ -30,6 +35,8 @@ class EnforcedAccess:
         self._authorizer = Authorizer(
             settings.super_users, allow_if_no_acl_found=settings.allow_everyone_if_no_acl_found
         )
+        self.denials: Counter[str] = Counter()
+        """See :class:`~esp.broker.authorization.access.Access`. Principals beyond :data:`COUNTED_MAX` count together."""
 
     @property
     def version(self) -> int:
@@ -53,6 +60,8 @@ class EnforcedAccess:
             if self.allows(client, operation, resource_type, name):
                 return False
         operation, resource_type, name = alternatives[-1]
+        principal = client.principal
+        self.denials[principal if principal in self.denials or len(self.denials) < COUNTED_MAX else OTHERS] += 1
         log.info(
             "Principal = %s is Denied operation = %s from host = %s on resource = %s:%s",
             client.principal,

@@ -30,13 +30,17 @@ from esp.broker.transactions.verifier import TransactionVerifier
 from esp.controller.image import ClusterImage
 from esp.controller.self_repair import Proposal
 from esp.model.ids import NO_NODE, TopicPartition
-from esp.ports.clock import Clock
+from esp.model.tls import TlsStatus
+from esp.ports.env import Env
 from esp.protocol.registry import ListenerKind
 
 PARTITIONS_SHOWN: Final = 50
 """The partitions that a metric with a value for each partition shows at most, the largest values first: a node may lead thousands."""
 
+PRINCIPALS_SHOWN: Final = 20
+
 _FIRST: Final = itemgetter(0)
+_SECOND: Final = itemgetter(1)
 
 _LATE_MS: Final = 5 * 60 * 1000
 """A transaction is late when its last record is older than the longest timeout and this (Kafka's ``LATE_TRANSACTION_BUFFER_MS``)."""
@@ -208,6 +212,36 @@ def _collect_connections(counts: Iterable[tuple[ListenerKind, int]]) -> Iterator
     yield family
 
 
+def _collect_encryption(statuses: Iterable[TlsStatus]) -> Iterator[Metric]:
+    """The encrypted connections of each listener, and the end of its certificate; a node without any shows none of it."""
+    labels = ("listener",)
+    ends = GaugeMetricFamily(
+        "esp_certificate_expiry_timestamp_seconds", "The time at which a listener's certificate ends", labels=labels
+    )
+    failures = CounterMetricFamily(
+        "esp_tls_handshake_failures", "Connections that did not become secure, made by this node too", labels=labels
+    )
+    ended = CounterMetricFamily(
+        "esp_tls_connections_ended", "Connections that ended with the certificates of their peers", labels=labels
+    )
+    for status in statuses:
+        values = (status.listener.lower(),)
+        ends.add_metric(values, status.certificate_ends_s)
+        failures.add_metric(values, status.failures)
+        ended.add_metric(values, status.ended)
+    return iter((ends, failures, ended) if ends.samples else ())
+
+
+def _collect_denials(denials: Mapping[str, int]) -> Iterator[Metric]:
+    """The principals that were denied most."""
+    family = CounterMetricFamily(
+        "esp_authorization_denials", "Requests, or parts of one, that were denied", labels=("principal",)
+    )
+    for principal, count in nlargest(PRINCIPALS_SHOWN, denials.items(), key=_SECOND):
+        family.add_metric((principal,), count)
+    yield family
+
+
 def _collect_quorum(raft: RaftDriver) -> Iterator[Metric]:
     """The node's position in the metadata quorum."""
     return _gauges(
@@ -256,7 +290,7 @@ def _collect_self_repair(proposal: Proposal | None) -> Iterator[Metric]:
 
 
 def collect_node(
-    node: RunningNode, broker: BrokerRole | None, controller: ControllerRole | None, clock: Clock
+    node: RunningNode, broker: BrokerRole | None, controller: ControllerRole | None, env: Env
 ) -> Iterator[Metric]:
     """All that is the node's own, by the roles that it has."""
     roles = ((ListenerKind.BROKER, broker), (ListenerKind.CONTROLLER, controller))
@@ -264,10 +298,13 @@ def collect_node(
     if broker is not None and broker.running is not None:
         yield from _collect_partitions(broker.running.replicas)
         transactions = broker.running.transactions
-        yield from _collect_open_transactions(broker.running.replicas, transactions.max_timeout_ms, clock.wall_ms())
-        yield from _collect_transactions(transactions, clock.monotonic_us())
+        yield from _collect_open_transactions(broker.running.replicas, transactions.max_timeout_ms, env.clock.wall_ms())
+        yield from _collect_transactions(transactions, env.clock.monotonic_us())
         yield from _collect_verification(broker.running.verifier)
         yield from _collect_compaction(broker.running.cleaner)
+    yield from _collect_encryption(env.network.tls_status())
+    if not node.access.is_open:
+        yield from _collect_denials(node.access.denials)
     yield from _collect_quorum(node.raft)
     if node.raft.is_active:
         yield from _collect_cluster(node.metadata.image)

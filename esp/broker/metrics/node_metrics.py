@@ -140,7 +140,7 @@ class NodeMetrics:
             metrics = [
                 *collect_requests(self.requests),
                 *collect_loop(self.loop_delay.delays),
-                *collect_node(node, broker, controller, self._env.clock),
+                *collect_node(node, broker, controller, self._env),
             ]
             return await self._env.cpu.run(_encode, accept, metrics)
 

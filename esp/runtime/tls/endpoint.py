@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from esp.model.errors import OperatorError
-from esp.model.tls import TlsPolicy
+from esp.model.tls import TlsPolicy, TlsStatus
 from esp.ports.network import Address, Connection, ConnectionOwner
 from esp.runtime.asyncio_connection import AsyncioConnection
 from esp.runtime.loop_shares import LoopShares
@@ -54,6 +54,14 @@ class TlsEndpoint:
         self.contexts: TlsContexts = load_contexts_blocking(policy)
         """Those of new connections."""
         self._peers = Peers(policy.listener)
+        self._failures = 0
+
+    @property
+    def status(self) -> TlsStatus:
+        """The connections so far."""
+        certificate = self.contexts.identity.certificate
+        ends_s = int(certificate.not_valid_after_utc.timestamp())
+        return TlsStatus(self._policy.listener, ends_s, self._failures, self._peers.ended)
 
     def watch(self) -> None:
         """Look at the files again and again from now on; on the running loop."""
@@ -123,6 +131,7 @@ class TlsEndpoint:
             return contexts.server.wrap_bio(arrived, leaving, server_side=True)
 
         def fail(reason: str) -> None:
+            self._failures += 1
             log.warning("refused a connection of %s to the listener %s: %s", peer, listener, reason)
 
         timeout_s = self._policy.handshake_timeout_ms / 1000
@@ -159,6 +168,7 @@ class TlsEndpoint:
 
         def fail(reason: str) -> None:
             if not secured.done():
+                self._failures += 1
                 log.warning("no TLS connection to %s: %s", address, reason)
                 secured.set_exception(ConnectionAbortedError(f"no TLS connection to {address}: {reason}"))
 

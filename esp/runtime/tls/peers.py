@@ -51,6 +51,8 @@ class Peers:
         self._endpoint = endpoint
         self._by_chain: dict[Chain, _Peer] = {}
         self._chains: dict[Ended, Chain] = {}
+        self.ended = 0
+        """The number of connections that were ended with their peers' certificates."""
 
     def add(self, connection: Ended, chain: Chain, trust: Trust | None) -> None:
         """Note a connection that has become secure.
@@ -116,6 +118,7 @@ class Peers:
                 peer.subject,
                 reason,
             )
+            self.ended += len(peer.connections)
             for connection in tuple(peer.connections):
                 self.discard(connection)
                 connection.abort()

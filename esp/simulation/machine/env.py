@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Final, NoReturn
 
-from esp.model.tls import TlsPolicy
+from esp.model.tls import TlsPolicy, TlsStatus
 from esp.ports.env import Env
 from esp.ports.network import Address, Connection, ConnectionOwner, Listener
 from esp.simulation.machine.clock import SimulatedClock
@@ -32,6 +32,10 @@ class HostNetwork:
     async def load_tls(self, policies: Iterable[TlsPolicy]) -> None:
         """See :class:`esp.ports.network.Network`."""
         assert not list(policies), "this network has plaintext only"
+
+    def tls_status(self) -> Iterable[TlsStatus]:
+        """See :class:`esp.ports.network.Network`. Nothing is encrypted here."""
+        return ()
 
     async def listen(
         self, address: Address, accept: Callable[[Connection], ConnectionOwner], tls: TlsPolicy | None = None

@@ -20,7 +20,7 @@ from random import Random
 from typing import Final
 
 from esp.model.buffers import Buffer
-from esp.model.tls import TlsPolicy
+from esp.model.tls import TlsPolicy, TlsStatus
 from esp.ports.network import TURN_US, Address, Connection, ConnectionOwner, Listener, not_secured
 from esp.simulation.machine.flips import WireFlips
 from esp.simulation.machine.links import Links
@@ -303,6 +303,10 @@ class SimulatedNetwork:
     async def load_tls(self, policies: Iterable[TlsPolicy]) -> None:
         """See :class:`esp.ports.network.Network`."""
         assert not list(policies), "this network has plaintext only"
+
+    def tls_status(self) -> Iterable[TlsStatus]:
+        """See :class:`esp.ports.network.Network`. Nothing is encrypted here."""
+        return ()
 
     async def listen(
         self, address: Address, accept: Callable[[Connection], ConnectionOwner], tls: TlsPolicy | None = None

@@ -3,9 +3,13 @@
 import asyncio
 import logging
 
-from esp.model.acl import AclOperation, ResourceType
+from esp.broker.authorization.enforced import COUNTED_MAX, OTHERS, EnforcedAccess
+from esp.broker.request import ClientContext
+from esp.model.acl import AclOperation, Permission, ResourceType
 from esp.model.errors import ErrorCode
+from esp.ports.network import Address
 from esp.protocol.registry import ApiKey
+from esp.settings.broker import BrokerSettings
 from tests.unit.broker.conversation import create_topic, create_topics, metadata, produce_request
 from tests.unit.broker.guarded_node import ROOT, allow, ask, client_of, deny, guarded, withdraw
 from tests.unit.broker.simulated_node import records
@@ -190,3 +194,12 @@ async def test_what_is_only_looked_for_is_no_denial(node, caplog):
     assert refused.error_code is DENIED
     (line,) = caplog.messages
     assert line.endswith("on resource = TOPIC:other")
+
+
+def test_denials_are_counted_by_principal_and_those_of_many_together():
+    access = EnforcedAccess(BrokerSettings())
+    permission = Permission(WRITE, ResourceType.TOPIC, "t")
+    for number in range(COUNTED_MAX + 5):
+        assert access.refuses(ClientContext("", Address("192.0.2.1", 1), f"User:{number}"), permission)
+    assert access.refuses(ClientContext("", Address("192.0.2.1", 1), "User:0"), permission)
+    assert (access.denials["User:0"], access.denials[OTHERS], len(access.denials)) == (2, 5, COUNTED_MAX + 1)

@@ -8,8 +8,9 @@ from esp.broker.metrics.families import PARTITIONS_SHOWN
 from esp.model.errors import ErrorCode
 from esp.ports.network import Address
 from esp.records.builder import NewRecord, build_batch
-from esp.settings.broker import MetricsListener
-from tests.unit.broker.conversation import create_topic, fetch_later, produce
+from esp.settings.broker import STANDARD_AUTHORIZER, MetricsListener
+from tests.unit.broker.conversation import create_topic, create_topics, fetch_later, produce
+from tests.unit.broker.guarded_node import client_of
 from tests.unit.broker.metrics.test_http_server import GET, Scraper
 from tests.unit.broker.simulated_node import records, simulated
 from tests.unit.broker.transaction_conversation import ID, end, init, until_state, with_transactions
@@ -190,3 +191,15 @@ async def test_the_partitions_that_hold_back_most_are_told_and_no_more(node, cli
     assert lags == {str(partition): 1 + partition for partition in range(3, count)}
     idle = {key[1] for key in told if key[0] == "esp_open_transaction_idle_seconds"}
     assert idle == {str(partition) for partition in range(PARTITIONS_SHOWN)}
+
+
+@simulated(metrics_listener=METRICS, authorizer_class_name=STANDARD_AUTHORIZER, super_users=("User:root",))
+async def test_denials_are_told_by_principal(node):
+    client = await client_of(node, "User:alice")
+    for _ in range(2):
+        assert [topic.error_code for topic in await create_topics(client, [("t", 1, {})])] == [
+            ErrorCode.topic_authorization_failed
+        ]
+    told = await _scrape(node)
+    assert told["esp_authorization_denials_total", "User:alice"] == 2
+    assert not any(name.startswith("esp_tls") for name, *_ in told)

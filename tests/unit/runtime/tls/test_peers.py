@@ -41,6 +41,7 @@ def test_connections_end_with_a_certificate_of_their_chain(peers, caplog):
     peers.end_expired(DAVE.certificate.not_valid_after_utc)
     assert all(each.is_ended for each in daves)
     assert "ends 2 connections of CN=dave: a certificate of its chain has ended" in caplog.text
+    assert peers.ended == 2
     assert not carols.is_ended
     peers.end_expired(AUTHORITY.certificate.not_valid_after_utc)
     assert carols.is_ended
