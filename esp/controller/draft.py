@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from esp.controller.errors import InvalidMetadataError
-from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
+from esp.controller.image import ClusterDelta, ClusterImage, ScramCredentials, TopicImage
 from esp.model.acl import AclBinding
 from esp.model.ids import LeaderEpoch, NodeId, ProducerId, TopicId
 from esp.model.partition import PartitionState
+from esp.model.scram import ScramCredential, ScramMechanism
 
 
 @dataclass(slots=True)
@@ -52,6 +53,7 @@ class ClusterDraft:
         self.features = dict(base.features)
         self.next_producer_id: ProducerId = base.next_producer_id
         self.acls: Mapping[uuid.UUID, AclBinding] = base.acls
+        self.scram_credentials: ScramCredentials = base.scram_credentials
         self.changed_brokers: set[NodeId] = set()
         self.changed_broker_configs: set[str] = set()
 
@@ -116,6 +118,13 @@ class ClusterDraft:
         assert isinstance(self.acls, dict), "the draft's own rules may be changed"
         return self.acls
 
+    def change_scram_credentials(self) -> dict[tuple[str, ScramMechanism], ScramCredential]:
+        """The SCRAM credentials of users, to be changed: they are copied at the first change, as there may be very many."""
+        if self.scram_credentials is self._base.scram_credentials:
+            self.scram_credentials = dict(self.scram_credentials)
+        assert isinstance(self.scram_credentials, dict), "the draft's own credentials may be changed"
+        return self.scram_credentials
+
     def freeze(self, offset: int, epoch: LeaderEpoch) -> tuple[ClusterImage, ClusterDelta]:
         """The cluster as it is now, as the image of ``offset``, and the changes since ``base``.
 
@@ -144,6 +153,7 @@ class ClusterDraft:
             features=self.features,
             next_producer_id=self.next_producer_id,
             acls=self.acls,
+            scram_credentials=self.scram_credentials,
             own_unclean_leader_election=base.own_unclean_leader_election,
         )
         delta = ClusterDelta(
@@ -160,6 +170,7 @@ class ClusterDraft:
             changed_brokers=frozenset(self.changed_brokers),
             removed_acls=missing_acls(base.acls, self.acls),
             added_acls=missing_acls(self.acls, base.acls),
+            changed_scram_credentials=changed_credentials(base.scram_credentials, self.scram_credentials),
         )
         return image, delta
 
@@ -179,6 +190,13 @@ def missing_acls(acls: Mapping[uuid.UUID, AclBinding], other: Mapping[uuid.UUID,
     if acls is other:
         return ()
     return tuple(binding for acl_id, binding in acls.items() if other.get(acl_id) != binding)
+
+
+def changed_credentials(before: ScramCredentials, after: ScramCredentials) -> frozenset[tuple[str, ScramMechanism]]:
+    """The keys under which one of two mappings has another credential than the other, or none."""
+    if before is after:
+        return frozenset()
+    return frozenset(key for key in (*before, *after) if before.get(key) != after.get(key))
 
 
 def _copied(configs: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from esp.model.acl import AclBinding
 from esp.model.ids import BrokerEpoch, DirectoryId, LeaderEpoch, NodeId, ProducerId, TopicId
 from esp.model.partition import PartitionState
+from esp.model.scram import ScramCredential, ScramMechanism
 from esp.ports.network import Address
 from esp.settings.setting import INT_MAX, find_integer
 
@@ -17,6 +18,9 @@ CLUSTER_DEFAULT = ""
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
+
+ScramCredentials = Mapping[tuple[str, ScramMechanism], ScramCredential]
+"""Credentials by the user's name and the mechanism."""
 
 _NO_EPOCH = LeaderEpoch(0)
 _FIRST_PRODUCER_ID = ProducerId(0)
@@ -106,6 +110,8 @@ class ClusterImage:
     next_producer_id: ProducerId = _FIRST_PRODUCER_ID
     acls: Mapping[uuid.UUID, AclBinding] = field(default_factory=dict)
     """The rules of access in force, by their ids."""
+    scram_credentials: ScramCredentials = field(default_factory=dict)
+    """The SCRAM credentials of users."""
     own_unclean_leader_election: bool = False
     """``unclean.leader.election.enable`` of the node that keeps the image, which stands in no record."""
 
@@ -164,3 +170,5 @@ class ClusterDelta:
     """Rules of access that were in force and are no longer."""
     added_acls: tuple[AclBinding, ...] = ()
     """Rules of access that are in force and were not."""
+    changed_scram_credentials: frozenset[tuple[str, ScramMechanism]] = frozenset()
+    """Keys of :attr:`ClusterImage.scram_credentials` that are new, changed or gone."""

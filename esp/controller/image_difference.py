@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TypeVar
 
-from esp.controller.draft import missing_acls
+from esp.controller.draft import changed_credentials, missing_acls
 from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
 
 Key = TypeVar("Key")
@@ -33,6 +33,7 @@ def image_difference(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
         changed_brokers=_changed_keys(before.brokers, after.brokers),
         removed_acls=missing_acls(before.acls, after.acls),
         added_acls=missing_acls(after.acls, before.acls),
+        changed_scram_credentials=changed_credentials(before.scram_credentials, after.scram_credentials),
     )
 
 

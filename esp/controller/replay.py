@@ -16,6 +16,7 @@ from esp.controller.partition_change import apply_partition_change, directory_id
 from esp.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from esp.model.ids import ZERO_UUID, BrokerEpoch, LeaderEpoch, NodeId, ProducerId, TopicId
 from esp.model.partition import PartitionState
+from esp.model.scram import ScramCredential, ScramMechanism
 from esp.ports.network import Address
 from esp.schemas.metadata_records import (
     BROKER_RESOURCE,
@@ -42,9 +43,11 @@ from esp.schemas.metadata_records import (
     RegisterControllerRecord,
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     SupportedFeature,
     TopicRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
 )
 
 
@@ -292,6 +295,31 @@ class MetadataReplay:
         if acl_id not in acls:
             raise InvalidMetadataError(f"there is no access control entry {acl_id} at {self._offset}")
         del acls[acl_id]
+
+    @_replay.register
+    def _replay_user_scram_credential(self, record: UserScramCredentialRecord) -> None:
+        self._draft.change_scram_credentials()[self._credential_key(record)] = ScramCredential(
+            salt=record.salt,
+            stored_key=record.stored_key,
+            server_key=record.server_key,
+            iterations=record.iterations,
+        )
+
+    @_replay.register
+    def _replay_remove_user_scram_credential(self, record: RemoveUserScramCredentialRecord) -> None:
+        key = self._credential_key(record)
+        credentials = self._draft.change_scram_credentials()
+        if key not in credentials:
+            raise InvalidMetadataError(f"user {key[0]} has no {key[1].sasl_name} credential at {self._offset}")
+        del credentials[key]
+
+    def _credential_key(
+        self, record: UserScramCredentialRecord | RemoveUserScramCredentialRecord
+    ) -> tuple[str, ScramMechanism]:
+        try:
+            return record.name, ScramMechanism(record.mechanism)
+        except ValueError as error:
+            raise InvalidMetadataError(f"credential of user {record.name} at {self._offset}: {error}") from error
 
     def _broker(self, node_id: int, epoch: int) -> BrokerImage:
         broker = self._draft.brokers.get(NodeId(node_id))

@@ -10,6 +10,7 @@ from esp.controller.image import BrokerImage, ClusterImage, ControllerImage, Fea
 from esp.model.acl import AclBinding
 from esp.model.ids import NO_BROKER_EPOCH, NO_NODE
 from esp.model.partition import PartitionState
+from esp.model.scram import ScramCredential, ScramMechanism
 from esp.ports.network import Address
 from esp.schemas.metadata_records import (
     BROKER_RESOURCE,
@@ -29,6 +30,7 @@ from esp.schemas.metadata_records import (
     RegisterControllerRecord,
     SupportedFeature,
     TopicRecord,
+    UserScramCredentialRecord,
 )
 
 
@@ -50,6 +52,8 @@ def snapshot_records(image: ClusterImage) -> Iterator[MetadataRecord]:
         )
     for acl_id, binding in image.acls.items():
         yield acl_record(acl_id, binding)
+    for (user, mechanism), credential in image.scram_credentials.items():
+        yield scram_credential_record(user, mechanism, credential)
 
 
 def acl_record(acl_id: uuid.UUID, binding: AclBinding) -> AccessControlEntryRecord:
@@ -63,6 +67,20 @@ def acl_record(acl_id: uuid.UUID, binding: AclBinding) -> AccessControlEntryReco
         host=binding.host,
         operation=binding.operation,
         permission_type=binding.permission,
+    )
+
+
+def scram_credential_record(
+    user: str, mechanism: ScramMechanism, credential: ScramCredential
+) -> UserScramCredentialRecord:
+    """The record that gives a user a credential."""
+    return UserScramCredentialRecord(
+        name=user,
+        mechanism=mechanism,
+        salt=credential.salt,
+        stored_key=credential.stored_key,
+        server_key=credential.server_key,
+        iterations=credential.iterations,
     )
 
 

@@ -166,6 +166,11 @@ def _acls_to_delete(request: Any) -> _Content:
     return {"filter_results": [{} for _ in request.filters]}
 
 
+def _credentials_to_alter(request: Any) -> _Content:
+    users = dict.fromkeys(change.name for change in (*request.deletions, *request.upsertions))
+    return {"results": [{"user": user} for user in users]}
+
+
 def _topics_to_grow(request: Any) -> _Content:
     return {"results": [{"name": topic.name} for topic in request.topics]}
 
@@ -234,6 +239,7 @@ _ELEMENTS: Final[Mapping[int, Callable[[Any], _Content]]] = {
     ApiKey.DELETE_TOPICS: _topics_to_delete,
     ApiKey.CREATE_ACLS: _acls_to_create,
     ApiKey.DELETE_ACLS: _acls_to_delete,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _credentials_to_alter,
     ApiKey.CREATE_PARTITIONS: _topics_to_grow,
     ApiKey.DESCRIBE_CONFIGS: _described_resources,
     ApiKey.ALTER_CONFIGS: _altered_resources,

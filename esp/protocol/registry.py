@@ -76,6 +76,7 @@ class ApiKey(IntEnum):
     OFFSET_DELETE = 47
     DESCRIBE_CLIENT_QUOTAS = 48
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    ALTER_USER_SCRAM_CREDENTIALS = 51
     VOTE = 52
     BEGIN_QUORUM_EPOCH = 53
     END_QUORUM_EPOCH = 54
@@ -219,6 +220,7 @@ _APIS: Final = (
     _served(ApiKey.OFFSET_DELETE, "OffsetDelete", (0, 0), 1),
     _served(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", (0, 1), 1),
     _served(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "DescribeUserScramCredentials", (0, 0), 0, listeners=_BOTH),
+    _served(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "AlterUserScramCredentials", (0, 0), 0, listeners=_BOTH),
     _served(ApiKey.VOTE, "Vote", (0, 2), 0, listeners=_CONTROLLER),
     _served(ApiKey.BEGIN_QUORUM_EPOCH, "BeginQuorumEpoch", (0, 1), 1, listeners=_CONTROLLER),
     # Version 1 names preferred successors with their directories (KIP-853).

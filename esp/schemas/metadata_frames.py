@@ -34,8 +34,10 @@ from esp.schemas.metadata_records import (
     RegisterControllerRecord,
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
 )
 
 _COUNT_MAX: Final = 126
@@ -100,12 +102,14 @@ _TYPES: Final = (
     _RecordType(4, ConfigRecord),
     _RecordType(5, PartitionChangeRecord, 0, 2),
     _RecordType(9, RemoveTopicRecord),
+    _RecordType(11, UserScramCredentialRecord),
     _RecordType(12, FeatureLevelRecord),
     _RecordType(15, ProducerIdsRecord),
     _RecordType(17, BrokerRegistrationChangeRecord, 0, 3),
     _RecordType(18, AccessControlEntryRecord),
     _RecordType(19, RemoveAccessControlEntryRecord),
     _RecordType(20, NoOpRecord),
+    _RecordType(22, RemoveUserScramCredentialRecord),
     _RecordType(23, BeginTransactionRecord),
     _RecordType(24, EndTransactionRecord),
     _RecordType(25, AbortTransactionRecord),

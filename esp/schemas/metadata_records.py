@@ -304,6 +304,32 @@ class RemoveAccessControlEntryRecord:
     id: uuid.UUID | None = field(metadata={"kafka_type": "uuid"})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserScramCredentialRecord:
+    """A user has this credential, in place of an earlier one of the same mechanism. Its text shows no secret."""
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+    name: str = field(metadata={"kafka_type": "string"})
+    mechanism: int = field(metadata={"kafka_type": "int8"})
+    salt: bytes = field(metadata={"kafka_type": "bytes"}, repr=False)
+    stored_key: bytes = field(metadata={"kafka_type": "bytes"}, repr=False)
+    server_key: bytes = field(metadata={"kafka_type": "bytes"}, repr=False)
+    iterations: int = field(metadata={"kafka_type": "int32"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveUserScramCredentialRecord:
+    """A user no longer has a credential of this mechanism."""
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+    name: str = field(metadata={"kafka_type": "string"})
+    mechanism: int = field(metadata={"kafka_type": "int8"})
+
+
 MetadataRecord = (
     RegisterBrokerRecord
     | UnregisterBrokerRecord
@@ -323,4 +349,6 @@ MetadataRecord = (
     | ClearElrRecord
     | AccessControlEntryRecord
     | RemoveAccessControlEntryRecord
+    | UserScramCredentialRecord
+    | RemoveUserScramCredentialRecord
 )

@@ -11,6 +11,7 @@ from esp.settings.group import group_settings
 from esp.settings.known import WITHOUT_EFFECT, known_settings
 from esp.settings.rebalance import ASKED_OF_METADATA, REBALANCE_WHILE_RUNNING
 from esp.settings.setting import Kind, Source
+from esp.settings.tls import unprefixed
 from esp.settings.topic_table import EFFECTIVE_TOPIC_SETTINGS, TOPIC_SETTINGS
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -139,6 +140,16 @@ def broker_doc(name: str) -> str | None:
     if name in ASKED_OF_METADATA:
         return ASKED_OF_METADATA[name].doc
     return WITHOUT_EFFECT if name in known_settings("broker") else None
+
+
+def is_sensitive(name: str) -> bool:
+    """True if the value of a node's setting is to be shown to no one: it is a password, or the setting is not known."""
+    known = known_settings("broker").get(unprefixed(name) or name)
+    return (
+        known.sensitive
+        if known is not None
+        else not (name in BROKER_SETTINGS or name in DYNAMIC_ONLY or name in ASKED_OF_METADATA)
+    )
 
 
 def _broker_setting(name: str, synonyms: tuple[Synonym, ...]) -> DescribedSetting:

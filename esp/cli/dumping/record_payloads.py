@@ -4,7 +4,7 @@ import base64
 import re
 import uuid
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -18,8 +18,10 @@ from esp.schemas.control_records import decode_control_record
 from esp.schemas.group_record_codec import decode_group_record
 from esp.schemas.group_records import GroupMetadataValue
 from esp.schemas.metadata_frames import UnknownRecordError, decode_record
+from esp.schemas.metadata_records import BROKER_RESOURCE, ConfigRecord
 from esp.schemas.transaction_record_codec import decode_transaction_record
 from esp.schemas.transaction_records import NO_PRODUCER_ID, TransactionValue
+from esp.settings.described import is_sensitive
 
 
 class Decoder(StrEnum):
@@ -30,6 +32,9 @@ class Decoder(StrEnum):
     OFFSETS = "offsets"
     TRANSACTIONS = "transactions"
 
+
+HIDDEN: Final = "[hidden]"
+"""Stands for a secret: the word of Kafka's own classes, whose dump tool prints secrets."""
 
 Payload = tuple[str, dict[str, object]]
 """A record's key and value: as text, and as values."""
@@ -79,12 +84,19 @@ def _describe_metadata(record: Record) -> Payload:
     except UnknownRecordError as error:
         raise CorruptionError(str(error)) from error
     kind = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(decoded).__name__).upper()
+    if isinstance(decoded, ConfigRecord) and decoded.value is not None and _is_secret(decoded):
+        decoded = replace(decoded, value=HIDDEN)
     payload = {
         "type": kind,
         "version": frame[2],
         "data": to_plain(decoded),
     }  # frame version and key are varints of one byte
     return f"payload: {_json(payload)}", {"payload": payload}
+
+
+def _is_secret(record: ConfigRecord) -> bool:
+    """True for a password, which Kafka keeps in plain text in its metadata log, and for a setting of which nothing is known."""
+    return record.resource_type == BROKER_RESOURCE and is_sensitive(record.name)
 
 
 def _describe_offsets(record: Record) -> Payload:
@@ -175,10 +187,13 @@ _DESCRIBE: Final[dict[Decoder, Callable[[Record], Payload]]] = {
 
 
 def to_plain(value: Any) -> Any:
-    """An entity as JSON has it: names in camel case without units, ids and bytes in base64, optional fields if they say something."""
+    """An entity as JSON has it: names in camel case without units, ids and bytes in base64, optional fields if they say something.
+
+    A field that its class keeps out of its own text is a secret, and stays hidden.
+    """
     if is_dataclass(value):
         named = {
-            field.name: getattr(value, field.name)
+            field.name: getattr(value, field.name) if field.repr else HIDDEN
             for field in fields(value)
             if "tag" not in field.metadata or getattr(value, field.name) != field.default
         }

@@ -69,6 +69,26 @@ def _quotas(*components: tuple[str, int, str | None]) -> dict[str, Any]:
     }
 
 
+def _add(user: str, mechanism: int = 1, iterations: int = 4096, **more: Any) -> dict[str, Any]:
+    return {
+        "name": user,
+        "mechanism": mechanism,
+        "iterations": iterations,
+        "salt": b"salt of sixteen.",
+        "salted_password": bytes(32),
+        **more,
+    }
+
+
+def _alter_users(*upsertions: dict[str, Any], deleted: tuple[tuple[str, int], ...] = ()) -> dict[str, Any]:
+    deletions = [{"name": user, "mechanism": mechanism} for user, mechanism in deleted]
+    return {"deletions": deletions, "upsertions": list(upsertions)}
+
+
+def _users(*names: str) -> dict[str, Any]:
+    return {"users": [{"name": name} for name in names]}
+
+
 _ACL: Final = {
     "resource_type_filter": 1,
     "resource_name_filter": None,
@@ -143,7 +163,50 @@ CASES: Final = (
     Case("twice", _KEY.DESCRIBE_CLIENT_QUOTAS, _quotas(("user", 1, None), ("user", 1, None))),
     Case("address and user", _KEY.DESCRIBE_CLIENT_QUOTAS, _quotas(("ip", 2, None), ("user", 2, None))),
     Case("all", _KEY.DESCRIBE_USER_SCRAM_CREDENTIALS, {"users": None}),
-    Case("some", _KEY.DESCRIBE_USER_SCRAM_CREDENTIALS, {"users": [{"name": name} for name in ("x", "x", "y", "")]}),
+    Case("some", _KEY.DESCRIBE_USER_SCRAM_CREDENTIALS, _users("x", "x", "y", "")),
+    Case("nothing", _KEY.ALTER_USER_SCRAM_CREDENTIALS, _alter_users()),
+    Case("no name", _KEY.ALTER_USER_SCRAM_CREDENTIALS, _alter_users(_add(""), deleted=(("", 1),))),
+    Case(
+        "no such mechanism",
+        _KEY.ALTER_USER_SCRAM_CREDENTIALS,
+        _alter_users(_add("a", 0), _add("b", 3), _add("c", -1), deleted=(("d", 0), ("e", 3))),
+    ),
+    Case(
+        "iterations",
+        _KEY.ALTER_USER_SCRAM_CREDENTIALS,
+        _alter_users(
+            _add("a", 1, 4095), _add("b", 2, 4095), _add("c", 1, 16385), _add("d", 1, -1), _add("e", 1, 16384)
+        ),
+    ),
+    Case(
+        "twice",
+        _KEY.ALTER_USER_SCRAM_CREDENTIALS,
+        _alter_users(
+            _add("a"), _add("a"), _add("b"), _add("b", 2), _add("c"), _add("c"), _add("c"), _add("d", 0), _add("d")
+        ),
+    ),
+    Case("no salt", _KEY.ALTER_USER_SCRAM_CREDENTIALS, _alter_users(_add("a", salt=b""))),
+    Case("no key", _KEY.ALTER_USER_SCRAM_CREDENTIALS, _alter_users(_add("b", salted_password=b""), _add("c"))),
+    Case(
+        "key of another length",
+        _KEY.ALTER_USER_SCRAM_CREDENTIALS,
+        _alter_users(_add("b", salted_password=b"x"), _add("c", 2)),
+    ),
+    Case("after additions", _KEY.DESCRIBE_USER_SCRAM_CREDENTIALS, {"users": None}),
+    Case("named", _KEY.DESCRIBE_USER_SCRAM_CREDENTIALS, _users("c", "a", "nobody", "b", "b", "b")),
+    Case("no names", _KEY.DESCRIBE_USER_SCRAM_CREDENTIALS, _users()),
+    Case(
+        "replace",
+        _KEY.ALTER_USER_SCRAM_CREDENTIALS,
+        _alter_users(_add("a", 1, 8192), _add("b"), deleted=(("b", 1), ("e", 2), ("x", 1))),
+    ),
+    Case("remove", _KEY.ALTER_USER_SCRAM_CREDENTIALS, _alter_users(deleted=(("a", 1), ("e", 1), ("e", 1)))),
+    Case("after removals", _KEY.DESCRIBE_USER_SCRAM_CREDENTIALS, {"users": None}),
+    Case(
+        "the rest",
+        _KEY.ALTER_USER_SCRAM_CREDENTIALS,
+        _alter_users(deleted=(("a", 1), ("b", 1), ("c", 1), ("e", 1))),
+    ),
     Case("all", _KEY.DESCRIBE_ACLS, _ACL),
     Case("two", _KEY.CREATE_ACLS, {"creations": [_NEW_ACL, _NEW_ACL]}),
     Case("none", _KEY.CREATE_ACLS, {"creations": []}),

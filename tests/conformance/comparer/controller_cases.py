@@ -22,7 +22,13 @@ _KEY = ApiKey
 Make = Callable[[Target, int], Content]
 
 
-_OF_BROKERS_ONLY: Final = ((_KEY.FETCH, "*"), (_KEY.DESCRIBE_USER_SCRAM_CREDENTIALS, "all"))
+_OF_BROKERS_ONLY: Final = (
+    (_KEY.FETCH, "*"),
+    *(
+        (_KEY.DESCRIBE_USER_SCRAM_CREDENTIALS, name)
+        for name in ("all", "after additions", "no names", "after removals")
+    ),
+)
 """Cases that are none at controllers: a fetch is another one there, and a Kafka controller does not answer who asks for all credentials."""
 
 

@@ -29,8 +29,10 @@ from esp.schemas.metadata_records import (
     ProducerIdsRecord,
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
 )
 from tests.unit.controller.samples import Cluster, directory
 
@@ -222,6 +224,9 @@ _RULE = AccessControlEntryRecord(
     operation=3,
     permission_type=3,
 )
+_CREDENTIAL = UserScramCredentialRecord(
+    name="a", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"l", iterations=4096
+)
 _REGISTERED_NOBODY = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=5, fenced=1)
 
 
@@ -243,6 +248,9 @@ _REGISTERED_NOBODY = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=5,
         [_RULE, _RULE],
         [replace(_RULE, operation=99)],
         [RemoveAccessControlEntryRecord(id=_TOPIC)],
+        [RemoveUserScramCredentialRecord(name="a", mechanism=1)],
+        [_CREDENTIAL, RemoveUserScramCredentialRecord(name="a", mechanism=2)],
+        [replace(_CREDENTIAL, mechanism=3)],
         [_REGISTERED_NOBODY],
         [UnregisterBrokerRecord(broker_id=1, broker_epoch=5)],
         [

@@ -10,12 +10,18 @@ from esp.controller.acls import decide_create_acls, decide_delete_acls
 from esp.controller.image import EMPTY_IMAGE, BrokerImage, ClusterImage, ControllerImage, FeatureRange, TopicImage
 from esp.controller.image_difference import image_difference
 from esp.controller.replay import MetadataReplay
+from esp.controller.scram_credentials import (
+    CredentialDeletion,
+    CredentialUpsertion,
+    decide_alter_scram_credentials,
+)
 from esp.controller.snapshot_records import snapshot_records
 from esp.controller.topics import NewTopic, decide_delete_topics
 from esp.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from esp.model.acl_filter import ANY, AclFilter
 from esp.model.ids import BrokerEpoch, LeaderEpoch, NodeId, ProducerId, TopicId
 from esp.model.partition import PartitionState
+from esp.model.scram import ScramCredential, ScramMechanism
 from esp.ports.network import Address
 from esp.schemas.metadata_frames import decode_record, encode_record
 from esp.schemas.metadata_records import (
@@ -51,6 +57,7 @@ def _order(image):
             image.client_metrics_configs,
             image.features,
             image.acls,
+            image.scram_credentials,
             *(topic.configs for topic in image.topics_by_id.values()),
         )
     ]
@@ -67,6 +74,8 @@ _STEPS = st.lists(
         st.tuples(st.just("ids"), st.just(""), st.integers(1, 5)),
         st.tuples(st.just("allow"), st.sampled_from(["User:a", "User:b", "User:c"]), st.just(0)),
         st.tuples(st.just("disallow"), st.sampled_from(["User:a", "User:b", "User:c"]), st.just(0)),
+        st.tuples(st.just("user"), st.sampled_from("uvw"), st.integers(1, 4)),
+        st.tuples(st.just("no user"), st.sampled_from("uvw"), st.integers(1, 2)),
     ),
     max_size=12,
 )
@@ -91,6 +100,11 @@ def _take(cluster, step):
         cluster.decide(decide_create_acls(image, [_rule(name)], cluster.random))
     elif kind == "disallow":
         cluster.decide(decide_delete_acls(image, [AclFilter(ANY, None, ANY, name, None, ANY, ANY)]))
+    elif kind == "user":
+        added = CredentialUpsertion(name, 1 + number % 2, 4096 + number, b"salt", bytes([number]))
+        cluster.decide(decide_alter_scram_credentials(image, [], [added]))
+    elif kind == "no user":
+        cluster.decide(decide_alter_scram_credentials(image, [CredentialDeletion(name, number)], []))
     elif kind == "delete" and name in image.topics_by_name:
         cluster.decide(decide_delete_topics(image, [name]))
     elif kind in _CONFIGURED:
@@ -131,6 +145,7 @@ def test_the_difference_of_two_images_is_what_replay_tells(first, second):
     told = replay.publish(cluster.image.offset, cluster.image.epoch)
     found = image_difference(before, replay.image)
     assert found.deleted_topics == told.deleted_topics
+    assert found.changed_scram_credentials == told.changed_scram_credentials
     assert found.changed_brokers <= told.changed_brokers
     assert found.changed_broker_configs <= told.changed_broker_configs
     assert found.changed_topic_configs <= told.changed_topic_configs
@@ -206,6 +221,7 @@ def test_no_field_of_an_image_is_forgotten():
         features={"f": 1},
         next_producer_id=ProducerId(1000),
         acls={uuid.UUID(int=11): _rule("User:a")},
+        scram_credentials={("u", ScramMechanism.SCRAM_SHA_512): ScramCredential(b"salt", b"key", b"other key", 4096)},
     )
     for described in (image, topic, partition, broker, controller):
         for item in fields(described):

@@ -1,4 +1,4 @@
-"""What brokers and controllers say of access control and credentials, of which there are none."""
+"""The answers of brokers and controllers without an authorizer to requests about access control."""
 
 import pytest
 
@@ -54,23 +54,4 @@ async def test_security_is_disabled(node, version, where):
     answer = await client.call(ApiKey.DELETE_ACLS, version, types.Request(filters=(acls,)))
     assert [(it.error_code, it.error_message) for it in answer.filter_results] == [
         (ErrorCode.security_disabled, "No Authorizer is configured.")
-    ]
-
-
-@pytest.mark.parametrize("where", ["broker", "controller"])
-@simulated()
-async def test_nobody_has_credentials(node, where):
-    client = await client_of(node, where)
-    types = model(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0)
-    answer = await client.call(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, types.Request(users=None))
-    assert (answer.error_code, answer.results) == (ErrorCode.none, ())
-    users = tuple(types.UserName(name=name) for name in ("x", "y", "x"))
-    answer = await client.call(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, types.Request(users=users))
-    assert [(it.user, it.error_code, it.error_message) for it in answer.results] == [
-        (
-            "x",
-            ErrorCode.duplicate_resource,
-            "Cannot describe SCRAM credentials for the same user twice in a single request: x",
-        ),
-        ("y", ErrorCode.resource_not_found, "Attempt to describe a user credential that does not exist: y"),
     ]

@@ -201,6 +201,11 @@ CASES = [
     ),
     Case(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, {"users": None}, [(DESCRIBE, CLUSTER, CLUSTER_DENIED)]),
     Case(
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        {"deletions": [{"name": "nobody", "mechanism": 1}], "upsertions": []},
+        [(ALTER, CLUSTER, CLUSTER_DENIED)],
+    ),
+    Case(
         ApiKey.DESCRIBE_QUORUM,
         {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]},
         [(DESCRIBE, CLUSTER, CLUSTER_DENIED)],

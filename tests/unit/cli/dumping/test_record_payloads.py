@@ -24,7 +24,7 @@ from esp.schemas.group_records import (
     OffsetCommitValue,
 )
 from esp.schemas.metadata_frames import encode_record
-from esp.schemas.metadata_records import FeatureLevelRecord
+from esp.schemas.metadata_records import BROKER_RESOURCE, ConfigRecord, FeatureLevelRecord, UserScramCredentialRecord
 from esp.schemas.transaction_record_codec import encode_transaction_key, encode_transaction_value
 from esp.schemas.transaction_records import PartitionsOfTopic, TransactionStatus, TransactionValue
 
@@ -39,6 +39,41 @@ def test_text_is_shown_whatever_the_bytes_are():
     assert text(None, b"v") == "payload: v"
     assert text(b"k", None) == "key: k"
     assert "\ufffd" in text(None, b"\xff")
+
+
+def test_keys_of_users_are_hidden():
+    record = encode_record(
+        UserScramCredentialRecord(
+            name="alice", mechanism=2, salt=b"salt", stored_key=b"stored", server_key=b"server", iterations=4096
+        )
+    )
+    assert text(None, record, Decoder.METADATA) == (
+        'payload: {"type":"USER_SCRAM_CREDENTIAL_RECORD","version":0,"data":{"name":"alice","mechanism":2,'
+        '"salt":"[hidden]","storedKey":"[hidden]","serverKey":"[hidden]","iterations":4096}}'
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ssl.keystore.password",
+        "listener.name.internal.ssl.key.password",
+        "listener.name.x.plain.sasl.jaas.config",
+        "of.some.plugin",
+    ],
+)
+def test_passwords_that_kafka_wrote_into_its_log_are_hidden(name):
+    record = ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="1", name=name, value="secret")
+    told = text(None, encode_record(record), Decoder.METADATA)
+    assert "secret" not in told
+    assert '"value":"[hidden]"' in told
+
+
+def test_other_settings_are_shown():
+    record = ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="1", name="log.cleaner.threads", value="2")
+    assert '"value":"2"' in text(None, encode_record(record), Decoder.METADATA)
+    record = ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="1", name="ssl.key.password", value=None)
+    assert '"value":null' in text(None, encode_record(record), Decoder.METADATA)
 
 
 def test_metadata_is_shown_as_json():
