@@ -15,7 +15,7 @@ from esp.broker.controller.driver import ControllerDriver
 from esp.broker.controller.registrar import ControllerRegistrar
 from esp.broker.controller.services import ControllerServices
 from esp.broker.controller_client.channel import ControllerChannel
-from esp.broker.formatting import first_levels_blocking
+from esp.broker.formatting import first_metadata_blocking
 from esp.broker.running_node import RunningNode
 from esp.broker.tasks import Tasks
 from esp.controller.brokers import ControllerRegistration, protocol_numbers
@@ -82,8 +82,8 @@ class ControllerRole:
         env, settings = self._env, self._settings
         cluster_id, raft, metadata = node.directories.cluster_id, node.raft, node.metadata
         metadata.subscribe(lambda image, _delta: self._require_features(image, node.features))
-        first_levels = first_levels_blocking(env, node.directories.metadata.path)
-        config = controller_config(settings, cluster_id, node.features, first_levels)
+        first = first_metadata_blocking(env, node.directories.metadata.path)
+        config = controller_config(settings, cluster_id, node.features, first)
         driver = ControllerDriver(env, config, raft, metadata, self._tasks)
         driver.start()
         self.dispatcher.provide(

@@ -4,18 +4,18 @@ The identity of a directory stands in ``meta.properties``, which is written last
 directory of the metadata log comes first: without it the others would belong to an unknown cluster.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from esp.controller.bootstrap import FIRST_LEVELS, feature_records
+from esp.controller.bootstrap import FIRST_METADATA, FirstMetadata, feature_records
 from esp.model.errors import CorruptionError, OperatorError
 from esp.model.ids import METADATA_PARTITION, DirectoryId, NodeId, uuid_to_base64
 from esp.ports.env import Env
 from esp.raft.snapshot import BOOTSTRAP_FILE, FIRST, build_first_snapshot, build_snapshot, read_snapshot
 from esp.raft.voters import Voter, VoterEndpoint, VoterKey, VoterSet
 from esp.records.batch import iterate_records
-from esp.schemas.metadata_frames import decode_record, encode_record
-from esp.schemas.metadata_records import FeatureLevelRecord
+from esp.schemas.metadata_frames import UnknownRecordError, decode_record, encode_record
+from esp.schemas.metadata_records import FeatureLevelRecord, MetadataRecord, UserScramCredentialRecord
 from esp.storage.layout import LOG_SUFFIX, replica_directory_name
 from esp.storage.log_directory import LogDirectory
 from esp.storage.meta_properties import MetaProperties
@@ -43,7 +43,7 @@ def format_new_directories_blocking(
     node_id: NodeId,
     voters: FirstVoters,
     cluster_id: str | None = None,
-    levels: Mapping[str, int] = FIRST_LEVELS,
+    first: FirstMetadata = FIRST_METADATA,
 ) -> str:
     """Format the new directories, and check the others; return the id of the cluster that all belong to.
 
@@ -54,7 +54,7 @@ def format_new_directories_blocking(
         node_id: this node.
         voters: the first voters.
         cluster_id: of the cluster; None: that of the directories that have one, or a random one.
-        levels: the levels of features that the cluster begins with, in place of FIRST_LEVELS.
+        first: the levels of features and the users that the cluster begins with.
 
     Raises:
         OperatorError: a directory belongs to another node or cluster, has lost its identity, or cannot be written.
@@ -70,7 +70,7 @@ def format_new_directories_blocking(
                     voters = VoterSet((Voter(VoterKey(node_id, directory_id), voters.endpoints),))
                 directory_id = _own_directory_id(voters, node_id) or directory_id
                 _begin_metadata_log_blocking(env, directory.path, voters)
-            _write_bootstrap_blocking(env, directory.path, levels)
+            _write_bootstrap_blocking(env, directory.path, first)
             directory.format_blocking(MetaProperties(cluster_id, node_id, directory_id))
     except OSError as error:
         raise OperatorError(
@@ -138,8 +138,8 @@ def _begin_metadata_log_blocking(env: Env, path: str, voters: VoterSet) -> None:
     env.disk.replace_file_blocking(f"{log_path}/{FIRST.file_name}", build_first_snapshot(voters, env.clock.wall_ms()))
 
 
-def first_levels_blocking(env: Env, path: str) -> Mapping[str, int]:
-    """The levels of features that a directory was formatted with; FIRST_LEVELS if it does not say, as one of an earlier release.
+def first_metadata_blocking(env: Env, path: str) -> FirstMetadata:
+    """The features and users that a directory was formatted with; FIRST_METADATA if it does not say, as one of an earlier release.
 
     Args:
         env: the outside.
@@ -150,26 +150,30 @@ def first_levels_blocking(env: Env, path: str) -> Mapping[str, int]:
     """
     file = f"{path}/{BOOTSTRAP_FILE}"
     if not env.disk.exists(file):
-        return FIRST_LEVELS
+        return FIRST_METADATA
     try:
         records = [
             decode_record(record.value or b"")
             for batch in read_snapshot(env.disk.read_file(file)).batches
             for record in iterate_records(batch)
         ]
-    except (CorruptionError, OSError) as error:
+    except (CorruptionError, UnknownRecordError, OSError) as error:
         raise OperatorError(
             f"{file} cannot be read: {error}.", "Restore it from a copy, or from another node."
         ) from error
-    return {record.name: record.feature_level for record in records if isinstance(record, FeatureLevelRecord)}
+    return FirstMetadata(
+        {record.name: record.feature_level for record in records if isinstance(record, FeatureLevelRecord)},
+        tuple(record for record in records if isinstance(record, UserScramCredentialRecord)),
+    )
 
 
-def _write_bootstrap_blocking(env: Env, path: str, levels: Mapping[str, int]) -> None:
-    """Write the file in which Kafka looks for the features of a new cluster."""
+def _write_bootstrap_blocking(env: Env, path: str, first: FirstMetadata) -> None:
+    """Write the file in which Kafka looks for the features and users of a new cluster."""
+    records: list[MetadataRecord] = [*feature_records(first.levels), *first.credentials]
     snapshot = build_snapshot(
         FIRST,
         (),
-        [encode_record(record) for record in feature_records(levels)],
+        [encode_record(record) for record in records],
         last_contained_timestamp_ms=0,
         now_ms=env.clock.wall_ms(),
     )

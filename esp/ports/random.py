@@ -12,3 +12,8 @@ class Random(Protocol):
 
     def uuid(self) -> uuid.UUID:
         """Return a random (version 4) uuid; never one that Kafka reserves or whose base64 form starts with ``-``."""
+
+
+def random_bytes(random: Random, size: int) -> bytes:
+    """Return ``size`` random bytes: a salt, a nonce."""
+    return random.below(1 << 8 * size).to_bytes(size, "big")

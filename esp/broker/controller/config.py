@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from esp.controller.bootstrap import FIRST_LEVELS
+from esp.controller.bootstrap import FIRST_METADATA, FirstMetadata
 from esp.controller.config_rules import ConfigRules
 from esp.controller.image import FeatureRange
 from esp.controller.self_repair import Mode, SelfRepairSettings
@@ -40,8 +40,8 @@ class ControllerConfig:
     """``rebalance.*``."""
     features: Mapping[str, FeatureRange]
     """The levels of features that the controller can work at."""
-    first_levels: Mapping[str, int]
-    """The levels of features that a new cluster begins with, as its directory was formatted."""
+    first: FirstMetadata
+    """The features and users that a new cluster begins with, as its directory was formatted."""
     unclean_election_interval_ms: int = 300_000
     """``unclean.leader.election.interval.ms``."""
 
@@ -50,7 +50,7 @@ def controller_config(
     settings: BrokerSettings,
     cluster_id: str,
     features: Mapping[str, FeatureRange],
-    first_levels: Mapping[str, int] = FIRST_LEVELS,
+    first: FirstMetadata = FIRST_METADATA,
 ) -> ControllerConfig:
     """The controller's share of the node's settings.
 
@@ -58,7 +58,7 @@ def controller_config(
         settings: the node's.
         cluster_id: of its cluster.
         features: the levels of features that its release can work at.
-        first_levels: the levels that a new cluster begins with.
+        first: the features and users that a new cluster begins with.
     """
     return ControllerConfig(
         cluster_id=cluster_id,
@@ -81,5 +81,5 @@ def controller_config(
             settings.rebalance_partitions_in_flight_max,
         ),
         features=features,
-        first_levels=first_levels,
+        first=first,
     )

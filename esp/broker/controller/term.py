@@ -113,9 +113,7 @@ class ControllerTerm:
             reason = AbortTransactionRecord(reason="The controller that began it is no longer active")
             self._propose(lambda _: Decision((reason,), None), "Abort")
         if METADATA_VERSION not in self._proposals.newest.features:
-            records = bootstrap_records(
-                self._config.min_insync_replicas, self._config.features, self._config.first_levels
-            )
+            records = bootstrap_records(self._config.min_insync_replicas, self._config.features, self._config.first)
             self._propose(lambda _: Decision(records, None), "Bootstrap records")
         brokers = self._proposals.newest.brokers
         # A host that has gone silent may have led the quorum as well: then its silence began before this term did.

@@ -7,7 +7,7 @@ import argparse
 import re
 import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from esp.cli.node.arguments import CommandParser
@@ -17,6 +17,7 @@ from esp.model.ids import DirectoryId, NodeId, uuid_from_base64, uuid_to_base64
 
 if TYPE_CHECKING:
     from esp.broker.formatting import FirstVoters
+    from esp.controller.bootstrap import FirstMetadata
     from esp.ports.env import Env
     from esp.raft.voters import VoterSet
     from esp.settings.broker import BrokerSettings
@@ -32,6 +33,9 @@ examples:
   # a cluster of one that can grow, and a node that joins it later
   esp format --cluster-id ID --config node1.properties --standalone
   esp format --cluster-id ID --config node2.properties --no-initial-controllers
+
+  # users that may log in from the start, one a line in a file that only you can read
+  esp format --cluster-id ID --config node1.properties --standalone --add-scram - < users.txt
 
 A directory id is another `esp random-uuid`. With controller.quorum.voters, Kafka's older static mode, none of the three flags is given.
 """
@@ -74,6 +78,16 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="NAME=LEVEL",
         help="a feature's level in the new cluster, such as transaction.version=2; the same on every controller",
     )
+    parser.add_argument(
+        "--add-scram",
+        "-S",
+        action="append",
+        default=[],
+        metavar="MECHANISM=[name=USER,password=PASSWORD]",
+        help="a user of the new cluster, such as SCRAM-SHA-256=[name=alice,password=secret], with iterations, salt and saltedpassword "
+        "if wanted; the same users on every controller. - reads such lines from standard input, where no other user of the machine sees "
+        "them",
+    )
     return parser
 
 
@@ -109,6 +123,8 @@ def _format(options: argparse.Namespace) -> None:
     # Imported here, as below, so that `esp format --help` and a wrong argument cost nothing.
     from esp.broker.formatting import Standalone
     from esp.broker.node_directories import controller_endpoints
+    from esp.cli.node.added_users import read_added_users
+    from esp.controller.bootstrap import FirstMetadata
     from esp.runtime.env import real_env
 
     settings = load_settings(options)
@@ -135,6 +151,7 @@ def _format(options: argparse.Namespace) -> None:
         )
     levels = parse_features(options.feature)
     env = real_env()
+    credentials = read_added_users(options.add_scram, sys.stdin, env.random)
     voters: FirstVoters = None
     if options.initial_controllers is not None:
         voters = parse_initial_controllers(options.initial_controllers, settings.controller_listener_names[0])
@@ -146,7 +163,12 @@ def _format(options: argparse.Namespace) -> None:
     elif options.standalone:
         voters = Standalone(controller_endpoints(settings, env.host.name))
     for line in format_node(
-        env, settings, cluster_id, voters, ignore_formatted=options.ignore_formatted, levels=levels
+        env,
+        settings,
+        cluster_id,
+        voters,
+        ignore_formatted=options.ignore_formatted,
+        first=FirstMetadata(levels, credentials),
     ):
         print(line)
 
@@ -182,7 +204,7 @@ def format_node(
     voters: "FirstVoters",
     *,
     ignore_formatted: bool,
-    levels: Mapping[str, int] | None = None,
+    first: "FirstMetadata | None" = None,
 ) -> list[str]:
     """Format a node's directories and return, in Kafka's words, what was done.
 
@@ -192,13 +214,14 @@ def format_node(
         cluster_id: the cluster that it belongs to.
         voters: the first voters of that cluster.
         ignore_formatted: whether directories may be formatted already.
-        levels: the levels of features that the cluster begins with, beside the usual ones.
+        first: the levels of features and the users that the cluster begins with.
 
     Raises:
         OperatorError: a directory is formatted already, belongs to another node or cluster, or cannot be used.
     """
     from esp.broker.formatting import format_new_directories_blocking
     from esp.broker.node_directories import open_all_blocking
+    from esp.controller.bootstrap import FirstMetadata
     from esp.controller.features import METADATA_VERSION, SUPPORTED_FEATURES
     from esp.storage.layout import META_PROPERTIES_FILE
     from esp.storage.meta_properties import read_meta_properties
@@ -228,7 +251,7 @@ def format_node(
             node_id=settings.node_id,
             voters=voters,
             cluster_id=cluster_id,
-            levels=levels or {},
+            first=first or FirstMetadata(),
         )
     finally:
         for directory in opened.values():

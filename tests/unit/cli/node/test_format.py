@@ -1,10 +1,13 @@
 import pytest
 
-from esp.broker.formatting import first_levels_blocking
+from esp.broker.formatting import first_metadata_blocking
 from esp.cli.node.format import parse_initial_controllers, print_random_uuid, random_uuid, run
-from esp.controller.bootstrap import FIRST_LEVELS
+from esp.controller.bootstrap import FIRST_LEVELS, FIRST_METADATA
+from esp.controller.snapshot_records import scram_credential_record
 from esp.model.errors import OperatorError
 from esp.model.ids import uuid_from_base64, uuid_to_base64
+from esp.model.scram import ScramMechanism
+from esp.model.scram_keys import make_credential
 from esp.raft.snapshot import read_voters
 from esp.raft.voters import VoterEndpoint
 from esp.runtime.env import real_env
@@ -148,14 +151,14 @@ def test_blanks_between_controllers_are_no_matter():
 
 def test_features_are_written_for_the_first_controller(tmp_path):
     assert do(tmp_path, *DYNAMIC, "--standalone", "--feature", "transaction.version=2") == 0
-    levels = first_levels_blocking(real_env(), str(tmp_path / "data"))
+    levels = first_metadata_blocking(real_env(), str(tmp_path / "data")).levels
     assert levels == {**FIRST_LEVELS, "transaction.version": 2}
 
 
 def test_without_the_flag_features_have_their_first_levels(tmp_path):
     assert do(tmp_path, *DYNAMIC, "--standalone") == 0
-    assert first_levels_blocking(real_env(), str(tmp_path / "data")) == FIRST_LEVELS
-    assert first_levels_blocking(real_env(), str(tmp_path)) == FIRST_LEVELS
+    assert first_metadata_blocking(real_env(), str(tmp_path / "data")) == FIRST_METADATA
+    assert first_metadata_blocking(real_env(), str(tmp_path)) == FIRST_METADATA
 
 
 @pytest.mark.parametrize(
@@ -178,4 +181,21 @@ def test_damaged_file_of_features_is_the_operator_s_to_repair(tmp_path):
     assert do(tmp_path, *DYNAMIC, "--standalone") == 0
     (tmp_path / "data" / "bootstrap.checkpoint").write_bytes(b"x" * 80)
     with pytest.raises(OperatorError, match="cannot be read"):
-        first_levels_blocking(real_env(), str(tmp_path / "data"))
+        first_metadata_blocking(real_env(), str(tmp_path / "data"))
+
+
+def test_users_are_written_for_the_first_controller_and_nothing_secret_is_printed(tmp_path, capsys):
+    user = "SCRAM-SHA-256=[name=alice,password=a password,salt=c2FsdA==]"
+    assert do(tmp_path, *DYNAMIC, "--standalone", "--add-scram", user) == 0
+    first = first_metadata_blocking(real_env(), str(tmp_path / "data"))
+    credential = make_credential(ScramMechanism.SCRAM_SHA_256, "a password", b"salt", 4096)
+    assert first == (FIRST_LEVELS, (scram_credential_record("alice", ScramMechanism.SCRAM_SHA_256, credential),))
+    told = capsys.readouterr()
+    assert "Formatting" in told.out
+    assert "password" not in told.out + told.err
+
+
+def test_a_user_of_another_form_is_refused_before_anything_is_written(tmp_path, capsys):
+    assert do(tmp_path, *DYNAMIC, "--standalone", "--add-scram", "SCRAM-SHA-256=[name=alice]") == 1
+    assert "--add-scram: there is no password" in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()

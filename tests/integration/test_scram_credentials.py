@@ -1,0 +1,152 @@
+"""Users' SCRAM credentials: Kafka's tools change those of a node of ours, and directories change hands between ESP and Kafka with them."""
+
+import secrets
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaTimeoutError, SaslAuthenticationFailedError
+
+from esp.testing.kafka_tools import KafkaTools
+from esp.testing.node import Node
+from esp.testing.node_process import HOST, NodeProcess
+from esp.testing.ports import free_port
+from esp.testing.real_kafka import RealKafka
+from tests.integration.conftest import eventually
+from tests.integration.java_tools import JavaTools
+from tests.integration.test_dump_log import ours as dumped
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+
+BOTH = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+def users_of(node: NodeProcess) -> dict[str, dict[str, int]]:
+    """The iterations of each user's credentials, by their mechanisms."""
+    with closing(KafkaAdminClient(bootstrap_servers=node.bootstrap)) as admin:
+        return {
+            user: {info["mechanism"].name.replace("_", "-"): info["iterations"] for info in told["credential_infos"]}
+            for user, told in admin.describe_user_scram_credentials().items()
+        }
+
+
+class Users:
+    """Kafka's own tool, as an administrator of users uses it."""
+
+    def __init__(self, tools: KafkaTools, node: NodeProcess) -> None:
+        self._configs = JavaTools(tools, node.bootstrap)
+
+    def change(self, user: str, *options: str) -> str:
+        return self._configs("configs", "--alter", "--entity-type", "users", "--entity-name", user, *options)
+
+    def refused(self, user: str, *options: str) -> str:
+        return self._configs.said("configs", "--alter", "--entity-type", "users", "--entity-name", user, *options)
+
+    def described(self) -> set[str]:
+        lines = self._configs("configs", "--describe", "--entity-type", "users").splitlines()
+        return {line for line in lines if line.startswith("SCRAM")}
+
+
+def logs_in(port: int, user: str, password: str, mechanism: str) -> bool:
+    """True if Kafka lets the user in at a listener of SASL_PLAINTEXT."""
+    try:
+        admin = KafkaAdminClient(
+            bootstrap_servers=f"{HOST}:{port}",
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism=mechanism,
+            sasl_plain_username=user,
+            sasl_plain_password=password,
+            bootstrap_timeout_ms=3_000,
+        )
+    except (SaslAuthenticationFailedError, KafkaTimeoutError):
+        return False
+    with closing(admin):
+        admin.list_topics()
+    return True
+
+
+def pair_on(data_dir: Path, tools: KafkaTools) -> tuple[Node, RealKafka, int]:
+    """ESP and Kafka on one directory; Kafka has a listener for users besides, whose port is returned too."""
+    port, sasl_port, controller = free_port(), free_port(), f"{HOST}:{free_port()}"
+    settings = {
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": controller,
+        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{controller}",
+    }
+    with_users = {
+        **settings,
+        "listeners": f"{settings['listeners']},USERS://{HOST}:{sasl_port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,USERS:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": ",".join(BOTH),
+    }
+    for mechanism in BOTH:
+        module = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+        with_users[f"listener.name.users.{mechanism.lower()}.sasl.jaas.config"] = module
+    return Node(data_dir, settings, port), RealKafka(data_dir, with_users, port, tools=tools), sasl_port
+
+
+def test_directories_change_hands_with_their_users(kafka_tools: KafkaTools, tmp_path: Path) -> None:
+    ours, kafka, sasl_port = pair_on(tmp_path / "data", kafka_tools)
+    kafka.format(
+        secrets.token_urlsafe(16),
+        "--standalone",
+        "--add-scram=SCRAM-SHA-256=[name=formatted,password=first]",
+        "--add-scram=SCRAM-SHA-512=[name=formatted,password=second,iterations=8192]",
+    )
+
+    with ours:
+        assert users_of(ours) == {"formatted": {"SCRAM-SHA-256": 4096, "SCRAM-SHA-512": 8192}}
+        users = Users(kafka_tools, ours)
+        users.change("alice", "--add-config", "SCRAM-SHA-256=[iterations=8192,password=alice-1]")
+        users.change("alice", "--add-config", "SCRAM-SHA-512=[password=alice-2]")
+        users.change("bob", "--add-config", "SCRAM-SHA-256=[password=bob-1]")
+        users.change("bob", "--add-config", "SCRAM-SHA-256=[password=bob-2]")
+        users.change("formatted", "--delete-config", "SCRAM-SHA-256")
+        assert users.described() == {
+            "SCRAM credential configs for user-principal 'alice' are SCRAM-SHA-256=iterations=8192, SCRAM-SHA-512=iterations=4096",
+            "SCRAM credential configs for user-principal 'bob' are SCRAM-SHA-256=iterations=4096",
+            "SCRAM credential configs for user-principal 'formatted' are SCRAM-SHA-512=iterations=8192",
+        }
+        assert "Attempt to delete a user credential that does not exist" in users.refused(
+            "bob", "--delete-config", "SCRAM-SHA-512"
+        )
+        told = users_of(ours)
+    with kafka:
+        eventually(lambda: users_of(kafka) == told, timeout_s=30)
+        assert logs_in(sasl_port, "alice", "alice-1", "SCRAM-SHA-256")
+        assert logs_in(sasl_port, "alice", "alice-2", "SCRAM-SHA-512")
+        assert not logs_in(sasl_port, "alice", "alice-1", "SCRAM-SHA-512")
+        assert logs_in(sasl_port, "bob", "bob-2", "SCRAM-SHA-256")
+        assert not logs_in(sasl_port, "bob", "bob-1", "SCRAM-SHA-256")
+        assert logs_in(sasl_port, "formatted", "second", "SCRAM-SHA-512")
+        assert not logs_in(sasl_port, "formatted", "first", "SCRAM-SHA-256")
+        users = Users(kafka_tools, kafka)
+        users.change("carol", "--add-config", "SCRAM-SHA-512=[password=carol-1]")
+        users.change("bob", "--delete-config", "SCRAM-SHA-256")
+    with ours:
+        assert users_of(ours) == {
+            "alice": {"SCRAM-SHA-256": 8192, "SCRAM-SHA-512": 4096},
+            "carol": {"SCRAM-SHA-512": 4096},
+            "formatted": {"SCRAM-SHA-512": 8192},
+        }
+    files = sorted(tmp_path.glob("data/__cluster_metadata-0/*.log"))
+    printed = dumped(files, "--cluster-metadata-decoder")
+    assert printed.count('"type":"USER_SCRAM_CREDENTIAL_RECORD"') == 7
+    assert printed.count('"type":"REMOVE_USER_SCRAM_CREDENTIAL_RECORD"') == 2
+    assert printed.count('"salt":"[hidden]","storedKey":"[hidden]","serverKey":"[hidden]"') == 7
+
+
+def test_kafka_begins_with_the_users_of_our_format(kafka_tools: KafkaTools, tmp_path: Path) -> None:
+    ours, kafka, sasl_port = pair_on(tmp_path / "data", kafka_tools)
+    ours.format(
+        secrets.token_urlsafe(16),
+        "--standalone",
+        "--add-scram=SCRAM-SHA-256=[name=alice,password=alice-1]",
+        "--add-scram=SCRAM-SHA-512=[name=alice,password=alice-2,iterations=16384]",
+    )
+    with kafka:
+        eventually(lambda: users_of(kafka) == {"alice": {"SCRAM-SHA-256": 4096, "SCRAM-SHA-512": 16384}}, timeout_s=30)
+        assert logs_in(sasl_port, "alice", "alice-1", "SCRAM-SHA-256")
+        assert logs_in(sasl_port, "alice", "alice-2", "SCRAM-SHA-512")
+        assert not logs_in(sasl_port, "alice", "alice-2", "SCRAM-SHA-256")
