@@ -1,0 +1,186 @@
+"""SCRAM (RFC 5802, RFC 7677, KIP-84): its formulas, and the exchange as its client and as its server.
+
+Nonces come from outside. Names and passwords are the bytes of their UTF-8: like Kafka and librdkafka, and unlike RFC 5802, neither side
+prepares them with SASLprep, so that a password hashed by one program is one for the other. There is no channel binding, and a message that
+asks for it, or has an extension that must be understood (``m=``), is refused. Extensions that may be ignored are.
+
+Keys, proofs and signatures are compared by :func:`hmac.compare_digest` only. A server goes on as usual with a user that does not exist: the
+client learns of a failure with the last message, whatever the fault, after the same work.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+from typing import Final
+
+from esp.authentication.errors import AuthenticationError
+from esp.model.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential, ScramMechanism
+
+NONCE_CHARACTERS_MAX: Final = 256
+"""The longest nonce that either side takes from the other. Those of the known clients have 22 to 36 characters."""
+MESSAGE_BYTES_MAX: Final = 8_192
+"""The longest message of an exchange. A user's name takes the larger part of the longest that is of use."""
+
+_NAME: Final = r"(?:[^=,\x00]|=2C|=3D)+"
+_PRINTABLE: Final = r"[\x21-\x2b\x2d-\x7e]+"
+_BASE64: Final = r"[A-Za-z0-9/+=]+"
+_EXTENSIONS: Final = r"(?P<extensions>(?:,[A-Za-z]+=[^,\x00]+)*)"
+_CLIENT_FIRST: Final = re.compile(
+    rf"(?P<header>n,(?:a=(?P<authorization>{_NAME}))?,)(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS})",
+    re.DOTALL,
+)
+_SERVER_FIRST: Final = re.compile(
+    rf"r=(?P<nonce>{_PRINTABLE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[0-9]{{1,9}}){_EXTENSIONS}", re.DOTALL
+)
+_CLIENT_FINAL: Final = re.compile(
+    rf"(?P<without_proof>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})",
+    re.DOTALL,
+)
+_SERVER_FINAL: Final = re.compile(rf"(?:e=(?P<error>[^,\x00]+)|v=(?P<signature>{_BASE64})){_EXTENSIONS}", re.DOTALL)
+
+
+def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
+    """Hash a password: ``Hi`` of RFC 5802. It takes 1 ms for SHA-256 and 4,096 iterations, 9 ms for SHA-512 and 16,384."""
+    return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
+
+
+def make_credential(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> ScramCredential:
+    """Return what a node keeps of a password; as slow as :func:`salted_password`."""
+    return credential_of(mechanism, salted_password(mechanism, password, salt, iterations), salt, iterations)
+
+
+def credential_of(mechanism: ScramMechanism, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
+    """Return what a node keeps of a password that has been hashed with that salt and those iterations."""
+    return ScramCredential(
+        salt=salt,
+        stored_key=_hash(mechanism, _client_key(mechanism, salted)),
+        server_key=_server_key(mechanism, salted),
+        iterations=iterations,
+    )
+
+
+def is_password(mechanism: ScramMechanism, password: str, credential: ScramCredential) -> bool:
+    """True if the credential was made of this password; as slow as :func:`salted_password`."""
+    made = make_credential(mechanism, password, credential.salt, credential.iterations)
+    return hmac.compare_digest(made.stored_key, credential.stored_key)
+
+
+def _hash(mechanism: ScramMechanism, data: bytes) -> bytes:
+    return hashlib.new(mechanism.hash_name, data).digest()
+
+
+def _hmac(mechanism: ScramMechanism, key: bytes, data: bytes) -> bytes:
+    return hmac.digest(key, data, mechanism.hash_name)
+
+
+def _client_key(mechanism: ScramMechanism, salted: bytes) -> bytes:
+    return _hmac(mechanism, salted, b"Client Key")
+
+
+def _server_key(mechanism: ScramMechanism, salted: bytes) -> bytes:
+    return _hmac(mechanism, salted, b"Server Key")
+
+
+def _exclusive_or(left: bytes, right: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(left, right, strict=True))
+
+
+def _encode_name(name: str) -> str:
+    return name.replace("=", "=3D").replace(",", "=2C")
+
+
+def _decode_name(name: str) -> str:
+    return name.replace("=2C", ",").replace("=3D", "=")
+
+
+def _decode_base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise AuthenticationError("a SCRAM message holds a text that is no base64") from None
+
+
+def _parse(pattern: "re.Pattern[str]", message: bytes, name: str) -> "re.Match[str]":
+    """Match a whole message.
+
+    Raises:
+        AuthenticationError: it is too long, no UTF-8, or has another form.
+    """
+    if len(message) > MESSAGE_BYTES_MAX:
+        raise AuthenticationError(f"the {name} message of SCRAM is too long: {len(message)} bytes")
+    try:
+        match = pattern.fullmatch(message.decode())
+    except UnicodeDecodeError:
+        match = None
+    if match is None:
+        raise AuthenticationError(f"the {name} message of SCRAM is malformed")
+    if any(extension.startswith("m=") for extension in match["extensions"].split(",")):
+        raise AuthenticationError(f"the {name} message of SCRAM has an extension that must be understood")
+    nonce = match.groupdict().get("nonce")
+    if nonce is not None and len(nonce) > NONCE_CHARACTERS_MAX:
+        raise AuthenticationError(f"the nonce of the {name} message of SCRAM is too long: {len(nonce)} characters")
+    return match
+
+
+class ScramClient:
+    """One log-in as a client: :meth:`first_message`, :meth:`on_server_first` and :meth:`on_server_final`, in this order, once each.
+
+    Args:
+        nonce: printable ASCII without commas, never used before; 18 random bytes in base64 are enough.
+        is_token: the name and password are those of a delegation token.
+    """
+
+    def __init__(
+        self, mechanism: ScramMechanism, username: str, password: str, nonce: str, *, is_token: bool = False
+    ) -> None:
+        self._mechanism = mechanism
+        self._password = password
+        self._nonce = nonce
+        extensions = ",tokenauth=true" if is_token else ""
+        self._first_bare = f"n={_encode_name(username)},r={nonce}{extensions}"
+        self._server_signature = b""
+
+    def first_message(self) -> bytes:
+        """The message that begins the exchange."""
+        return f"n,,{self._first_bare}".encode()
+
+    def on_server_first(self, message: bytes) -> bytes:
+        """Return the answer to the server's first message, with the proof; as slow as :func:`salted_password`.
+
+        Raises:
+            AuthenticationError: the message is malformed, its nonce does not continue ours, or it asks for too few iterations for the
+                password to be safe, or for more than a credential of Kafka can have.
+        """
+        first = _parse(_SERVER_FIRST, message, "server's first")
+        nonce = first["nonce"]
+        if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
+            raise AuthenticationError("the server's nonce does not continue ours")
+        iterations = int(first["iterations"])
+        if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
+            raise AuthenticationError(
+                f"the server asks for {iterations} iterations; between {MIN_ITERATIONS} and {MAX_ITERATIONS} are allowed"
+            )
+        salted = salted_password(self._mechanism, self._password, _decode_base64(first["salt"]), iterations)
+        without_proof = f"c=biws,r={nonce}"
+        signed = ",".join((self._first_bare, message.decode(), without_proof)).encode()
+        client_key = _client_key(self._mechanism, salted)
+        signature = _hmac(self._mechanism, _hash(self._mechanism, client_key), signed)
+        self._server_signature = _hmac(self._mechanism, _server_key(self._mechanism, salted), signed)
+        proof = base64.b64encode(_exclusive_or(client_key, signature)).decode()
+        return f"{without_proof},p={proof}".encode()
+
+    def on_server_final(self, message: bytes) -> None:
+        """Check that the server knows the password, too.
+
+        Raises:
+            AuthenticationError: it does not, or it refuses ours.
+        """
+        final = _parse(_SERVER_FINAL, message, "server's final")
+        if final["error"] is not None:
+            raise AuthenticationError(f"the server refuses the log-in: {final['error']}")
+        if not self._server_signature or not hmac.compare_digest(
+            _decode_base64(final["signature"]), self._server_signature
+        ):
+            raise AuthenticationError("the server does not know the password")
