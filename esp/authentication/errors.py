@@ -1,4 +1,9 @@
-"""The end of an exchange that did not authenticate the other side."""
+"""The ways in which an exchange ends without an authenticated peer."""
+
+from typing import Final
+
+NAME_CHARACTERS_MAX: Final = 100
+"""As much of a name is logged."""
 
 
 class AuthenticationError(Exception):
@@ -13,3 +18,12 @@ class AuthenticationError(Exception):
         super().__init__(reason)
         self.reason = reason
         self.message = message
+
+
+class UnexpectedMessageError(Exception):
+    """The client sent a message that is not allowed before it is authenticated, or not at this moment; the connection ends."""
+
+
+def shown(name: str) -> str:
+    """Return a name that a client chose, for the log: in quotation marks, without line breaks, and cut off where it is long."""
+    return repr(name[:NAME_CHARACTERS_MAX])

@@ -13,9 +13,12 @@ import binascii
 import hashlib
 import hmac
 import re
+from collections.abc import Callable
 from typing import Final
 
-from esp.authentication.errors import AuthenticationError
+from esp.authentication.credentials import CredentialLookup, FoundCredential
+from esp.authentication.errors import AuthenticationError, shown
+from esp.authentication.exchange import Challenge, Success
 from esp.model.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential, ScramMechanism
 
 NONCE_CHARACTERS_MAX: Final = 256
@@ -179,8 +182,68 @@ class ScramClient:
         """
         final = _parse(_SERVER_FINAL, message, "server's final")
         if final["error"] is not None:
-            raise AuthenticationError(f"the server refuses the log-in: {final['error']}")
+            raise AuthenticationError(f"the server refuses the log-in: {shown(final['error'])}")
         if not self._server_signature or not hmac.compare_digest(
             _decode_base64(final["signature"]), self._server_signature
         ):
             raise AuthenticationError("the server does not know the password")
+
+
+class ScramExchange:
+    """One log-in as the server; see :class:`esp.authentication.exchange.Exchange`.
+
+    Args:
+        mechanism: the kind of SCRAM.
+        lookup: finds credentials.
+        make_nonce: returns the server's part of the nonce: printable ASCII without commas, never used before.
+    """
+
+    def __init__(self, mechanism: ScramMechanism, lookup: CredentialLookup, make_nonce: Callable[[], str]) -> None:
+        self._mechanism = mechanism
+        self._lookup = lookup
+        self._make_nonce = make_nonce
+        self._user = ""
+        self._nonce = ""
+        self._header = b""
+        self._found: FoundCredential | None = None
+        self._signed = ""
+        """The messages so far, as both signatures cover them."""
+
+    def respond(self, message: bytes) -> Challenge | Success:
+        """See :class:`esp.authentication.exchange.Exchange`."""
+        found = self._found
+        return self._on_first(message) if found is None else self._on_final(message, found)
+
+    def _on_first(self, message: bytes) -> Challenge:
+        first = _parse(_CLIENT_FIRST, message, "client's first")
+        self._user = _decode_name(first["name"])
+        authorization = first["authorization"]
+        if authorization is not None and _decode_name(authorization) != self._user:
+            raise AuthenticationError(
+                f"the user {shown(self._user)} asks to act as {shown(_decode_name(authorization))}"
+            )
+        self._found = found = self._lookup.find(self._user, self._mechanism)
+        credential = found.credential
+        self._nonce = first["nonce"] + self._make_nonce()
+        self._header = first["header"].encode()
+        answer = f"r={self._nonce},s={base64.b64encode(credential.salt).decode()},i={credential.iterations}"
+        self._signed = f"{first['bare']},{answer}"
+        return Challenge(answer.encode())
+
+    def _on_final(self, message: bytes, found: FoundCredential) -> Success:
+        final = _parse(_CLIENT_FINAL, message, "client's final")
+        credential = found.credential
+        if not hmac.compare_digest(final["nonce"], self._nonce):
+            raise AuthenticationError(f"the last message of the user {shown(self._user)} has another nonce")
+        if not hmac.compare_digest(_decode_base64(final["binding"]), self._header):
+            raise AuthenticationError(f"the last message of the user {shown(self._user)} asks for a channel binding")
+        signed = f"{self._signed},{final['without_proof']}".encode()
+        signature = _hmac(self._mechanism, credential.stored_key, signed)
+        proof = _decode_base64(final["proof"])
+        is_whole = len(proof) == len(signature)
+        client_key = _exclusive_or(proof if is_whole else signature, signature)
+        is_right = hmac.compare_digest(_hash(self._mechanism, client_key), credential.stored_key)
+        if not (is_right and is_whole and found.is_real):
+            raise AuthenticationError(f"wrong password, or no such user: {shown(self._user)}")
+        verifier = base64.b64encode(_hmac(self._mechanism, credential.server_key, signed)).decode()
+        return Success(self._user, f"v={verifier}".encode())

@@ -97,7 +97,10 @@ class BrokerRole:
         advertised = {listener.name: listener for listener in settings.advertised_listeners}
         for listener in settings.client_listeners:
             bound = await self.server.listen(
-                listener.name, Address(listener.host, listener.port), settings.tls.get(listener.name)
+                listener.name,
+                Address(listener.host, listener.port),
+                settings.tls.get(listener.name),
+                settings.sasl.get(listener.name),
             )
             self.listening.append(bound)
             told = advertised.get(listener.name)

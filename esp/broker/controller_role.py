@@ -68,7 +68,10 @@ class ControllerRole:
         told = {listener.name: listener for listener in self._settings.advertised_controller_listeners}
         for listener in self._settings.controller_listeners:
             bound = await self.server.listen(
-                listener.name, Address(listener.host, listener.port), self._settings.tls.get(listener.name)
+                listener.name,
+                Address(listener.host, listener.port),
+                self._settings.tls.get(listener.name),
+                self._settings.sasl.get(listener.name),
             )
             self.listening.append(bound)
             self._endpoints += (self._endpoint(told.get(listener.name, listener), bound),)

@@ -8,7 +8,7 @@ further, so that no client can fill the node's memory meanwhile, and requests th
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from esp.model.buffers import Buffer
 from esp.ports.network import Address
@@ -74,6 +74,16 @@ class Shortcut(Protocol):
         """
 
 
+class LogIn(Protocol):
+    """The log-in of a client by SASL, which it may renew on its connection."""
+
+    def handshake(self, request: "Request", message: Any) -> Any:
+        """Return the answer to a SaslHandshake request, as a cold handler does."""
+
+    def authenticate(self, request: "Request", message: Any) -> Any:
+        """Return the answer to a SaslAuthenticate request, as a cold handler does."""
+
+
 @dataclass(slots=True, eq=False)
 class ClientContext:
     """The sender on a connection: the listener that accepted it, its address, its principal."""
@@ -89,6 +99,8 @@ class ClientContext:
     """For a handler whose request must be done before the connection's next one is looked at."""
     shortcut: Shortcut | None = None
     """Asked first for each request of the connection, unless answers to earlier ones are outstanding; a handler that has one sets it."""
+    sasl: LogIn | None = None
+    """Its log-in, where the listener has SASL."""
     refused: RefusedBatches = field(default_factory=RefusedBatches, compare=False)
     """The batches that its producers were refused for now."""
 

@@ -74,6 +74,12 @@ class Connection(Protocol):
     def resume_reading(self) -> None:
         """Undo :meth:`pause_reading`; bytes that were received and not taken are offered again."""
 
+    def hand_to(self, owner: ConnectionOwner) -> None:
+        """Let another owner be called from now on, while the present one has paused reading.
+
+        Bytes that were received and not taken are offered to the new one when it resumes.
+        """
+
     def close(self) -> None:
         """End the connection after all written bytes have been sent."""
 

@@ -49,6 +49,7 @@ class ApiKey(IntEnum):
     SYNC_GROUP = 14
     DESCRIBE_GROUPS = 15
     LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
@@ -67,6 +68,7 @@ class ApiKey(IntEnum):
     ALTER_CONFIGS = 33
     ALTER_REPLICA_LOG_DIRS = 34
     DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
     ELECT_LEADERS = 43
@@ -189,6 +191,7 @@ _APIS: Final = (
     _served(ApiKey.SYNC_GROUP, "SyncGroup", (0, 5), 4),
     _served(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", (0, 6), 5),
     _served(ApiKey.LIST_GROUPS, "ListGroups", (0, 5), 3),
+    _served(ApiKey.SASL_HANDSHAKE, "SaslHandshake", (0, 1), 2, listeners=_BOTH),
     _served(ApiKey.API_VERSIONS, "ApiVersions", (0, 4), 3, listeners=_BOTH),
     _served(ApiKey.CREATE_TOPICS, "CreateTopics", (2, 7), 5, listeners=_BOTH),
     # Version 6 takes names or ids (KIP-516).
@@ -210,6 +213,7 @@ _APIS: Final = (
     _served(ApiKey.ALTER_CONFIGS, "AlterConfigs", (0, 2), 2, listeners=_BOTH),
     _served(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", (1, 2), 2),
     _served(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", (1, 5), 2),
+    _served(ApiKey.SASL_AUTHENTICATE, "SaslAuthenticate", (0, 2), 2, listeners=_BOTH),
     _served(ApiKey.CREATE_PARTITIONS, "CreatePartitions", (0, 3), 2, listeners=_BOTH),
     _served(ApiKey.DELETE_GROUPS, "DeleteGroups", (0, 2), 2),
     _served(ApiKey.ELECT_LEADERS, "ElectLeaders", (0, 2), 2, listeners=_BOTH),

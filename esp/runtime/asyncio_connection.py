@@ -93,6 +93,11 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             self._paused = False
             asyncio.get_running_loop().call_soon(self._go_on)
 
+    def hand_to(self, owner: ConnectionOwner) -> None:
+        """See :class:`esp.ports.network.Connection`."""
+        if self._owner is not None:
+            self._owner = owner
+
     def close(self) -> None:
         """See :class:`esp.ports.network.Connection`."""
         self._transport.close()

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from esp.model.ids import NodeId
+from esp.model.sasl import SaslPolicy
 from esp.model.tls import TlsPolicy
 from esp.settings.rebalance import REBALANCE_MODES
 from esp.settings.setting import (
@@ -185,6 +186,8 @@ class BrokerSettings:
     """The security protocol of each listener by its name, those of the controllers included although they may be other nodes'."""
     tls: Mapping[str, TlsPolicy] = field(default_factory=lambda: MappingProxyType({}))
     """The terms of the listeners that speak TLS, by their names; of the controllers' too, which this node connects to."""
+    sasl: Mapping[str, SaslPolicy] = field(default_factory=lambda: MappingProxyType({}))
+    """The terms of this node's listeners that authenticate their clients by SASL, by their names."""
     ssl_principal_mapping_rules: str = setting(
         "DEFAULT",
         Kind.STRING,

@@ -9,6 +9,7 @@ from typing import Final
 
 from esp.settings.broker import SECURITY_PROTOCOLS, BrokerSettings
 from esp.settings.references import PROVIDERS
+from esp.settings.sasl import SASL_REFUSED, SASL_SETTINGS
 from esp.settings.setting import Kind, Setting, at_least, declared_settings, one_of
 from esp.settings.tls import TLS_REFUSED, TLS_SETTINGS
 
@@ -17,15 +18,16 @@ BROKER_SETTINGS: Final[dict[str, Setting]] = {
     for setting in (
         *declared_settings(BrokerSettings),
         *TLS_SETTINGS.values(),
+        *SASL_SETTINGS.values(),
         Setting(
             "listener.security.protocol.map",
             Kind.STRING,
-            "The security protocol of each listener name: PLAINTEXT or SSL.",
+            "The security protocol of each listener name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
         ),
         Setting(
             "security.inter.broker.protocol",
             Kind.STRING,
-            "Alternative to inter.broker.listener.name: PLAINTEXT or SSL.",
+            "Alternative to inter.broker.listener.name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
             one_of(*SECURITY_PROTOCOLS),
         ),
         Setting(
@@ -64,5 +66,6 @@ REFUSED: Final[dict[str, str]] = {
     "create.topic.policy.class.name": "this release loads no policies; every topic could be created",
     "remote.log.storage.system.enable": "this release keeps all segments on local disks",
     **TLS_REFUSED,
+    **SASL_REFUSED,
 }
 """Settings that would promise something that this release does not keep, unless they are empty or false."""

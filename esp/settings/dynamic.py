@@ -12,9 +12,11 @@ from esp.model.errors import ApiError, ErrorCode
 from esp.settings.broker import BrokerSettings
 from esp.settings.broker_table import BROKER_SETTINGS
 from esp.settings.known import KnownSetting, Scope, known_settings
+from esp.settings.per_listener import unprefixed
 from esp.settings.rebalance import ASKED_OF_METADATA, REBALANCE_WHILE_RUNNING
+from esp.settings.sasl import SASL_REFUSED, SASL_SETTINGS
 from esp.settings.setting import Kind, Setting, SettingError, at_least, find_integer
-from esp.settings.tls import TLS_SETTINGS, unprefixed
+from esp.settings.tls import TLS_SETTINGS
 
 EFFECTIVE_AT_ONCE: Final = (
     "compression.gzip.level",
@@ -54,6 +56,8 @@ EFFECTIVE_AT_ONCE: Final = (
 """The settings that a broker applies as soon as it receives them. ``min.insync.replicas`` and ``unclean.leader.election.enable`` are read
 from the metadata itself (ELR-3)."""
 
+_SASL_AT_START: Final = "This release reads it when it starts, and keeps no secret in the metadata log; change the node's file and restart it"
+
 NOT_WHILE_RUNNING: Final[Mapping[str, str]] = {
     "config.providers": "References are resolved when the node starts; change the node's file and restart it",
     "cordoned.log.dirs": "This release places replicas in every log directory",
@@ -62,6 +66,24 @@ NOT_WHILE_RUNNING: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (name for name in TLS_SETTINGS if name.startswith("ssl.") and not name.startswith("ssl.allow.")),
         "Keys and certificates are read again when their files change; for another setting change the node's file and restart it",
+    ),
+    **dict.fromkeys(
+        (
+            "principal.builder.class",
+            "sasl.enabled.mechanisms",
+            "sasl.jaas.config",
+            "sasl.kerberos.kinit.cmd",
+            "sasl.kerberos.min.time.before.relogin",
+            "sasl.kerberos.principal.to.local.rules",
+            "sasl.kerberos.service.name",
+            "sasl.kerberos.ticket.renew.jitter",
+            "sasl.kerberos.ticket.renew.window.factor",
+            "sasl.login.refresh.buffer.seconds",
+            "sasl.login.refresh.min.period.seconds",
+            "sasl.login.refresh.window.factor",
+            "sasl.login.refresh.window.jitter",
+        ),
+        _SASL_AT_START,
     ),
 }
 """Settings that can be changed while a Kafka broker runs, and here cannot, because the change would be without its effect."""
@@ -160,11 +182,16 @@ def validate_broker_values(changes: Mapping[str, str], *, for_all: bool) -> None
             lambda setting: setting.scope is Scope.BROKER,
         )
     for name, text in changes.items():
-        setting = unprefixed(name) or name
-        if setting in NOT_WHILE_RUNNING:
-            is_secret = setting in TLS_SETTINGS and TLS_SETTINGS[setting].kind is Kind.PASSWORD
+        of_listener = unprefixed(name)
+        setting = of_listener or name
+        reason = NOT_WHILE_RUNNING.get(setting)
+        if reason is None and (of_listener in SASL_SETTINGS or of_listener in SASL_REFUSED):
+            reason = _SASL_AT_START
+        if reason is not None:
+            ours = BROKER_SETTINGS.get(setting)
+            is_secret = setting in SASL_REFUSED or (ours is not None and ours.kind is Kind.PASSWORD)
             shown = "[hidden]" if is_secret else text
-            raise _refusal(f"Invalid value {shown} for configuration {name}: {NOT_WHILE_RUNNING[setting]}")
+            raise _refusal(f"Invalid value {shown} for configuration {name}: {reason}")
 
 
 def validate_broker_changes(

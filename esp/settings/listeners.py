@@ -24,9 +24,10 @@ _ADDRESS: Final = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^:\[\]
 _LARGEST_PORT: Final = 65_535
 _UNROUTABLE: Final = ("0.0.0.0", "::")  # noqa: S104 - recognised here, bound nowhere
 _PLAINTEXT: Final = "PLAINTEXT"
-SSL: Final = "SSL"
-_SERVED_PROTOCOLS: Final = (_PLAINTEXT, SSL)
-_NOT_SERVED: Final = "this release speaks PLAINTEXT and SSL; SASL comes later"
+SPEAK_TLS: Final = ("SSL", "SASL_SSL")
+"""The security protocols with encryption."""
+SPEAK_SASL: Final = ("SASL_PLAINTEXT", "SASL_SSL")
+"""The security protocols with authentication by SASL."""
 
 
 class ListenerError(Exception):
@@ -174,8 +175,6 @@ def _protocols_of(
             raise ListenerError(
                 "listener.security.protocol.map", f"{protocol} is none of {', '.join(SECURITY_PROTOCOLS)}"
             )
-        if protocol not in _SERVED_PROTOCOLS:
-            raise ListenerError("listeners", f"{name} would speak {protocol}; {_NOT_SERVED}")
         spoken[name] = protocol
     return MappingProxyType(spoken)
 
@@ -232,8 +231,6 @@ def _choose_inter_broker(advertised: Sequence[Listener], given: InterBroker) -> 
             "inter.broker.listener.name",
             "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set",
         )
-    if given.security_protocol not in ("", *_SERVED_PROTOCOLS):
-        raise ListenerError("security.inter.broker.protocol", _NOT_SERVED[0].upper() + _NOT_SERVED[1:])
     name = given.listener_name or given.security_protocol
     if name and name not in known:
         raise ListenerError(

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from esp.model.errors import OperatorError
 from esp.model.ids import NodeId
+from esp.model.sasl import SaslPolicy
 from esp.model.tls import TlsPolicy
 from esp.settings.broker import (
     ANY_PORT,
@@ -29,7 +30,8 @@ from esp.settings.broker import (
 from esp.settings.broker_table import BROKER_SETTINGS, FALLBACKS, REFUSED
 from esp.settings.described import known_broker_names
 from esp.settings.listeners import (
-    SSL,
+    SPEAK_SASL,
+    SPEAK_TLS,
     InterBroker,
     ListenerError,
     Listeners,
@@ -37,6 +39,7 @@ from esp.settings.listeners import (
     parse_address,
     parse_listeners,
 )
+from esp.settings.per_listener import unprefixed
 from esp.settings.properties import parse_properties
 from esp.settings.quorum import (
     ROLES_NAME,
@@ -48,8 +51,9 @@ from esp.settings.quorum import (
     parse_voters,
 )
 from esp.settings.references import NOWHERE, Places, ReferenceRefusedError, describes_provider, resolve_references
+from esp.settings.sasl import SaslError, read_sasl_policy
 from esp.settings.setting import Kind, SettingError, Value
-from esp.settings.tls import PRINCIPAL_RULES, TlsError, read_tls_policy, unprefixed
+from esp.settings.tls import PRINCIPAL_RULES, TLS_SETTINGS, TlsError, names_for, read_tls_policy
 
 __all__ = [
     "BrokerSettings",
@@ -99,6 +103,7 @@ def load_broker_settings(
     roles = reader.roles()
     listeners = reader.listeners(roles)
     tls = reader.tls(listeners)
+    sasl = reader.sasl(listeners)
     node_id = reader.node_id()
     quorum = reader.quorum(node_id, roles)
     parsed = {name.replace(".", "_"): reader.value(name) for name in given if name in BROKER_SETTINGS}
@@ -116,6 +121,7 @@ def load_broker_settings(
         "inter_broker_listener_name": listeners.inter_broker_listener_name,
         "security_protocols": listeners.security_protocols,
         "tls": tls,
+        "sasl": sasl,
         "ssl_principal_mapping_rules": reader.principal_rules(is_needed=bool(tls)),
         "controller_quorum_voters": quorum.voters,
         "controller_quorum_bootstrap_servers": quorum.servers,
@@ -343,13 +349,42 @@ class _Reader:
         try:
             return MappingProxyType(
                 {
-                    name: read_tls_policy(name, self._find, is_between_nodes=name in between_nodes)
+                    name: read_tls_policy(
+                        name, self._find, is_between_nodes=name in between_nodes, has_sasl=protocol in SPEAK_SASL
+                    )
                     for name, protocol in listeners.security_protocols.items()
-                    if protocol == SSL
+                    if protocol in SPEAK_TLS
                 }
             )
         except TlsError as error:
             raise self.refusal(error.name, error.reason) from error
+
+    def sasl(self, listeners: Listeners) -> Mapping[str, SaslPolicy]:
+        """The terms of this node's listeners that authenticate by SASL, by their names."""
+        try:
+            return MappingProxyType(
+                {
+                    listener.name: read_sasl_policy(
+                        listener.name, self._find, self._authentication_timeout_ms(listener.name)
+                    )
+                    for listener in listeners.listeners
+                    if listeners.security_protocols[listener.name] in SPEAK_SASL
+                }
+            )
+        except SaslError as error:
+            raise self.refusal(error.name, error.reason) from error
+
+    def _authentication_timeout_ms(self, listener: str) -> int:
+        setting = "connection.authentication.timeout.ms"
+        name = next((name for name in names_for(listener, setting) if self.text(name)), None)
+        if name is None:
+            return SaslPolicy("", ()).timeout_ms
+        try:
+            value = TLS_SETTINGS[setting].parse(self.text(name))
+        except SettingError as error:
+            raise self.refusal(name, error.reason) from error
+        assert isinstance(value, int), "a time is a number"
+        return value
 
     def principal_rules(self, *, is_needed: bool) -> str:
         """The rules that make principals of certificates; they are read, and RE2 with them, only where a listener has certificates."""

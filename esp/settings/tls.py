@@ -70,7 +70,7 @@ TLS_SETTINGS: Final[dict[str, Setting]] = {
         Setting(
             "connection.authentication.timeout.ms",
             Kind.INT,
-            "Milliseconds until a connection to an SSL listener must be agreed upon, or it is ended; default: 10000.",
+            "Milliseconds until a connection must be encrypted, if it is to be, and authenticated, or it is ended; default: 10000.",
             at_least(1),
         ),
         Setting(
@@ -171,18 +171,22 @@ def unprefixed(name: str) -> str | None:
     return setting if setting in TLS_SETTINGS or setting in TLS_REFUSED else None
 
 
-def read_tls_policy(listener: str, texts: Callable[[str], str | None], *, is_between_nodes: bool) -> TlsPolicy:
+def read_tls_policy(
+    listener: str, texts: Callable[[str], str | None], *, is_between_nodes: bool, has_sasl: bool = False
+) -> TlsPolicy:
     """Return what the settings say of a listener's connections.
 
     Args:
         listener: its name.
         texts: returns the text of a setting that was given by exactly this name, None if it was not.
         is_between_nodes: whether nodes of the cluster connect to it.
+        has_sasl: whether its clients are authenticated by SASL. Then ``ssl.client.auth`` counts only if it is given with the prefix of
+            the listener (KIP-684): a node may have listeners for clients with certificates and for clients with passwords.
 
     Raises:
         TlsError: a text is no value of its setting, or settings do not go together.
     """
-    return _Reader(listener, texts).policy(is_between_nodes=is_between_nodes)
+    return _Reader(listener, texts).policy(is_between_nodes=is_between_nodes, has_sasl=has_sasl)
 
 
 def read_client_tls_policy(texts: Callable[[str], str | None]) -> TlsPolicy:
@@ -202,11 +206,13 @@ class _Reader:
         self._listener = listener
         self._texts = texts
 
-    def policy(self, *, is_between_nodes: bool) -> TlsPolicy:
+    def policy(self, *, is_between_nodes: bool, has_sasl: bool) -> TlsPolicy:
         for algorithms in ("ssl.keymanager.algorithm", "ssl.trustmanager.algorithm"):
             self._value(algorithms)
         key_store, trust_store = self._key_store(), self._trust_store()
         client_auth = ClientAuth(self._value("ssl.client.auth") or ClientAuth.NONE.value)
+        if has_sasl and not self._given("ssl.client.auth").startswith(PREFIX):
+            client_auth = ClientAuth.NONE
         if not key_store.is_given:
             raise TlsError(
                 self._given("ssl.keystore.location"),

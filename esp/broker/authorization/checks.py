@@ -213,7 +213,9 @@ CHECKS: Final[Mapping[int, tuple[Check, ...]]] = MappingProxyType(
         ApiKey.SYNC_GROUP: (_READ_GROUP,),
         ApiKey.DESCRIBE_GROUPS: (_names(AclOperation.DESCRIBE, ResourceType.GROUP, _GROUP_DENIED, "groups", "groups"),),
         ApiKey.LIST_GROUPS: (InHandler("Describe cluster, or Describe group", "other groups are left out"),),
+        ApiKey.SASL_HANDSHAKE: (FREE,),
         ApiKey.API_VERSIONS: (FREE,),
+        ApiKey.SASL_AUTHENTICATE: (FREE,),
         ApiKey.CREATE_TOPICS: (_CREATED_TOPICS,),
         ApiKey.DELETE_TOPICS: (
             _topics(AclOperation.DELETE, answered="responses"),

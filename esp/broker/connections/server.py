@@ -5,13 +5,14 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.connections.session import Session
 from esp.broker.request import ClientContext
 from esp.broker.turns.request_memory import NO_LIMIT, RequestMemory
 from esp.model.errors import OperatorError
+from esp.model.sasl import SaslPolicy
 from esp.model.tls import TlsPolicy
 from esp.ports.clock import Timer
 from esp.ports.env import Env
@@ -23,10 +24,37 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_LOGIN_PARTS: Final = "esp.broker.authentication.login_parts"  # these two loaded only where a listener has SASL
+_SASL_CONNECTION: Final = "esp.broker.authentication.sasl_connection"
 _PRINCIPALS: Final = "esp.broker.connections.certificate_principals"  # loaded only where a listener has certificates
 
 IDLE_CHECKS_PER_LIMIT: Final = 2
 """A connection is ended between one and one and a half times its idle limit."""
+
+
+class Served(ConnectionOwner, Protocol):
+    """The owner of a client's connection: its session, or, before the client is authenticated, the owner that sees to that."""
+
+    client: ClientContext
+    idle_checks: int
+    """The number of checks for idle connections since the last read."""
+
+    def close(self, reason: str) -> None:
+        """End the connection for a reason of the node's own."""
+
+
+class UnknownClient(Served, Protocol):
+    """The owner of a connection until its client is authenticated."""
+
+    def begin(self) -> None:
+        """Serve from now on: the time limit begins."""
+
+
+class Logins(Protocol):
+    """The parts that listeners with SASL share (:class:`esp.broker.authentication.login_parts.LoginParts`)."""
+
+    async def close(self) -> None:
+        """End what is at work for log-ins."""
 
 
 class ConnectionLimits(NamedTuple):
@@ -73,28 +101,34 @@ class Server:
         """The limits for new connections."""
         self._memory = RequestMemory(limits.queued_max_bytes)
         self._listeners: list[Listener] = []
-        self._sessions: dict[Session, None] = {}
+        self._sessions: dict[Served, None] = {}
         self._per_ip: Counter[str] = Counter()
         self._principal_rules = principal_rules
         self._principals: CertificatePrincipals | None = None
-        self._waiting: list[Connection] | None = []
+        self._waiting: list[Callable[[], None]] | None = []
+        self._logins: Logins | None = None
         self._idle_timer: Timer | None = None
         if limits.idle_max_ms > 0:
             self._schedule_idle_check()
 
-    async def listen(self, name: str, address: Address, tls: TlsPolicy | None = None) -> Address:
+    async def listen(
+        self, name: str, address: Address, tls: TlsPolicy | None = None, sasl: SaslPolicy | None = None
+    ) -> Address:
         """Bind a listener and return the address with its real port; connections wait until :meth:`open`.
 
         Args:
             name: the listener's.
             address: where.
             tls: the terms of its encryption; None for plaintext.
+            sasl: the terms on which its clients are authenticated; None if they are not, or by their certificates.
 
         Raises:
             OperatorError: the address cannot be bound.
         """
         accept: Callable[[Connection], ConnectionOwner] = partial(self._accept, name)
-        if tls is not None:
+        if sasl is not None:
+            accept = self._acceptor_with_sasl(name, sasl)
+        elif tls is not None:
             if self._principals is None:
                 self._principals = importlib.import_module(_PRINCIPALS).CertificatePrincipals(self._principal_rules)
             accept = partial(self._accept_secured, name, self._principals)
@@ -108,6 +142,27 @@ class Server:
         self._listeners.append(listener)
         return listener.address
 
+    def _acceptor_with_sasl(self, listener: str, policy: SaslPolicy) -> Callable[[Connection], ConnectionOwner]:
+        if self._logins is None:
+            self._logins = importlib.import_module(_LOGIN_PARTS).LoginParts(self._env, self._dispatcher)
+        make: Callable[..., UnknownClient] = importlib.import_module(_SASL_CONNECTION).SaslConnection
+        parts = self._logins
+
+        def accept(connection: Connection) -> ConnectionOwner:
+            client = self._admit(listener, connection)
+            owner = make(connection, client, policy, parts, self._take_over, self._on_end)
+            self._serve(owner, connection, owner.begin)
+            return owner
+
+        return accept
+
+    def _take_over(self, before: Served, connection: Connection) -> Session:
+        """Return the session that owns a connection whose client has been authenticated."""
+        session = self._session(connection, before.client)
+        del self._sessions[before]
+        self._sessions[session] = None
+        return session
+
     def _accept_secured(
         self, listener: str, principals: "CertificatePrincipals", connection: Connection
     ) -> ConnectionOwner:
@@ -116,12 +171,24 @@ class Server:
         return session
 
     def _accept(self, listener: str, connection: Connection) -> Session:
+        session = self._session(connection, self._admit(listener, connection))
+        self._serve(session, connection)
+        return session
+
+    def _admit(self, listener: str, connection: Connection) -> ClientContext:
+        """Return what is known of a new client.
+
+        Raises:
+            ConnectionAbortedError: there are too many.
+        """
         ip = connection.peer.host
         if len(self._sessions) >= self.limits.total or self._per_ip[ip] >= self.limits.per_ip:
             log.warning("refused a connection of %s: too many connections", connection.peer)
             raise ConnectionAbortedError("too many connections")
-        client = ClientContext(listener, connection.peer)
-        session = Session(
+        return ClientContext(listener, connection.peer)
+
+    def _session(self, connection: Connection, client: ClientContext) -> Session:
+        return Session(
             connection,
             client,
             self._dispatcher,
@@ -130,12 +197,24 @@ class Server:
             self._memory,
             self._on_end,
         )
-        self._sessions[session] = None
-        self._per_ip[ip] += 1
+
+    def _serve(self, owner: Served, connection: Connection, begin: Callable[[], None] | None = None) -> None:
+        """Count a new connection; until :meth:`open` it waits.
+
+        Args:
+            owner: of the connection.
+            connection: it.
+            begin: called when the connection is served.
+        """
+        self._sessions[owner] = None
+        self._per_ip[owner.client.address.host] += 1
         if self._waiting is not None:
             connection.pause_reading()
-            self._waiting.append(connection)
-        return session
+            self._waiting.append(connection.resume_reading)
+            if begin is not None:
+                self._waiting.append(begin)
+        elif begin is not None:
+            begin()
 
     @property
     def connection_count(self) -> int:
@@ -145,10 +224,10 @@ class Server:
     def open(self) -> None:
         """Serve requests from now on."""
         waiting, self._waiting = self._waiting or (), None
-        for connection in waiting:
-            connection.resume_reading()
+        for go_on in waiting:
+            go_on()
 
-    def _on_end(self, session: Session) -> None:
+    def _on_end(self, session: Served) -> None:
         del self._sessions[session]
         ip = session.client.address.host
         self._per_ip[ip] -= 1
@@ -175,3 +254,5 @@ class Server:
             await listener.close()
         for session in tuple(self._sessions):
             session.close("the node is shutting down")
+        if self._logins is not None:
+            await self._logins.close()

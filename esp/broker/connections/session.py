@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from esp.broker.connections.dispatcher import Dispatcher
-from esp.broker.request import LATER, NEVER, ClientContext, Request
+from esp.broker.request import LATER, NEVER, Answer, ClientContext, Request
 from esp.broker.turns.request_memory import FREE_BYTES, RequestMemory
 from esp.model.buffers import Buffer
 from esp.ports.clock import Clock
@@ -94,7 +94,7 @@ class Session:
     ) -> None:
         self._connection = connection
         self.client = client
-        self._dispatch = dispatcher.dispatch
+        self._dispatch: Callable[[Request, memoryview], Answer] = dispatcher.dispatch
         self._served = dispatcher.served
         self._turns = dispatcher.turns
         self._clock = clock
@@ -281,6 +281,15 @@ class Session:
             self._flush()
         self._closed = True
         self._connection.close()
+
+    def serve_by(self, dispatch: Callable[[Request, memoryview], Answer]) -> None:
+        """Let ``dispatch`` answer the requests from now on (as :meth:`~esp.broker.connections.dispatcher.Dispatcher.dispatch`)."""
+        self._dispatch = dispatch
+
+    @property
+    def has_waiting_requests(self) -> bool:
+        """True if a request has not been answered yet."""
+        return bool(self._parked)
 
     def close(self, reason: str) -> None:
         """End the connection for a reason of the node's own."""

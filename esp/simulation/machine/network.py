@@ -141,6 +141,11 @@ class SimulatedConnection:
             self._paused = False
             self._network.loop.call_soon(self._offer, context=self.context)
 
+    def hand_to(self, owner: ConnectionOwner) -> None:
+        """See :class:`esp.ports.network.Connection`."""
+        if self._owner is not None:
+            self._owner = owner
+
     def close(self) -> None:
         """See :class:`esp.ports.network.Connection`."""
         if not self._closing:

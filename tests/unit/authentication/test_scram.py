@@ -57,7 +57,7 @@ def test_client_refuses_what_the_servers_first_message_must_not_be(message: byte
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
-        (b"e=invalid-proof", "the server refuses the log-in: invalid-proof"),
+        (b"e=invalid-proof", "the server refuses the log-in: 'invalid-proof'"),
         (b"v=AAAA", "does not know the password"),
         (SERVER_FINAL.replace(b"6rri", b"7rri"), "does not know the password"),
         (b"v=", "malformed"),

@@ -26,6 +26,8 @@ KAFKA_VERSIONS = {  # of Apache Kafka 4.3.1, as the ApiVersions answers of both 
         "SyncGroup": (0, 5),
         "DescribeGroups": (0, 6),
         "ListGroups": (0, 5),
+        "SaslHandshake": (0, 1),
+        "SaslAuthenticate": (0, 2),
         "ApiVersions": (0, 4),
         "CreateTopics": (2, 7),
         "DeleteTopics": (1, 6),
@@ -68,6 +70,8 @@ KAFKA_VERSIONS = {  # of Apache Kafka 4.3.1, as the ApiVersions answers of both 
     },
     ListenerKind.CONTROLLER: {
         "Fetch": (4, 18),
+        "SaslHandshake": (0, 1),
+        "SaslAuthenticate": (0, 2),
         "ApiVersions": (0, 4),
         "CreateTopics": (2, 7),
         "DeleteTopics": (1, 6),

@@ -12,6 +12,7 @@ from esp.settings.dynamic import (
 )
 from esp.settings.known import known_settings
 from esp.settings.node import load_broker_settings
+from esp.settings.sasl import SASL_REFUSED, SASL_SETTINGS
 from esp.settings.tls import TLS_SETTINGS
 from esp.settings.topic_overrides import resolve_topic_settings
 
@@ -143,7 +144,7 @@ def test_threads_that_are_no_number_yet_may_become_any(present):
 
 @pytest.mark.parametrize("name", NOT_WHILE_RUNNING)
 def test_what_has_no_effect_while_a_node_runs_is_refused(name):
-    given = f"listener.name.a.{name}" if name in TLS_SETTINGS else name
+    given = f"listener.name.a.{name}" if name in TLS_SETTINGS or name in {*SASL_SETTINGS, *SASL_REFUSED} else name
     assert NOT_WHILE_RUNNING[name] in refusal({given: "*"})
 
 

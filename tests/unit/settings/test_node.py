@@ -13,6 +13,7 @@ from esp.settings.broker import BrokerSettings, Listener
 from esp.settings.broker_table import BROKER_SETTINGS, FALLBACKS
 from esp.settings.node import load_broker_settings
 from esp.settings.references import Places
+from esp.settings.sasl import SASL_SETTINGS
 from esp.settings.setting import Kind
 from esp.settings.throttled_replicas import NO_REPLICAS, ThrottledReplicas
 from esp.settings.tls import TLS_SETTINGS
@@ -39,6 +40,7 @@ OURS = {
     "rebalance.mode",
     "rebalance.partitions.in.flight.max",
     "running.marker.enable",
+    "sasl.plain.credentials",
 }
 """Settings that Kafka has not."""
 
@@ -185,7 +187,9 @@ def test_every_field_of_a_node_is_asked_somewhere(field):
 def test_every_listed_setting_of_a_node_has_a_field_or_stands_in_for_one():
     stand_ins = {name for family in FALLBACKS.values() for name in family} | {"log.dir"}
     fields = {field.name.replace("_", ".") for field in dataclasses.fields(BrokerSettings)}
-    of_listeners = TLS_SETTINGS.keys()  # each makes a field of a listener's policy: test_tls.py
+    of_listeners = (
+        TLS_SETTINGS.keys() | SASL_SETTINGS.keys()
+    )  # fields of a listener's policies: test_tls.py, test_sasl.py
     assert BROKER_SETTINGS.keys() - fields - stand_ins - of_listeners == CHECKED_ONLY
 
 
@@ -440,9 +444,8 @@ def test_heartbeats_too_rare_for_the_session_are_warned_of(caplog):
         (["listeners=PLAINTEXT://host:70000"], "NAME://host:port"),
         (["listeners=PLAINTEXT://a:1,PLAINTEXT://b:2"], "different name"),
         (["listeners=PLAINTEXT://a:1,CONTROLLER://a:1"], "share port 1"),
-        (["listeners=SASL_PLAINTEXT://a:1"], "speaks PLAINTEXT and SSL"),
         (["listeners=OUT://a:1"], "no security protocol"),
-        (["listeners=OUT://a:1", "listener.security.protocol.map=OUT:SASL_SSL"], "speaks PLAINTEXT and SSL"),
+        (["listeners=OUT://a:1", "listener.security.protocol.map=OUT:SASL_SSL"], "for the listener CONTROLLER"),
         (["listeners=OUT://a:1", "listener.security.protocol.map=OUT"], "NAME:PROTOCOL"),
         (["listeners=CONTROLLER://a:1"], "listener for clients"),
         (["listeners=PLAINTEXT://a:1", "controller.listener.names=Q"], "needs the listener Q"),
@@ -466,7 +469,7 @@ def test_heartbeats_too_rare_for_the_session_are_warned_of(caplog):
         (["inter.broker.listener.name=X"], "X must be a listener name defined in advertised.listeners"),
         (["inter.broker.listener.name=CONTROLLER"], "there are PLAINTEXT"),
         (["inter.broker.listener.name=PLAINTEXT", "security.inter.broker.protocol=PLAINTEXT"], "Only one of"),
-        (["security.inter.broker.protocol=SASL_SSL"], "speaks PLAINTEXT and SSL"),
+        (["security.inter.broker.protocol=SASL_SSL"], "SASL_SSL must be a listener name"),
         (["replica.selector.class=org.Example"], "selects by rack only"),
         (["replica.fetch.wait.max.ms=30001"], "replica.socket.timeout.ms should always be at least"),
         (["replica.fetch.wait.max.ms=29000", "replica.lag.time.max.ms=20000"], "frequent changes in ISR"),

@@ -109,8 +109,6 @@ def test_versions_and_suites_go_together(given, versions, ciphers):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (("listeners=SASL_SSL://:1",), "SASL comes later"),
-        (("listeners=PLAINTEXT://:1", "security.inter.broker.protocol=SASL_SSL"), "SASL comes later"),
         (("listeners=A://:1", "listener.security.protocol.map=A:TLS"), "TLS is none of PLAINTEXT, SSL"),
         (("listeners=A://:1", "listener.security.protocol.map=A:SSL", *KEY), "for the listener CONTROLLER"),
         (LISTENER, "needs a private key and a certificate"),

@@ -236,6 +236,8 @@ ELSEWHERE = {
     ApiKey.PRODUCE: "test_produced_batches",
     ApiKey.FETCH: "test_fetches",
     ApiKey.API_VERSIONS: "needs nothing",
+    ApiKey.SASL_HANDSHAKE: "needs nothing",
+    ApiKey.SASL_AUTHENTICATE: "needs nothing",
     ApiKey.LIST_GROUPS: "test_lists",
     ApiKey.LIST_TRANSACTIONS: "test_lists",
     ApiKey.DESCRIBE_CLUSTER: "test_lists",

@@ -1,0 +1,234 @@
+"""The states of one connection on a listener with SASL (KIP-43, KIP-152, KIP-255, KIP-368), and the answers to what its client sends.
+
+.. code-block:: text
+
+    state           ApiVersions       SaslHandshake     SaslAuthenticate, or a token    any other API
+    BEGUN           VERSIONS_TOLD     SPEAKING          ends                            ends
+    VERSIONS_TOLD   ends              SPEAKING          ends                            ends
+    SPEAKING        34, ends          34, ends          the exchange's next message     ends
+    KNOWN           (the session's)   SPEAKING, or 34   34                              (the session's)
+    ENDED           ends              ends              ends                            ends
+
+An ApiVersions request of a version that is not served leaves BEGUN as it is, once: its client asks again (KIP-511). A handshake in KNOWN
+begins a re-authentication, if log-ins count for a limited time; the session goes on serving its requests meanwhile. It must be by the same
+mechanism and for the same user. After a handshake of version 0 the client's next frames are tokens, without headers.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from esp.authentication.credentials import CredentialLookup
+from esp.authentication.errors import AuthenticationError, UnexpectedMessageError, shown
+from esp.authentication.exchange import Exchange, Outcome, SlowCheck, Success
+from esp.authentication.plain import PlainExchange, PlainOverScramExchange
+from esp.authentication.scram import ScramExchange
+from esp.model.errors import ErrorCode
+from esp.model.sasl import SaslMechanism, SaslPolicy
+
+_NOT_NOW: Final = "SaslAuthenticate request received after successful authentication"
+
+
+class Stage(Enum):
+    """The state of a connection; the module has the table."""
+
+    BEGUN = auto()
+    VERSIONS_TOLD = auto()
+    SPEAKING = auto()
+    KNOWN = auto()
+    ENDED = auto()
+
+
+class Ending(Enum):
+    """The fate of the connection after an answer."""
+
+    NONE = auto()
+    AT_ONCE = auto()
+    AFTER_DELAY = auto()
+    """The answer and the end wait for the delay of failed log-ins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a SaslHandshake, a SaslAuthenticate or a token.
+
+    Attributes:
+        code: the error code.
+        message: the text beside it.
+        data: the mechanism's bytes for the client.
+        lifetime_ms: the time for which the log-in counts; 0: no limit, or there is none yet.
+        ending: the fate of the connection.
+        reason: the fault, for the log, if there is one.
+        is_success: True if the client has just been authenticated.
+    """
+
+    code: ErrorCode = ErrorCode.none
+    message: str | None = None
+    data: bytes = b""
+    lifetime_ms: int = 0
+    ending: Ending = Ending.NONE
+    reason: str = ""
+    is_success: bool = False
+
+
+class Conversation:
+    """One connection.
+
+    Args:
+        policy: the terms of its listener.
+        lookup: finds credentials of SCRAM.
+        make_nonce: as for :class:`~esp.authentication.scram.ScramExchange`.
+    """
+
+    def __init__(self, policy: SaslPolicy, lookup: CredentialLookup, make_nonce: Callable[[], str]) -> None:
+        self._policy = policy
+        self._lookup = lookup
+        self._make_nonce = make_nonce
+        self.stage = Stage.BEGUN
+        self.speaks_tokens = False
+        """True after a handshake of version 0, until the exchange has ended."""
+        self.mechanism: SaslMechanism | None = None
+        """The mechanism of the last handshake."""
+        self.user: str | None = None
+        """The user, as soon as it is known; it never changes after that."""
+        self._exchange: Exchange | None = None
+        self._asks_again = False
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """The names of the mechanisms that a client may choose."""
+        return tuple(mechanism.value for mechanism in self._policy.mechanisms)
+
+    def on_api_versions(self, *, is_served: bool) -> ErrorCode:
+        """Return the code with which an ApiVersions request is to be answered before the client is known; other than none, it ends then.
+
+        Args:
+            is_served: whether its version is.
+
+        Raises:
+            UnexpectedMessageError: the connection ends without an answer.
+        """
+        if self.stage is Stage.SPEAKING:
+            self.stage = Stage.ENDED
+            return ErrorCode.illegal_sasl_state
+        if self.stage is not Stage.BEGUN or (self._asks_again and not is_served):
+            raise self._end("a second ApiVersions request before it was authenticated")
+        if is_served:
+            self.stage = Stage.VERSIONS_TOLD
+        self._asks_again = True
+        return ErrorCode.none
+
+    def on_other_api(self, name: str) -> UnexpectedMessageError:
+        """Return the error with which a request of any other API ends the connection before the client is known."""
+        return self._end(f"a request of the API {name} before it was authenticated")
+
+    def on_handshake(self, version: int, name: str) -> Reply:
+        """Answer a SaslHandshake request.
+
+        Args:
+            version: of the request; after version 0 tokens follow without headers.
+            name: the mechanism that the client chooses.
+
+        Raises:
+            UnexpectedMessageError: the connection ends without an answer.
+        """
+        if self.stage is Stage.SPEAKING:
+            self.stage = Stage.ENDED
+            return Reply(
+                ErrorCode.illegal_sasl_state,
+                ending=Ending.AT_ONCE,
+                reason="a second SaslHandshake request in one log-in",
+            )
+        if self.stage is Stage.KNOWN:
+            assert self.mechanism is not None, "a known client has chosen its mechanism"
+            if not self._lifetime_ms(self.mechanism) or not version:
+                return Reply(ErrorCode.illegal_sasl_state)
+            if name != self.mechanism.value:
+                raise self._end(f"a re-authentication by {shown(name)} after a log-in by {self.mechanism.value}")
+        elif self.stage is Stage.ENDED:
+            raise self._end("a SaslHandshake request after a failed log-in")
+        chosen = next((mechanism for mechanism in self._policy.mechanisms if mechanism.value == name), None)
+        if chosen is None:
+            self.stage = Stage.ENDED
+            return Reply(
+                ErrorCode.unsupported_sasl_mechanism,
+                ending=Ending.AT_ONCE,
+                reason=f"the mechanism {shown(name)} is not enabled",
+            )
+        self.stage = Stage.SPEAKING
+        self.mechanism = chosen
+        self.speaks_tokens = not version
+        self._exchange = self._begin(chosen)
+        return Reply()
+
+    def on_message(self, message: bytes) -> Reply | SlowCheck:
+        """Answer the mechanism's bytes, of a SaslAuthenticate request or a token; or return the check that must be made first.
+
+        Raises:
+            UnexpectedMessageError: the connection ends without an answer.
+        """
+        if self.stage is Stage.KNOWN:
+            return Reply(ErrorCode.illegal_sasl_state, _NOT_NOW)
+        if self.stage is not Stage.SPEAKING:
+            raise self._end("a SaslAuthenticate request before a SaslHandshake request")
+        assert self._exchange is not None, "a handshake begins it"
+        try:
+            return self._on_outcome(self._exchange.respond(message))
+        except AuthenticationError as error:
+            return self._fail(error)
+
+    def on_checked(self, check: SlowCheck, is_right: bool) -> Reply:
+        """Answer the bytes whose check has this result."""
+        try:
+            reply = self._on_outcome(check.conclude(is_right))
+        except AuthenticationError as error:
+            return self._fail(error)
+        assert isinstance(reply, Reply), "there is one check"
+        return reply
+
+    def on_malformed(self) -> Reply:
+        """Answer a SaslAuthenticate request that cannot be read."""
+        if self.stage is not Stage.SPEAKING:
+            raise self._end("a malformed SaslAuthenticate request")
+        return self._fail(AuthenticationError("a SaslAuthenticate request that cannot be read"))
+
+    def _on_outcome(self, outcome: Outcome) -> Reply | SlowCheck:
+        if isinstance(outcome, SlowCheck):
+            return outcome
+        if not isinstance(outcome, Success):
+            return Reply(data=outcome.data)
+        if self.user is not None and outcome.user != self.user:
+            text = f"Cannot change principals during re-authentication from User.{self.user}: User.{outcome.user}"
+            return self._fail(AuthenticationError(text, text))
+        assert self.mechanism is not None, "the handshake chose it"
+        self.user = outcome.user
+        self.stage = Stage.KNOWN
+        self.speaks_tokens = False
+        self._exchange = None
+        return Reply(data=outcome.data, lifetime_ms=self._lifetime_ms(self.mechanism), is_success=True)
+
+    def _fail(self, error: AuthenticationError) -> Reply:
+        self.stage = Stage.ENDED
+        self._exchange = None
+        name = "" if self.mechanism is None else self.mechanism.value
+        text = f"Authentication failed during authentication due to invalid credentials with SASL mechanism {name}"
+        return Reply(
+            ErrorCode.sasl_authentication_failed,
+            error.message or text,
+            ending=Ending.AFTER_DELAY,
+            reason=error.reason,
+        )
+
+    def _end(self, reason: str) -> UnexpectedMessageError:
+        self.stage = Stage.ENDED
+        return UnexpectedMessageError(reason)
+
+    def _lifetime_ms(self, mechanism: SaslMechanism) -> int:
+        return self._policy.max_reauth_ms.get(mechanism, 0)
+
+    def _begin(self, mechanism: SaslMechanism) -> Exchange:
+        if mechanism.scram is not None:
+            return ScramExchange(mechanism.scram, self._lookup, self._make_nonce)
+        users = self._policy.plain_users
+        return PlainOverScramExchange(self._lookup) if users is None else PlainExchange(users)

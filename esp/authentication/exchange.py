@@ -1,0 +1,41 @@
+"""The server's side of one exchange of a mechanism: a message comes, and a challenge, a success or a slow check is the outcome."""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+
+class Challenge(NamedTuple):
+    """The exchange goes on: the client is to answer these bytes."""
+
+    data: bytes
+
+
+class Success(NamedTuple):
+    """The client is authenticated."""
+
+    user: str
+    data: bytes = b""
+    """The last bytes of the exchange for the client."""
+
+
+class SlowCheck(NamedTuple):
+    """A password is to be checked by a computation that would hold up the loop."""
+
+    is_right: Callable[[], bool]
+    """Does it; it may be called in another thread."""
+    conclude: Callable[[bool], Success]
+    """Takes its result. AuthenticationError: the client is not authenticated."""
+
+
+Outcome = Challenge | Success | SlowCheck
+
+
+class Exchange(Protocol):
+    """One log-in as the server. It ends with a success or an AuthenticationError, and takes no message after that."""
+
+    def respond(self, message: bytes) -> Outcome:
+        """Take the client's next message.
+
+        Raises:
+            AuthenticationError: the client is not authenticated.
+        """

@@ -1,0 +1,24 @@
+"""The answers to SaslHandshake and SaslAuthenticate requests, made of the replies of a conversation."""
+
+from datetime import timedelta
+
+from kio.schema.sasl_authenticate.v2.response import SaslAuthenticateResponse
+from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
+from kio.static.primitive import i64Timedelta
+
+from esp.authentication.conversation import Reply
+
+
+def handshake_response(reply: Reply, mechanisms: tuple[str, ...]) -> SaslHandshakeResponse:
+    """Return the answer to a SaslHandshake request; ``mechanisms`` are the names of those that a client may choose."""
+    return SaslHandshakeResponse(error_code=reply.code, mechanisms=mechanisms)
+
+
+def authenticate_response(reply: Reply) -> SaslAuthenticateResponse:
+    """Return the answer to a SaslAuthenticate request."""
+    return SaslAuthenticateResponse(
+        error_code=reply.code,
+        error_message=reply.message,
+        auth_bytes=reply.data,
+        session_lifetime=i64Timedelta.parse(timedelta(milliseconds=reply.lifetime_ms)),
+    )

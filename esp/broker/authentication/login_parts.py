@@ -1,0 +1,74 @@
+"""The parts that all listeners with SASL of one kind share: credentials, delays of failures, memory, and threads that check passwords."""
+
+from collections.abc import Callable
+from typing import Final
+
+from esp.authentication.conversation import Conversation
+from esp.authentication.credentials import CredentialLookup, NoCredentials, ScramCredentials
+from esp.authentication.failure_delays import FailureDelays
+from esp.broker.connections.dispatcher import Dispatcher
+from esp.broker.tasks import Tasks
+from esp.broker.turns.cpu_share import CpuShare
+from esp.broker.turns.request_memory import RequestMemory
+from esp.model.sasl import SaslPolicy
+from esp.model.scram import ScramCredential, ScramMechanism
+from esp.ports.env import Env
+
+UNKNOWN_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Memory for the large frames of all clients that are not authenticated yet; those of known mechanisms are small."""
+
+CHECKED_AT_A_TIME: Final = 1
+"""A flood of log-ins by PLAIN with hashed passwords takes one processor, and not the loop's."""
+
+_NONCE_VALUES: Final = 2**160
+
+
+class LoginParts:
+    """They belong to a server (:class:`esp.broker.connections.server.Server`).
+
+    Args:
+        env: the outside.
+        dispatcher: answers ApiVersions requests.
+    """
+
+    def __init__(self, env: Env, dispatcher: Dispatcher) -> None:
+        self.env = env
+        self.dispatcher = dispatcher
+        self.tasks = Tasks(env.host)
+        self.checks = CpuShare(env.cpu, CHECKED_AT_A_TIME)
+        self.memory = RequestMemory(UNKNOWN_BYTES_MAX)
+        self.credentials: ScramCredentials = NoCredentials()
+        """The credentials in force; set before the first client is served."""
+        self._delays = FailureDelays()
+        self._lookup = CredentialLookup(_Present(lambda: self.credentials), env.random.uuid().bytes)
+
+    def conversation(self, policy: SaslPolicy) -> Conversation:
+        """Return the state of a new connection."""
+        return Conversation(policy, self._lookup, self._make_nonce)
+
+    def failure_delay_us(self, host: str, policy: SaslPolicy) -> int:
+        """Count a failed log-in from an address, and return the time after which it is answered."""
+        now_us = self.env.clock.monotonic_us()
+        return self._delays.on_failure(host, now_us, policy.failure_delay_ms) * 1000
+
+    async def close(self) -> None:
+        """End what is at work for log-ins."""
+        await self.tasks.stop()
+
+    def _make_nonce(self) -> str:
+        return f"{self.env.random.below(_NONCE_VALUES):x}"
+
+
+class _Present:
+    """The credentials that are in force when they are asked for; see :class:`esp.authentication.credentials.ScramCredentials`."""
+
+    def __init__(self, credentials: Callable[[], ScramCredentials]) -> None:
+        self._credentials = credentials
+
+    def find(self, user: str, mechanism: ScramMechanism, /) -> ScramCredential | None:
+        """See :class:`esp.authentication.credentials.ScramCredentials`."""
+        return self._credentials().find(user, mechanism)
+
+    def specimen(self, mechanism: ScramMechanism, /) -> ScramCredential | None:
+        """See :class:`esp.authentication.credentials.ScramCredentials`."""
+        return self._credentials().specimen(mechanism)
