@@ -20,7 +20,7 @@ _DIGITS: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
 """Kafka's tools make salts that are numbers in base 36, as text."""
 
 
-class ScramCredentials(Protocol):
+class CredentialSource(Protocol):
     """The credentials in force."""
 
     def find(self, user: str, mechanism: ScramMechanism, /) -> ScramCredential | None:
@@ -34,11 +34,11 @@ class NoCredentials:
     """The credentials of a node that knows none."""
 
     def find(self, _user: str, _mechanism: ScramMechanism, /) -> ScramCredential | None:
-        """See :class:`ScramCredentials`."""
+        """See :class:`CredentialSource`."""
         return None
 
     def specimen(self, _mechanism: ScramMechanism, /) -> ScramCredential | None:
-        """See :class:`ScramCredentials`."""
+        """See :class:`CredentialSource`."""
         return None
 
 
@@ -58,7 +58,7 @@ class CredentialLookup:
         secret: of this process; it counts while there is no credential at all.
     """
 
-    def __init__(self, credentials: ScramCredentials, secret: bytes) -> None:
+    def __init__(self, credentials: CredentialSource, secret: bytes) -> None:
         self._credentials = credentials
         self._secret = secret
 

@@ -10,7 +10,6 @@ client learns of a failure with the last message, whatever the fault, after the 
 
 import base64
 import binascii
-import hashlib
 import hmac
 import re
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from esp.authentication.credentials import CredentialLookup, FoundCredential
 from esp.authentication.errors import AuthenticationError, shown
 from esp.authentication.exchange import Challenge, Success
 from esp.model.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential, ScramMechanism
+from esp.model.scram_keys import client_key, make_credential, salted_password, server_key, stored_key
 
 NONCE_CHARACTERS_MAX: Final = 256
 """The longest nonce that either side takes from the other. Those of the known clients have 22 to 36 characters."""
@@ -44,46 +44,14 @@ _CLIENT_FINAL: Final = re.compile(
 _SERVER_FINAL: Final = re.compile(rf"(?:e=(?P<error>[^,\x00]+)|v=(?P<signature>{_BASE64})){_EXTENSIONS}", re.DOTALL)
 
 
-def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
-    """Hash a password: ``Hi`` of RFC 5802. It takes 1 ms for SHA-256 and 4,096 iterations, 9 ms for SHA-512 and 16,384."""
-    return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
-
-
-def make_credential(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> ScramCredential:
-    """Return what a node keeps of a password; as slow as :func:`salted_password`."""
-    return credential_of(mechanism, salted_password(mechanism, password, salt, iterations), salt, iterations)
-
-
-def credential_of(mechanism: ScramMechanism, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
-    """Return what a node keeps of a password that has been hashed with that salt and those iterations."""
-    return ScramCredential(
-        salt=salt,
-        stored_key=_hash(mechanism, _client_key(mechanism, salted)),
-        server_key=_server_key(mechanism, salted),
-        iterations=iterations,
-    )
-
-
 def is_password(mechanism: ScramMechanism, password: str, credential: ScramCredential) -> bool:
-    """True if the credential was made of this password; as slow as :func:`salted_password`."""
+    """True if the credential was made of this password; as slow as :func:`~esp.model.scram_keys.salted_password`."""
     made = make_credential(mechanism, password, credential.salt, credential.iterations)
     return hmac.compare_digest(made.stored_key, credential.stored_key)
 
 
-def _hash(mechanism: ScramMechanism, data: bytes) -> bytes:
-    return hashlib.new(mechanism.hash_name, data).digest()
-
-
-def _hmac(mechanism: ScramMechanism, key: bytes, data: bytes) -> bytes:
-    return hmac.digest(key, data, mechanism.hash_name)
-
-
-def _client_key(mechanism: ScramMechanism, salted: bytes) -> bytes:
-    return _hmac(mechanism, salted, b"Client Key")
-
-
-def _server_key(mechanism: ScramMechanism, salted: bytes) -> bytes:
-    return _hmac(mechanism, salted, b"Server Key")
+def _signature(mechanism: ScramMechanism, key: bytes, signed: str) -> bytes:
+    return hmac.digest(key, signed.encode(), mechanism.hash_name)
 
 
 def _exclusive_or(left: bytes, right: bytes) -> bytes:
@@ -150,7 +118,7 @@ class ScramClient:
         return f"n,,{self._first_bare}".encode()
 
     def on_server_first(self, message: bytes) -> bytes:
-        """Return the answer to the server's first message, with the proof; as slow as :func:`salted_password`.
+        """Return the answer to the server's first message, with the proof; as slow as :func:`~esp.model.scram_keys.salted_password`.
 
         Raises:
             AuthenticationError: the message is malformed, its nonce does not continue ours, or it asks for too few iterations for the
@@ -167,11 +135,11 @@ class ScramClient:
             )
         salted = salted_password(self._mechanism, self._password, _decode_base64(first["salt"]), iterations)
         without_proof = f"c=biws,r={nonce}"
-        signed = ",".join((self._first_bare, message.decode(), without_proof)).encode()
-        client_key = _client_key(self._mechanism, salted)
-        signature = _hmac(self._mechanism, _hash(self._mechanism, client_key), signed)
-        self._server_signature = _hmac(self._mechanism, _server_key(self._mechanism, salted), signed)
-        proof = base64.b64encode(_exclusive_or(client_key, signature)).decode()
+        signed = ",".join((self._first_bare, message.decode(), without_proof))
+        key = client_key(self._mechanism, salted)
+        signature = _signature(self._mechanism, stored_key(self._mechanism, key), signed)
+        self._server_signature = _signature(self._mechanism, server_key(self._mechanism, salted), signed)
+        proof = base64.b64encode(_exclusive_or(key, signature)).decode()
         return f"{without_proof},p={proof}".encode()
 
     def on_server_final(self, message: bytes) -> None:
@@ -237,13 +205,13 @@ class ScramExchange:
             raise AuthenticationError(f"the last message of the user {shown(self._user)} has another nonce")
         if not hmac.compare_digest(_decode_base64(final["binding"]), self._header):
             raise AuthenticationError(f"the last message of the user {shown(self._user)} asks for a channel binding")
-        signed = f"{self._signed},{final['without_proof']}".encode()
-        signature = _hmac(self._mechanism, credential.stored_key, signed)
+        signed = f"{self._signed},{final['without_proof']}"
+        signature = _signature(self._mechanism, credential.stored_key, signed)
         proof = _decode_base64(final["proof"])
         is_whole = len(proof) == len(signature)
-        client_key = _exclusive_or(proof if is_whole else signature, signature)
-        is_right = hmac.compare_digest(_hash(self._mechanism, client_key), credential.stored_key)
+        key = _exclusive_or(proof if is_whole else signature, signature)
+        is_right = hmac.compare_digest(stored_key(self._mechanism, key), credential.stored_key)
         if not (is_right and is_whole and found.is_real):
             raise AuthenticationError(f"wrong password, or no such user: {shown(self._user)}")
-        verifier = base64.b64encode(_hmac(self._mechanism, credential.server_key, signed)).decode()
+        verifier = base64.b64encode(_signature(self._mechanism, credential.server_key, signed)).decode()
         return Success(self._user, f"v={verifier}".encode())

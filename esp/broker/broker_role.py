@@ -120,7 +120,7 @@ class BrokerRole:
         """
         running = self.running = RunningBroker(self._client_side, node, local)
         await running.join()
-        self.server.open()
+        self.server.open(lambda: node.metadata.image)
 
     async def stop(self) -> BrokerEpoch:
         """Give up leadership, and end what others started here; return the broker's epoch, under which its logs may be closed."""

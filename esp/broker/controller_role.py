@@ -114,7 +114,7 @@ class ControllerRole:
         )
         self.running = RunningController(driver, channel)
         ControllerRegistrar(env, self._tasks, channel, metadata, self._registration(node.features)).start()
-        self.server.open()
+        self.server.open(lambda: metadata.image)
 
     def _registration(self, features: Mapping[str, FeatureRange]) -> ControllerRegistration:
         addresses = {endpoint.listener: Address(endpoint.host, endpoint.port) for endpoint in self._endpoints}

@@ -9,9 +9,9 @@ from esp.settings.broker_table import BROKER_SETTINGS, FALLBACKS, REFUSED
 from esp.settings.dynamic import DYNAMIC_ONLY, with_changes
 from esp.settings.group import group_settings
 from esp.settings.known import WITHOUT_EFFECT, known_settings
+from esp.settings.per_listener import unprefixed
 from esp.settings.rebalance import ASKED_OF_METADATA, REBALANCE_WHILE_RUNNING
 from esp.settings.setting import Kind, Source
-from esp.settings.tls import unprefixed
 from esp.settings.topic_table import EFFECTIVE_TOPIC_SETTINGS, TOPIC_SETTINGS
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})

@@ -56,7 +56,9 @@ EFFECTIVE_AT_ONCE: Final = (
 """The settings that a broker applies as soon as it receives them. ``min.insync.replicas`` and ``unclean.leader.election.enable`` are read
 from the metadata itself (ELR-3)."""
 
-_SASL_AT_START: Final = "This release reads it when it starts, and keeps no secret in the metadata log; change the node's file and restart it"
+_SASL_AT_START: Final = (
+    "It is read when the node starts, and no secret is kept in the metadata log; change the node's file and restart it"
+)
 
 NOT_WHILE_RUNNING: Final[Mapping[str, str]] = {
     "config.providers": "References are resolved when the node starts; change the node's file and restart it",

@@ -4,15 +4,17 @@ from collections.abc import Callable
 from typing import Final
 
 from esp.authentication.conversation import Conversation
-from esp.authentication.credentials import CredentialLookup, NoCredentials, ScramCredentials
+from esp.authentication.credentials import CredentialLookup, NoCredentials
 from esp.authentication.failure_delays import FailureDelays
+from esp.broker.authentication.image_credentials import ImageCredentials
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.tasks import Tasks
 from esp.broker.turns.cpu_share import CpuShare
 from esp.broker.turns.request_memory import RequestMemory
+from esp.controller.image import ClusterImage
 from esp.model.sasl import SaslPolicy
-from esp.model.scram import ScramCredential, ScramMechanism
 from esp.ports.env import Env
+from esp.ports.random import random_bytes
 
 UNKNOWN_BYTES_MAX: Final = 64 * 1024 * 1024
 """Memory for the large frames of all clients that are not authenticated yet; those of known mechanisms are small."""
@@ -20,7 +22,7 @@ UNKNOWN_BYTES_MAX: Final = 64 * 1024 * 1024
 CHECKED_AT_A_TIME: Final = 1
 """A flood of log-ins by PLAIN with hashed passwords takes one processor, and not the loop's."""
 
-_NONCE_VALUES: Final = 2**160
+_NONCE_BYTES: Final = 20
 
 
 class LoginParts:
@@ -37,10 +39,13 @@ class LoginParts:
         self.tasks = Tasks(env.host)
         self.checks = CpuShare(env.cpu, CHECKED_AT_A_TIME)
         self.memory = RequestMemory(UNKNOWN_BYTES_MAX)
-        self.credentials: ScramCredentials = NoCredentials()
-        """The credentials in force; set before the first client is served."""
         self._delays = FailureDelays()
-        self._lookup = CredentialLookup(_Present(lambda: self.credentials), env.random.uuid().bytes)
+        self._secret = random_bytes(env.random, 32)
+        self._lookup = CredentialLookup(NoCredentials(), self._secret)
+
+    def follow(self, image: Callable[[], ClusterImage]) -> None:
+        """Use the credentials that stand in the metadata, from now on: the newest that this node knows of."""
+        self._lookup = CredentialLookup(ImageCredentials(image), self._secret)
 
     def conversation(self, policy: SaslPolicy) -> Conversation:
         """Return the state of a new connection."""
@@ -56,19 +61,4 @@ class LoginParts:
         await self.tasks.stop()
 
     def _make_nonce(self) -> str:
-        return f"{self.env.random.below(_NONCE_VALUES):x}"
-
-
-class _Present:
-    """The credentials that are in force when they are asked for; see :class:`esp.authentication.credentials.ScramCredentials`."""
-
-    def __init__(self, credentials: Callable[[], ScramCredentials]) -> None:
-        self._credentials = credentials
-
-    def find(self, user: str, mechanism: ScramMechanism, /) -> ScramCredential | None:
-        """See :class:`esp.authentication.credentials.ScramCredentials`."""
-        return self._credentials().find(user, mechanism)
-
-    def specimen(self, mechanism: ScramMechanism, /) -> ScramCredential | None:
-        """See :class:`esp.authentication.credentials.ScramCredentials`."""
-        return self._credentials().specimen(mechanism)
+        return random_bytes(self.env.random, _NONCE_BYTES).hex()

@@ -11,6 +11,7 @@ from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.connections.session import Session
 from esp.broker.request import ClientContext
 from esp.broker.turns.request_memory import NO_LIMIT, RequestMemory
+from esp.controller.image import ClusterImage
 from esp.model.errors import OperatorError
 from esp.model.sasl import SaslPolicy
 from esp.model.tls import TlsPolicy
@@ -52,6 +53,9 @@ class UnknownClient(Served, Protocol):
 
 class Logins(Protocol):
     """The parts that listeners with SASL share (:class:`esp.broker.authentication.login_parts.LoginParts`)."""
+
+    def follow(self, image: Callable[[], ClusterImage]) -> None:
+        """Use the credentials that stand in the metadata."""
 
     async def close(self) -> None:
         """End what is at work for log-ins."""
@@ -221,8 +225,14 @@ class Server:
         """The number of clients that are connected."""
         return len(self._sessions)
 
-    def open(self) -> None:
-        """Serve requests from now on."""
+    def open(self, image: Callable[[], ClusterImage] | None = None) -> None:
+        """Serve requests from now on.
+
+        Args:
+            image: returns the newest metadata, for the credentials of users; None if there is none.
+        """
+        if self._logins is not None and image is not None:
+            self._logins.follow(image)
         waiting, self._waiting = self._waiting or (), None
         for go_on in waiting:
             go_on()

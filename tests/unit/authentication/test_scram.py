@@ -1,8 +1,9 @@
 import pytest
 
 from esp.authentication.errors import AuthenticationError
-from esp.authentication.scram import ScramClient, is_password, make_credential
+from esp.authentication.scram import ScramClient, is_password
 from esp.model.scram import ScramMechanism
+from esp.model.scram_keys import make_credential
 
 SHA_256 = ScramMechanism.SCRAM_SHA_256
 NONCE = "rOprNGfwEbeRWgbNEkqO"
