@@ -94,6 +94,7 @@ class Conversation:
         """The user, as soon as it is known; it never changes after that."""
         self._exchange: Exchange | None = None
         self._asks_again = False
+        self._is_checking = False
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -172,6 +173,8 @@ class Conversation:
             return Reply(ErrorCode.illegal_sasl_state, _NOT_NOW)
         if self.stage is not Stage.SPEAKING:
             raise self._end("a SaslAuthenticate request before a SaslHandshake request")
+        if self._is_checking:
+            raise self._end("a SaslAuthenticate request before the one before it was answered")
         assert self._exchange is not None, "a handshake begins it"
         try:
             return self._on_outcome(self._exchange.respond(message))
@@ -180,6 +183,9 @@ class Conversation:
 
     def on_checked(self, check: SlowCheck, is_right: bool) -> Reply:
         """Answer the bytes whose check has this result."""
+        self._is_checking = False
+        if self.stage is not Stage.SPEAKING:
+            return self._fail(AuthenticationError("the connection has ended while its password was checked"))
         try:
             reply = self._on_outcome(check.conclude(is_right))
         except AuthenticationError as error:
@@ -195,6 +201,7 @@ class Conversation:
 
     def _on_outcome(self, outcome: Outcome) -> Reply | SlowCheck:
         if isinstance(outcome, SlowCheck):
+            self._is_checking = True
             return outcome
         if not isinstance(outcome, Success):
             return Reply(data=outcome.data)

@@ -68,9 +68,12 @@ def _decode_name(name: str) -> str:
 
 def _decode_base64(text: str) -> bytes:
     try:
-        return base64.b64decode(text, validate=True)
+        decoded = base64.b64decode(text, validate=True)
     except binascii.Error:
-        raise AuthenticationError("a SCRAM message holds a text that is no base64") from None
+        decoded = b""
+    if base64.b64encode(decoded).decode() != text:  # one text for each value
+        raise AuthenticationError("a SCRAM message holds a text that is no base64")
+    return decoded
 
 
 def _parse(pattern: "re.Pattern[str]", message: bytes, name: str) -> "re.Match[str]":

@@ -7,11 +7,14 @@ from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 from kio.static.primitive import i64Timedelta
 
 from esp.authentication.conversation import Reply
+from esp.model.errors import ErrorCode
 
 
 def handshake_response(reply: Reply, mechanisms: tuple[str, ...]) -> SaslHandshakeResponse:
-    """Return the answer to a SaslHandshake request; ``mechanisms`` are the names of those that a client may choose."""
-    return SaslHandshakeResponse(error_code=reply.code, mechanisms=mechanisms)
+    """Return the answer to a SaslHandshake request; ``mechanisms`` are the names of those that a client may choose, told unless the
+    request comes at the wrong time."""
+    told = () if reply.code is ErrorCode.illegal_sasl_state else mechanisms
+    return SaslHandshakeResponse(error_code=reply.code, mechanisms=told)
 
 
 def authenticate_response(reply: Reply) -> SaslAuthenticateResponse:

@@ -155,10 +155,10 @@ class SaslConnection:
         code = self._conversation.on_api_versions(is_served=SERVED[api_key].serves(version))
         if code is not ErrorCode.none:
             refusal = ApiVersionsResponse(error_code=code, api_keys=(), throttle_time=NO_THROTTLE)
-            newest = min(version, SERVED[api_key].max_version)
+            told = version if SERVED[api_key].serves(version) else 0
             self._end(
                 "an ApiVersions request in the middle of a log-in",
-                encode_response(api_key, newest, correlation_id, refusal),
+                encode_response(api_key, told, correlation_id, refusal),
             )
             return
         request = Request(

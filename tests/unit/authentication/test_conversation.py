@@ -1,0 +1,280 @@
+"""The table of states, cell by cell, and the answers of Kafka 4.3.1 to each kind of message."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from esp.authentication.conversation import Conversation, Ending, Reply, Stage
+from esp.authentication.errors import UnexpectedMessageError
+from esp.authentication.exchange import SlowCheck
+from esp.authentication.scram import ScramClient
+from esp.model.errors import ErrorCode
+from esp.model.sasl import SaslMechanism, SaslPolicy
+from tests.unit.authentication.logins import SHA_256, SHA_512, Users, lookup_of
+
+PLAIN, SCRAM_256, SCRAM_512 = SaslMechanism
+LOGIN = b"\0alice\0alice-secret"
+USERS = Users(("alice", SHA_256, "alice-secret"), ("alice", SHA_512, "alice-secret"), ("bob", SHA_256, "bob-secret"))
+
+
+def begun(*, lifetime_ms: int = 0, mechanisms=tuple(SaslMechanism), users=None) -> Conversation:
+    policy = SaslPolicy(
+        "OUT",
+        mechanisms,
+        plain_users={"alice": "alice-secret", "bob": "bob-secret"} if users is None else None,
+        max_reauth_ms=dict.fromkeys(SaslMechanism, lifetime_ms),
+    )
+    return Conversation(policy, lookup_of(users or USERS), lambda: "server-part")
+
+
+def versions_told(**options) -> Conversation:
+    conversation = begun(**options)
+    assert conversation.on_api_versions(is_served=True) is ErrorCode.none
+    return conversation
+
+
+def speaking(mechanism: SaslMechanism = PLAIN, version: int = 1, **options) -> Conversation:
+    conversation = begun(**options)
+    conversation.on_handshake(version, mechanism.value)
+    return conversation
+
+
+def known(**options) -> Conversation:
+    conversation = speaking(**options)
+    conversation.on_message(LOGIN)
+    return conversation
+
+
+def ended(**options) -> Conversation:
+    conversation = speaking(**options)
+    conversation.on_message(b"")
+    return conversation
+
+
+@pytest.mark.parametrize(
+    ("make", "stage"),
+    [
+        (begun, Stage.BEGUN),
+        (versions_told, Stage.VERSIONS_TOLD),
+        (speaking, Stage.SPEAKING),
+        (known, Stage.KNOWN),
+        (ended, Stage.ENDED),
+    ],
+)
+def test_stages(make: Callable[[], Conversation], stage: Stage) -> None:
+    assert make().stage is stage
+
+
+# ApiVersions
+
+
+def test_versions_are_asked_for_once() -> None:
+    conversation = versions_told()
+    with pytest.raises(UnexpectedMessageError, match="second ApiVersions"):
+        conversation.on_api_versions(is_served=True)
+    assert conversation.stage is Stage.ENDED
+
+
+def test_versions_are_asked_for_again_after_one_that_is_not_served() -> None:
+    conversation = begun()
+    assert conversation.on_api_versions(is_served=False) is ErrorCode.none
+    assert conversation.stage is Stage.BEGUN
+    assert conversation.on_api_versions(is_served=True) is ErrorCode.none
+    assert conversation.stage is Stage.VERSIONS_TOLD
+
+
+def test_versions_are_not_asked_for_again_and_again() -> None:
+    conversation = begun()
+    conversation.on_api_versions(is_served=False)
+    with pytest.raises(UnexpectedMessageError):
+        conversation.on_api_versions(is_served=False)
+
+
+@pytest.mark.parametrize("is_served", [True, False])
+def test_versions_in_the_middle_of_a_log_in_are_refused(is_served: bool) -> None:
+    conversation = speaking()
+    assert conversation.on_api_versions(is_served=is_served) is ErrorCode.illegal_sasl_state
+    assert conversation.stage is Stage.ENDED
+    with pytest.raises(UnexpectedMessageError):
+        conversation.on_api_versions(is_served=True)
+
+
+# Other APIs
+
+
+@pytest.mark.parametrize("make", [begun, versions_told, speaking, ended])
+def test_other_apis_end_the_connection(make: Callable[[], Conversation]) -> None:
+    conversation = make()
+    assert "Metadata" in str(conversation.on_other_api("Metadata"))
+    assert conversation.stage is Stage.ENDED
+
+
+# SaslHandshake
+
+
+@pytest.mark.parametrize("make", [begun, versions_told])
+@pytest.mark.parametrize("mechanism", SaslMechanism)
+def test_handshake_chooses_a_mechanism(make: Callable[[], Conversation], mechanism: SaslMechanism) -> None:
+    conversation = make()
+    assert conversation.on_handshake(1, mechanism.value) == Reply()
+    assert conversation.stage is Stage.SPEAKING
+    assert conversation.mechanism is mechanism
+    assert not conversation.speaks_tokens
+
+
+@pytest.mark.parametrize("name", ["GSSAPI", "OAUTHBEARER", "plain", "", "x" * 10_000])
+def test_handshake_with_a_mechanism_that_is_not_enabled_ends_the_connection_with_the_list(name: str) -> None:
+    conversation = begun(mechanisms=(SCRAM_256,))
+    reply = conversation.on_handshake(1, name)
+    assert (reply.code, reply.ending) == (ErrorCode.unsupported_sasl_mechanism, Ending.AT_ONCE)
+    assert conversation.mechanisms == ("SCRAM-SHA-256",)
+    assert len(reply.reason) < 200
+    assert conversation.stage is Stage.ENDED
+
+
+def test_second_handshake_is_refused() -> None:
+    conversation = speaking()
+    reply = conversation.on_handshake(1, "PLAIN")
+    assert (reply.code, reply.ending) == (ErrorCode.illegal_sasl_state, Ending.AT_ONCE)
+    assert conversation.stage is Stage.ENDED
+
+
+def test_handshake_after_a_failed_log_in_ends_the_connection() -> None:
+    with pytest.raises(UnexpectedMessageError):
+        ended().on_handshake(1, "PLAIN")
+
+
+# SaslAuthenticate
+
+
+@pytest.mark.parametrize("make", [begun, versions_told, ended])
+def test_message_without_a_handshake_ends_the_connection(make: Callable[[], Conversation]) -> None:
+    conversation = make()
+    with pytest.raises(UnexpectedMessageError):
+        conversation.on_message(LOGIN)
+    with pytest.raises(UnexpectedMessageError):
+        conversation.on_malformed()
+
+
+def test_log_in_by_plain() -> None:
+    conversation = speaking()
+    assert conversation.on_message(LOGIN) == Reply(is_success=True)
+    assert (conversation.stage, conversation.user) == (Stage.KNOWN, "alice")
+
+
+@pytest.mark.parametrize("mechanism", [SCRAM_256, SCRAM_512])
+def test_log_in_by_scram(mechanism: SaslMechanism) -> None:
+    conversation = speaking(mechanism, lifetime_ms=3000)
+    client = ScramClient(mechanism.scram, "alice", "alice-secret", "abc")
+    challenge = conversation.on_message(client.first_message())
+    assert (challenge.code, challenge.lifetime_ms, challenge.ending) == (ErrorCode.none, 0, Ending.NONE)
+    assert conversation.stage is Stage.SPEAKING
+    success = conversation.on_message(client.on_server_first(challenge.data))
+    client.on_server_final(success.data)
+    assert success.lifetime_ms == 3000
+    assert conversation.user == "alice"
+
+
+@pytest.mark.parametrize("mechanism", SaslMechanism)
+@given(message=st.binary(max_size=300))
+def test_bytes_that_are_no_message_are_answered_as_a_failure_after_the_delay(
+    mechanism: SaslMechanism, message: bytes
+) -> None:
+    conversation = speaking(mechanism)
+    reply = conversation.on_message(message)
+    assert isinstance(reply, Reply)
+    assert (reply.code, reply.ending) == (ErrorCode.sasl_authentication_failed, Ending.AFTER_DELAY)
+    assert reply.message
+    assert reply.reason
+    assert conversation.stage is Stage.ENDED
+
+
+def test_request_that_cannot_be_read_is_answered_as_a_failure() -> None:
+    reply = speaking(SCRAM_256).on_malformed()
+    assert (reply.code, reply.ending) == (ErrorCode.sasl_authentication_failed, Ending.AFTER_DELAY)
+
+
+def test_text_of_scram_s_failures_is_kafka_s_whatever_the_fault() -> None:
+    texts = set()
+    for user, password in (("alice", "wrong"), ("nobody", "alice-secret")):
+        conversation = speaking(SCRAM_256)
+        client = ScramClient(SHA_256, user, password, "abc")
+        challenge = conversation.on_message(client.first_message())
+        assert challenge.code is ErrorCode.none, "the first message does not tell whether there is such a user"
+        texts.add(conversation.on_message(client.on_server_first(challenge.data)).message)
+    texts.add(speaking(SCRAM_256).on_message(b"garbage").message)
+    assert texts == {
+        "Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-256"
+    }
+
+
+def test_password_of_plain_may_be_checked_off_the_loop() -> None:
+    for password, code in (("alice-secret", ErrorCode.none), ("wrong", ErrorCode.sasl_authentication_failed)):
+        conversation = speaking(users=USERS)
+        check = conversation.on_message(f"\0alice\0{password}".encode())
+        assert isinstance(check, SlowCheck)
+        assert conversation.user is None
+        assert conversation.on_checked(check, check.is_right()).code is code
+
+
+def test_nothing_is_taken_while_a_password_is_checked() -> None:
+    conversation = speaking(users=USERS)
+    check = conversation.on_message(LOGIN)
+    with pytest.raises(UnexpectedMessageError):
+        conversation.on_message(LOGIN)
+    assert conversation.on_checked(check, is_right=True).code is ErrorCode.sasl_authentication_failed
+    assert conversation.user is None
+
+
+# Tokens
+
+
+def test_after_a_handshake_of_version_0_tokens_follow_until_the_client_is_known() -> None:
+    conversation = speaking(version=0)
+    assert conversation.speaks_tokens
+    conversation.on_message(LOGIN)
+    assert conversation.stage is Stage.KNOWN
+    assert not conversation.speaks_tokens
+
+
+# Of a client that is known
+
+
+def test_message_of_a_known_client_is_refused_and_the_connection_goes_on() -> None:
+    for conversation in (known(), known(lifetime_ms=3000)):
+        reply = conversation.on_message(LOGIN)
+        assert (reply.code, reply.ending) == (ErrorCode.illegal_sasl_state, Ending.NONE)
+        assert reply.message == "SaslAuthenticate request received after successful authentication"
+
+
+@pytest.mark.parametrize(("lifetime_ms", "version"), [(0, 1), (3000, 0)])
+def test_handshake_of_a_known_client_is_refused_where_log_ins_count_for_ever_or_tokens_would_follow(
+    lifetime_ms: int, version: int
+) -> None:
+    conversation = known(lifetime_ms=lifetime_ms)
+    assert conversation.on_handshake(version, "PLAIN") == Reply(ErrorCode.illegal_sasl_state)
+    assert conversation.stage is Stage.KNOWN
+
+
+def test_log_in_is_renewed_by_the_same_user_and_mechanism() -> None:
+    conversation = known(lifetime_ms=3000)
+    for _ in range(3):
+        assert conversation.on_handshake(1, "PLAIN") == Reply()
+        assert conversation.on_message(LOGIN) == Reply(lifetime_ms=3000, is_success=True)
+
+
+def test_log_in_is_not_renewed_by_another_user() -> None:
+    conversation = known(lifetime_ms=3000)
+    conversation.on_handshake(1, "PLAIN")
+    reply = conversation.on_message(b"\0bob\0bob-secret")
+    assert (reply.code, reply.ending) == (ErrorCode.sasl_authentication_failed, Ending.AFTER_DELAY)
+    assert reply.message == "Cannot change principals during re-authentication from User.alice: User.bob"
+    assert conversation.user == "alice"
+
+
+def test_log_in_is_not_renewed_by_another_mechanism() -> None:
+    conversation = known(lifetime_ms=3000)
+    with pytest.raises(UnexpectedMessageError, match="re-authentication by 'SCRAM-SHA-256' after a log-in by PLAIN"):
+        conversation.on_handshake(1, "SCRAM-SHA-256")
