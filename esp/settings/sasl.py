@@ -185,6 +185,7 @@ class _Reader:
         self._texts = texts
 
     def policy(self, timeout_ms: int) -> SaslPolicy:
+        self._value("principal.builder.class")
         mechanisms = self._mechanisms()
         for mechanism in mechanisms:
             self._check_module(mechanism)

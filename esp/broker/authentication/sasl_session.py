@@ -31,6 +31,9 @@ log = logging.getLogger(__name__)
 GRACE_US: Final = 1_000_000
 """Longer than consumers let a fetch wait unless they are told otherwise (``fetch.max.wait.ms``: 500)."""
 
+_ANSWERED_CHECK_US: Final = 1_000
+"""The interval at which a connection that is to end is looked at."""
+
 _RENEWING: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 
@@ -116,8 +119,19 @@ class SaslSession:
         return authenticate_response(reply)
 
     def _end_soon(self, reason: str) -> None:
-        """End the connection when the answer that is being made has left."""
-        self._parts.env.clock.call_later_us(0, lambda: self._client.hold.end(reason))
+        """End the connection when the answer that is being made has left; requests before it are given :data:`GRACE_US` for theirs."""
+        clock = self._parts.env.clock
+        latest_us = clock.monotonic_us() + GRACE_US
+
+        def end() -> None:
+            if self._session is None:
+                return
+            if self._session.has_waiting_requests and clock.monotonic_us() < latest_us:
+                clock.call_later_us(_ANSWERED_CHECK_US, end)
+            else:
+                self._client.hold.end(reason)
+
+        clock.call_later_us(0, end)
 
     # --- the end of the session --------------------------------------------------------------------------------------------------
 

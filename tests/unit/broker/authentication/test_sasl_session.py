@@ -1,0 +1,195 @@
+"""Log-ins that count for a limited time: renewed on their connection, or cut."""
+
+import asyncio
+
+import pytest
+
+from esp.model.errors import ErrorCode
+from tests.unit.broker.authentication.raw_client import (
+    LOGIN,
+    SCRAM_256,
+    WRONG,
+    add_user,
+    ask_metadata,
+    ask_versions,
+    authenticate,
+    ends_without_answer,
+    handshake,
+    is_closed,
+    log_in,
+    log_in_by_scram,
+    with_sasl,
+)
+from tests.unit.broker.conversation import create_topic, fetch_later, produce
+from tests.unit.broker.simulated_node import RefusedError, records, simulated
+
+LIMITED = with_sasl(lifetime_ms=3000)
+
+
+async def known(node, **options):
+    client = await node.client()
+    assert (await log_in(client, **options)).error_code == 0
+    return client
+
+
+@simulated(**with_sasl())
+async def test_log_in_without_a_limit_is_not_renewed_and_the_connection_goes_on(node):
+    client = await known(node)
+    assert (await handshake(client)).error_code == ErrorCode.illegal_sasl_state
+    answer = await authenticate(client)
+    assert answer.error_code == ErrorCode.illegal_sasl_state
+    assert answer.error_message == "SaslAuthenticate request received after successful authentication"
+    assert (await ask_versions(client)).api_keys
+    assert (await ask_versions(client)).api_keys
+    await asyncio.sleep(100)
+    assert (await ask_metadata(client)).brokers
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@simulated(**LIMITED)
+async def test_lifetime_is_told(node, version):
+    client = await node.client()
+    await handshake(client)
+    answer = await authenticate(client, LOGIN, version)
+    assert answer.session_lifetime.total_seconds() == 3
+
+
+@simulated(**LIMITED)
+async def test_log_in_that_is_renewed_goes_on(node):
+    client = await known(node)
+    for _ in range(5):
+        await asyncio.sleep(2)
+        assert (await log_in(client)).session_lifetime.total_seconds() == 3
+        assert (await ask_metadata(client)).brokers
+
+
+@simulated(**LIMITED)
+async def test_log_in_by_scram_is_renewed(node):
+    await add_user(node, "alice", "alice-secret")
+    client = await node.client()
+    for _ in range(3):
+        assert (await log_in_by_scram(client, SCRAM_256, "alice", "alice-secret")).error_code == 0
+        await asyncio.sleep(2)
+        assert (await ask_metadata(client)).brokers
+
+
+@simulated(**with_sasl(lifetime_ms=3000, plain_users=None))
+async def test_log_in_with_a_hashed_password_is_renewed(node):
+    await add_user(node, "alice", "alice-secret")
+    client = await known(node)
+    for _ in range(3):
+        await asyncio.sleep(2)
+        assert (await log_in(client)).error_code == 0
+    await handshake(client)
+    assert (await authenticate(client, WRONG)).error_code == ErrorCode.sasl_authentication_failed
+    assert await is_closed(client)
+
+
+@simulated(**LIMITED)
+async def test_log_in_may_be_renewed_after_its_time_if_nothing_else_was_asked(node):
+    client = await known(node)
+    await asyncio.sleep(10)
+    assert not client.closed, "an idle connection stays, as in Kafka"
+    assert (await log_in(client)).error_code == 0
+    assert (await ask_metadata(client)).brokers
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+@simulated(**LIMITED)
+async def test_request_after_the_time_ends_the_connection_of_every_client(node, version):
+    client = await node.client()
+    await handshake(client)
+    await authenticate(client, LOGIN, version)
+    await asyncio.sleep(2.9)
+    assert (await ask_metadata(client)).brokers
+    await asyncio.sleep(0.2)
+    assert await ends_without_answer(ask_metadata(client))
+
+
+@simulated(**LIMITED)
+async def test_request_in_the_middle_of_a_renewal_after_the_time_ends_the_connection(node):
+    client = await known(node)
+    await asyncio.sleep(4)
+    assert (await handshake(client)).error_code == 0
+    assert await ends_without_answer(ask_metadata(client))
+
+
+@simulated(**LIMITED)
+async def test_fetch_that_waits_when_the_time_is_over_ends_with_the_connection(node):
+    client = await known(node)
+    await create_topic(client)
+    begun_s = node.loop.time()
+    waiting = fetch_later(client, [("t", 0, 0)], max_wait_ms=60_000)
+    with pytest.raises(RefusedError):
+        await waiting
+    assert 2.5 < node.loop.time() - begun_s < 5
+
+
+@simulated(**LIMITED)
+async def test_fetch_that_waits_shortly_is_answered_and_the_log_in_renewed(node):
+    client = await known(node)
+    await create_topic(client)
+    await asyncio.sleep(2.7)
+    await fetch_later(client, [("t", 0, 0)], max_wait_ms=500)
+    assert (await log_in(client)).error_code == 0
+    assert (await ask_metadata(client)).brokers
+
+
+@simulated(**LIMITED)
+async def test_repeated_produce_requests_are_no_way_around_the_end(node):
+    client = await known(node)
+    await create_topic(client)
+    for _ in range(3):
+        await produce(client, "t", records(b"x"))
+    await asyncio.sleep(4)
+    with pytest.raises(RefusedError):
+        await produce(client, "t", records(b"x"))
+
+
+@simulated(**LIMITED)
+async def test_log_in_is_not_renewed_as_another_user(node, caplog):
+    client = await known(node)
+    await handshake(client)
+    begun_s = node.loop.time()
+    answer = await authenticate(client, b"\0bob\0bob-secret")
+    assert 0.1 <= node.loop.time() - begun_s < 0.2
+    assert answer.error_code == ErrorCode.sasl_authentication_failed
+    assert answer.error_message == "Cannot change principals during re-authentication from User.alice: User.bob"
+    assert await is_closed(client)
+    assert "refused a re-authentication of User:alice" in caplog.text
+
+
+@simulated(**LIMITED)
+async def test_log_in_is_not_renewed_by_another_mechanism(node):
+    client = await known(node)
+    assert await ends_without_answer(handshake(client, "SCRAM-SHA-256"))
+
+
+@simulated(**LIMITED)
+async def test_long_messages_of_a_renewal_are_refused_like_short_ones(node):
+    client = await known(node)
+    await handshake(client)
+    answer = await authenticate(client, b"\0alice\0" + b"x" * 5000)
+    assert answer.error_code == ErrorCode.sasl_authentication_failed
+    assert await is_closed(client)
+    client = await known(node)
+    assert await ends_without_answer(handshake(client, "x" * 5000))
+    assert (await ask_metadata(await known(node))).brokers
+
+
+@simulated(**LIMITED)
+async def test_second_handshake_of_a_renewal_is_refused(node):
+    client = await known(node)
+    await handshake(client)
+    assert (await handshake(client)).error_code == ErrorCode.illegal_sasl_state
+    assert await is_closed(client)
+
+
+@simulated(**LIMITED)
+async def test_nothing_is_kept_of_a_client_that_has_gone(node):
+    client = await known(node)
+    (session,) = node.server._sessions
+    client.close()
+    await asyncio.sleep(10)
+    assert session.client.sasl is None
+    assert not node.server._sessions
