@@ -75,6 +75,8 @@ _KEY = ApiKey
 CASES: Final = (
     Case("served", _KEY.API_VERSIONS, {"client_software_name": "comparer", "client_software_version": "1"}),
     Case("bad name", _KEY.API_VERSIONS, {"client_software_name": "", "client_software_version": "1"}),
+    Case("without SASL", _KEY.SASL_HANDSHAKE, {"mechanism": "PLAIN"}),
+    Case("without SASL", _KEY.SASL_AUTHENTICATE, {"auth_bytes": b"x"}),
     Case("all", _KEY.METADATA, _metadata(None), first_version=1),
     Case("none", _KEY.METADATA, _metadata([]), first_version=1),
     Case("some", _KEY.METADATA, _metadata([RECORDS, EMPTY])),
