@@ -2,6 +2,8 @@
 
 from typing import Final
 
+OTHER_USER: Final = "Authentication failed: Client requested an authorization id that is different from username"
+"""Kafka's text for a client that asks to act as another user than the one that it authenticates as."""
 NAME_CHARACTERS_MAX: Final = 100
 """As much of a name is logged."""
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from esp.authentication.credentials import CredentialLookup
-from esp.authentication.errors import AuthenticationError, shown
+from esp.authentication.errors import OTHER_USER, AuthenticationError, shown
 from esp.authentication.exchange import SlowCheck, Success
 from esp.authentication.scram import is_password
 
@@ -60,7 +60,7 @@ def _conclude(login: PlainLogin, is_right: bool) -> Success:
     if login.authorization not in ("", login.user):
         raise AuthenticationError(
             f"the user {shown(login.user)} asks to act as {shown(login.authorization)}",
-            "Authentication failed: Client requested an authorization id that is different from username",
+            OTHER_USER,
         )
     return Success(login.user)
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 from esp.authentication.credentials import CredentialLookup, FoundCredential
-from esp.authentication.errors import AuthenticationError, shown
+from esp.authentication.errors import OTHER_USER, AuthenticationError, shown
 from esp.authentication.exchange import Challenge, Success
 from esp.model.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential, ScramMechanism
 from esp.model.scram_keys import client_key, make_credential, salted_password, server_key, stored_key
@@ -191,7 +191,7 @@ class ScramExchange:
         authorization = first["authorization"]
         if authorization is not None and _decode_name(authorization) != self._user:
             raise AuthenticationError(
-                f"the user {shown(self._user)} asks to act as {shown(_decode_name(authorization))}"
+                f"the user {shown(self._user)} asks to act as {shown(_decode_name(authorization))}", OTHER_USER
             )
         self._found = found = self._lookup.find(self._user, self._mechanism)
         credential = found.credential

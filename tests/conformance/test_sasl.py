@@ -89,7 +89,11 @@ class Stranger:
 
     def metadata(self) -> None:
         answer = self.call(
-            ApiKey.METADATA, 9, topics=(), allow_auto_topic_creation=False, include_topic_authorized_operations=False
+            ApiKey.METADATA,
+            12,
+            topics=(),
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=False,
         )
         self.note("metadata", answer, lambda: (), code=0)
 
@@ -152,7 +156,6 @@ CASES: dict[str, Callable[[Stranger], None]] = {
     "versions twice": plays(S.versions, S.versions),
     "another API": plays(S.metadata),
     "another API after versions": plays(S.versions, S.metadata),
-    "another API after the handshake": plays(S.handshake, S.metadata, S.is_closed),
     "authenticate first": plays(S.authenticate),
     "versions after the handshake": plays(S.handshake, S.versions, S.is_closed),
     "handshake twice": plays(S.handshake, S.handshake, S.is_closed),
@@ -219,7 +222,7 @@ class Pair:
                     "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,LASTING:SASL_PLAINTEXT,RENEWED:SASL_PLAINTEXT"
                 ),
                 "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-                "connection.failed.authentication.delay.ms": "10",
+                "connection.failed.authentication.delay.ms": "0",
             }
             for listener in ("lasting", "renewed"):
                 prefix = f"listener.name.{listener}"
@@ -274,6 +277,23 @@ def test_stranger_sees_the_same(pair: Pair, case: str) -> None:
 
 
 @pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("play", "listener"),
+    [
+        (plays(S.handshake, S.metadata), "LASTING"),
+        (plays(S.handshake, S.authenticate, lambda s: s.handshake("SCRAM-SHA-256")), "RENEWED"),
+    ],
+    ids=["another API after the handshake", "re-authentication by another mechanism"],
+)
+def test_connection_ends_one_step_sooner(pair: Pair, play: Callable[[Stranger], object], listener: str) -> None:
+    ours, kafka = pair.seen(play, listener)
+    assert ours[:-1] == kafka[:-1]
+    assert ours[-1][1] == "closed"
+    ours, kafka = pair.seen(plays(play, S.authenticate), listener)
+    assert ours[-1] == kafka[-1] == ("authenticate", "closed")
+
+
+@pytest.mark.kafka
 @pytest.mark.parametrize("case", BETTER)
 def test_what_is_answered_better_fails(pair: Pair, case: str) -> None:
     ours, kafka = pair.seen(BETTER[case])
@@ -305,7 +325,6 @@ RENEWALS: dict[str, Callable[[Stranger], None]] = {
     "with a wrong password": plays(
         S.handshake, S.authenticate, S.handshake, lambda s: s.authenticate(WRONG), S.is_closed
     ),
-    "by another mechanism": plays(S.handshake, S.authenticate, lambda s: s.handshake("SCRAM-SHA-256"), S.is_closed),
     "never": plays(S.handshake, S.authenticate, past_the_end, S.metadata),
     "never, in version 0": plays(S.handshake, lambda s: s.authenticate(LOGIN, 0), past_the_end, S.metadata),
     "late": plays(*(S.handshake, S.authenticate, past_the_end, S.handshake, S.authenticate, S.metadata)),

@@ -21,7 +21,7 @@ def authenticate_response(reply: Reply) -> SaslAuthenticateResponse:
     """Return the answer to a SaslAuthenticate request."""
     return SaslAuthenticateResponse(
         error_code=reply.code,
-        error_message=reply.message,
+        error_message=reply.message or "",  # as Kafka, not null
         auth_bytes=reply.data,
         session_lifetime=i64Timedelta.parse(timedelta(milliseconds=reply.lifetime_ms)),
     )

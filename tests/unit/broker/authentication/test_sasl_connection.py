@@ -37,7 +37,7 @@ async def test_client_that_has_logged_in_is_served_as_its_user(node):
     client = await node.client()
     assert (await ask_versions(client)).error_code == 0
     answer = await log_in(client)
-    assert (answer.error_code, answer.error_message, answer.auth_bytes) == (0, None, b"")
+    assert (answer.error_code, answer.error_message, answer.auth_bytes) == (0, "", b"")
     assert (await ask_metadata(client)).brokers
     (session,) = node.server._sessions
     assert session.client.principal == "User:alice"
