@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError as KafkaPythonError
+from kafka.errors import TopicAuthorizationFailedError
 
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node import Node
@@ -31,7 +32,7 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
-SECRETS = {"alice": "alice-secret", "bob": 'b"o\\b, =3D'}
+SECRETS = {"alice": "alice-secret", "bob": 'b"o\\b, =3D', "carol": "carol-secret"}
 
 
 @dataclass(frozen=True)
@@ -92,11 +93,13 @@ class GuardedNode:
 
     def __init__(self, directory: Path, **settings: str) -> None:
         self.directory = directory
-        authority = Authority()
+        self.authority = authority = Authority()
         authority.write_pem(directory / "ca.pem")
         authority.write_pkcs12(directory / "ca.p12")
         ports = {protocol: free_port() for protocol in PROTOCOLS}
-        listeners = ",".join(f"{protocol}://127.0.0.1:{port}" for protocol, port in ports.items()) + ",CONTROLLER://127.0.0.1:0"
+        listeners = (
+            ",".join(f"{protocol}://127.0.0.1:{port}" for protocol, port in ports.items()) + ",CONTROLLER://127.0.0.1:0"
+        )
         users = " ".join(f'user_{user}="{_quoted(password)}"' for user, password in SECRETS.items())
         self.addresses = {protocol: f"127.0.0.1:{port}" for protocol, port in ports.items()}
         self.process = Node(
@@ -122,6 +125,7 @@ class GuardedNode:
                 for mechanism in MECHANISMS
                 if mechanism != "PLAIN"
             ),
+            f"--add-scram=SCRAM-SHA-256=[name=carol,password={SECRETS['carol']}]",
         )
 
     def log_in(self, protocol: str, mechanism: str, *user: str) -> LogIn:
@@ -296,6 +300,38 @@ def test_node_without_a_mechanism_does_not_start(fresh_node: NodeFactory) -> Non
     settings = {"listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"}
     with pytest.raises(NodeError, match="needs a mechanism"):
         fresh_node(settings)
+
+
+# Principals
+
+
+def test_principal_is_that_of_the_log_in_also_where_clients_show_certificates(tmp_path: Path) -> None:
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    guarded = GuardedNode(
+        tmp_path,
+        **{
+            "listener.name.sasl_ssl.ssl.client.auth": "required",
+            "listener.name.sasl_ssl.ssl.truststore.type": "PEM",
+            "listener.name.sasl_ssl.ssl.truststore.location": str(tmp_path / "ca.pem"),
+            "authorizer.class.name": authorizer,
+            "super.users": "User:alice;User:CN=certified",
+        },
+    )
+    certificate = str(guarded.authority.issue("CN=certified", hosts=()).write_pem(tmp_path / "client.pem"))
+    shown = {"ssl_certfile": certificate, "ssl_keyfile": certificate}
+    with guarded.process:
+        for user, is_allowed in (("alice", True), ("carol", False)):
+            log_in = guarded.log_in("SASL_SSL", "PLAIN", user, SECRETS[user])
+            admin = KafkaAdminClient(**log_in.kafka_python, **shown)
+            if is_allowed:
+                admin.create_topics({"t": {"num_partitions": 1}}, wait_for_metadata=True)
+            else:
+                with pytest.raises(TopicAuthorizationFailedError):
+                    admin.create_topics({"u": {"num_partitions": 1}})
+            admin.close()
+        with pytest.raises(KafkaPythonError):
+            KafkaAdminClient(bootstrap_timeout_ms=3000, **guarded.log_in("SASL_SSL", "PLAIN").kafka_python)
+        eventually(lambda: "it showed no certificate" in guarded.process.output)
 
 
 # Log-ins that count for three seconds

@@ -48,6 +48,13 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "esp.controller.acls:_invalid",
         "esp.controller.acls:_name",
     ),
+    "No simulated client authenticates, and no listener asks for it. tests/unit/broker/authentication, and "
+    "tests/unit/broker/apis/test_sasl_handshake.py.": (
+        "esp.broker.apis.sasl_authenticate:handle",
+        "esp.broker.apis.sasl_authenticate:handle_at_controller",
+        "esp.broker.apis.sasl_handshake:handle",
+        "esp.broker.apis.sasl_handshake:handle_at_controller",
+    ),
     "Other implementations leave such records, this one does not. tests/unit/controller/test_replay.py.": (
         "esp.controller.replay:MetadataReplay._replay",
     ),

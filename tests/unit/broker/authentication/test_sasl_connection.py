@@ -289,7 +289,7 @@ async def test_memory_of_large_frames_of_strangers_is_bounded(node):
     for client in clients:
         client.connection.write([struct.pack(">i", 524_288), b"x" * 1000])
     await asyncio.sleep(0.1)
-    assert memory.taken_bytes <= 64 * 1024 * 1024
+    assert 63 * 1024 * 1024 < memory.taken_bytes <= 64 * 1024 * 1024, "as many as there is room for, and no more"
     assert not any(client.closed for client in clients)
     await asyncio.sleep(11)
     assert all(client.closed for client in clients)
