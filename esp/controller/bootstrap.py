@@ -54,8 +54,8 @@ def bootstrap_records(
     """The records by which the first active controller of a cluster begins.
 
     With eligible leader replicas on, controller and leaders must agree on ``min.insync.replicas``: so the controller's own value is written
-    down as the default of all brokers (ELR-3). A feature whose level the controller does not support gets the highest that it supports, and one that it does not have
-    gets none: ``kafka-storage format`` writes all features of its release down.
+    down as the default of all brokers (ELR-3). A feature whose level the controller does not support gets the highest that it supports. One
+    that it does not have gets none: ``kafka-storage format`` writes all features of its release down.
 
     Args:
         min_insync_replicas: the controller's own.

@@ -1,4 +1,4 @@
-"""The part of a user's password that a node keeps for SCRAM: enough to check a log-in, too little to log in elsewhere (RFC 5802, KIP-554).
+"""The keys that a node keeps of a user's password for SCRAM: enough to check a log-in, too little to log in elsewhere (RFC 5802, KIP-554).
 
 The numbers of the mechanisms are Kafka's, on the wire and in the metadata log.
 """
@@ -31,7 +31,7 @@ class ScramMechanism(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """The part that is kept of one user's password for one mechanism. Its text shows no secret."""
+    """The keys of one user's password for one mechanism. Their text shows no secret."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)

@@ -50,11 +50,13 @@ async def handle_at_controller(
 
 
 async def handle(
-    services: Services, _request: Request, message: AlterUserScramCredentialsRequest
+    services: Services, request: Request, message: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
     """Pass the controller's answer on once this node follows."""
     _check(message)
-    answer: AlterUserScramCredentialsResponse = await forward(services, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, message)
+    answer: AlterUserScramCredentialsResponse = await forward(
+        services, request, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, message
+    )
     await until_follows(services)
     return answer
 
