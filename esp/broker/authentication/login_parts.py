@@ -7,9 +7,9 @@ from esp.authentication.conversation import Conversation
 from esp.authentication.credentials import CredentialLookup, NoCredentials
 from esp.authentication.failure_delays import FailureDelays
 from esp.broker.authentication.image_credentials import ImageCredentials
+from esp.broker.authentication.password_checks import PasswordChecks
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.tasks import Tasks
-from esp.broker.turns.cpu_share import CpuShare
 from esp.broker.turns.request_memory import RequestMemory
 from esp.controller.image import ClusterImage
 from esp.model.sasl import SaslPolicy
@@ -37,7 +37,7 @@ class LoginParts:
         self.env = env
         self.dispatcher = dispatcher
         self.tasks = Tasks(env.host)
-        self.checks = CpuShare(env.cpu, CHECKED_AT_A_TIME)
+        self.checks = PasswordChecks(env.cpu, CHECKED_AT_A_TIME)
         self.memory = RequestMemory(UNKNOWN_BYTES_MAX)
         self._delays = FailureDelays()
         self._secret = random_bytes(env.random, 32)

@@ -202,7 +202,7 @@ class SaslConnection:
             self._answer(outcome, encode)
 
     async def _check(self, check: SlowCheck, encode: Encode) -> None:
-        is_right = await self._parts.checks.run(check.is_right)
+        is_right = await self._parts.checks.run(self.client.address.host, check.is_right, lambda: not self._is_over)
         if not self._is_over:
             self._waits = False
             self._answer(self._conversation.on_checked(check, is_right), encode)

@@ -94,7 +94,9 @@ class SaslSession:
         return self._answered(outcome)
 
     async def _checked(self, check: SlowCheck) -> SaslAuthenticateResponse:
-        is_right = await self._parts.checks.run(check.is_right)
+        is_right = await self._parts.checks.run(
+            self._client.address.host, check.is_right, lambda: self._session is not None
+        )
         reply = self._conversation.on_checked(check, is_right)
         return await self._failed(reply) if reply.ending is Ending.AFTER_DELAY else self._answered(reply)
 
