@@ -42,8 +42,3 @@ class SaslPolicy:
     receive_bytes_max: int = 524_288
     failure_delay_ms: int = 100
     timeout_ms: int = 10_000
-
-    @property
-    def uses_scram(self) -> bool:
-        """True if credentials of SCRAM are needed: for its mechanisms, or for PLAIN."""
-        return self.plain_users is None or any(mechanism.scram is not None for mechanism in self.mechanisms)

@@ -1,7 +1,7 @@
 """The owner of a connection until its client is authenticated by SASL.
 
 It takes one request at a time, of the few that are allowed, and no frame larger than ``sasl.server.max.receive.size``. Then a session takes
-the connection over; it pays nothing for what is decided here. A failed log-in is answered after a delay, in which nothing is read.
+the connection over; it pays nothing for what is decided here. A failed log-in is answered after a delay, in which what comes is dropped.
 """
 
 import logging
@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 
 _FRAME_LENGTH: Final = struct.Struct(">i")
 _SHORTEST_HEADER: Final = 8
+_UNREAD_BYTES_MAX: Final = 1024
+"""As much of the next requests is received while one is worked at. Reading goes on, so that the end of the connection is noticed."""
 _TLS_HANDSHAKE: Final = 0x16
 """The first byte that a client of TLS sends."""
 
@@ -76,7 +78,8 @@ class SaslConnection:
         self._taken_bytes = 0
         self._waits_for_memory = False
         self._waits = False
-        """True while a request is worked at, or its answer is delayed: the next one is not looked at."""
+        """True while a request is worked at: the next one is not looked at."""
+        self._has_failed = False
         self._is_over = False
 
     def begin(self) -> None:
@@ -89,6 +92,10 @@ class SaslConnection:
     def on_bytes(self, received: memoryview) -> int:
         """See :class:`esp.ports.network.ConnectionOwner`."""
         self.idle_checks = 0
+        if self._has_failed:  # what comes after a failure is dropped, so that the end of the connection is noticed
+            return len(received)
+        if self._waits and len(received) >= _UNREAD_BYTES_MAX:
+            self._connection.pause_reading()
         position, end = 0, len(received)
         while end - position >= _FRAME_LENGTH.size and not (self._waits or self._waits_for_memory or self._is_over):
             length = _FRAME_LENGTH.unpack_from(received, position)[0]
@@ -169,7 +176,7 @@ class SaslConnection:
         if answer is not LATER:
             self._connection.write(answer)
         elif request.answer is None:
-            self._wait()
+            self._waits = True
 
     def _on_answered(self, request: Request) -> None:
         if not self._is_over and request.answer is not None:
@@ -196,7 +203,7 @@ class SaslConnection:
     def _on_message(self, message: bytes, encode: Encode) -> None:
         outcome = self._conversation.on_message(message)
         if isinstance(outcome, SlowCheck):
-            self._wait()
+            self._waits = True
             self._parts.tasks.start(self._check(outcome, encode), name="password check")
         else:
             self._answer(outcome, encode)
@@ -204,10 +211,8 @@ class SaslConnection:
     async def _check(self, check: SlowCheck, encode: Encode) -> None:
         is_right = await self._parts.checks.run(self.client.address.host, check.is_right, lambda: not self._is_over)
         if not self._is_over:
-            self._waits = False
             self._answer(self._conversation.on_checked(check, is_right), encode)
-            if not self._waits:
-                self._connection.resume_reading()
+            self._go_on()
 
     # --- answers -----------------------------------------------------------------------------------------------------------------
 
@@ -235,7 +240,7 @@ class SaslConnection:
         self._connection.resume_reading()
 
     def _fail(self, reason: str, frame: bytes) -> None:
-        """Answer a failed log-in after the delay; until then nothing is read."""
+        """Answer a failed log-in after the delay; what else comes is not looked at."""
         mechanism = self._conversation.mechanism
         log.warning(
             "refused a log-in of %s to the listener %s by %s: %s",
@@ -244,7 +249,7 @@ class SaslConnection:
             "no mechanism" if mechanism is None else mechanism.value,
             reason,
         )
-        self._wait()
+        self._waits = self._has_failed = True
         self._cancel_timer()
         delay_us = self._parts.failure_delay_us(self.client.address.host, self._policy)
         self._timer = self._parts.env.clock.call_later_us(delay_us, partial(self._finish, frame))
@@ -274,12 +279,10 @@ class SaslConnection:
 
     # --- reading -----------------------------------------------------------------------------------------------------------------
 
-    def _wait(self) -> None:
-        self._waits = True
-        self._connection.pause_reading()
-
     def _go_on(self) -> None:
+        """Look at what has arrived since the request that was worked at."""
         self._waits = False
+        self._connection.pause_reading()
         self._connection.resume_reading()
 
     def _take(self, size: int) -> bool:

@@ -36,7 +36,6 @@ def test_the_defaults_are_kafka_s():
     assert made == SaslPolicy("OUT", (SCRAM_512, SCRAM_256), {}, {SCRAM_512: 0, SCRAM_256: 0}, 524_288, 100, 10_000)
     for name, value in zip(CLOSED, (made.failure_delay_ms, made.receive_bytes_max), strict=True):
         assert known_settings("broker")[name].default == str(value)
-    assert made.uses_scram
 
 
 @pytest.mark.parametrize(
@@ -46,7 +45,6 @@ def test_the_defaults_are_kafka_s():
 def test_users_of_plain_are_options_of_its_login_module(name):
     made = policy("sasl.enabled.mechanisms=PLAIN", f"{name}={USERS}")
     assert made.plain_users == {"alice": "alice-secret", "bob": "b"}
-    assert not made.uses_scram
 
 
 def test_longest_prefix_counts_most():
@@ -71,7 +69,6 @@ def test_longest_prefix_counts_most():
 def test_passwords_of_plain_may_be_those_of_scram():
     made = policy("sasl.enabled.mechanisms=PLAIN", "sasl.plain.credentials=scram")
     assert made.plain_users is None
-    assert made.uses_scram
 
 
 def test_only_this_node_s_own_listeners_have_terms():

@@ -283,6 +283,29 @@ async def test_nothing_is_kept_of_a_stranger_that_goes_away(node):
 
 
 @simulated(**with_sasl())
+async def test_stranger_that_ends_its_connection_after_a_failure_is_forgotten_before_the_delay_is_over(node):
+    for _ in range(12):
+        client = await node.client()
+        await handshake(client)
+        asyncio.ensure_future(authenticate(client, WRONG)).cancel()
+        await asyncio.sleep(0.05)
+        client.close()
+    await asyncio.sleep(0.1)
+    assert not node.server._sessions, "the last delays take seconds"
+
+
+@simulated(**with_sasl(plain_users=None))
+async def test_requests_that_come_while_a_password_is_checked_wait_and_are_bounded(node):
+    await add_user(node, "alice", "alice-secret")
+    client = await node.client()
+    await handshake(client)
+    known = asyncio.ensure_future(authenticate(client))
+    answers = [asyncio.ensure_future(ask_metadata(client)) for _ in range(500)]
+    assert (await known).error_code == 0
+    assert all(answer.brokers for answer in await asyncio.gather(*answers))
+
+
+@simulated(**with_sasl())
 async def test_memory_of_large_frames_of_strangers_is_bounded(node):
     memory = node.server._logins.memory
     clients = [await node.client() for _ in range(200)]
