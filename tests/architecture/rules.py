@@ -16,6 +16,8 @@ _FENCE: Final = re.compile(r"^(```+|~~~+).*?^\1\s*$", re.MULTILINE | re.DOTALL)
 _CODE_SPAN: Final = re.compile(r"`[^`\n]*`")
 _LINK: Final = re.compile(r"!?\[[^\]\n]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
 _HEADING: Final = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
+_EQUALITIES: Final = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
+_SECRET: Final = re.compile(r"(^|_)(key|password|passwords|proof|signature|nonce|digest|hmac|token|verifier)$")
 
 
 def find_leftovers(text: str) -> list[str]:
@@ -56,6 +58,34 @@ def find_sleeps(source: str) -> list[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and id(node) not in polled and ast.unparse(node.func) in {"time.sleep", *names}
     ]
+
+
+def find_compared_secrets(source: str) -> list[str]:
+    """Comparisons by ``==``, ``!=`` or ``in`` whose time would say how much of a secret was guessed; ``hmac.compare_digest`` does not tell.
+
+    A secret is known by its name: a key, a password, a proof, a signature, a nonce, a digest or a token. Lengths are none.
+    """
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare) and any(isinstance(sign, _EQUALITIES) for sign in node.ops):
+            operands = [each for each in (node.left, *node.comparators) if not isinstance(each, ast.Constant)]
+            names = {_SECRET.search(_last_name(each)) for each in operands} - {None}
+            if names and len(operands) == len(node.comparators) + 1:
+                found.append(f"line {node.lineno}: {ast.unparse(node)}")
+    return found
+
+
+def _last_name(node: ast.expr) -> str:
+    """The name by which an expression calls its value: of an attribute, a call or an element the last one, empty if there is none."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Subscript(slice=ast.Constant(value=str(name))):
+            return name.lstrip("_")
+        case ast.Call(func=function):
+            return "" if ast.unparse(function) == "len" else _last_name(function)
+        case ast.Subscript(value=value):
+            return _last_name(value)
+        case _:
+            return ""
 
 
 def module_lengths(sources: Mapping[str, str]) -> dict[str, int]:

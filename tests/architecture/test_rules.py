@@ -57,6 +57,36 @@ def test_sleep_that_asks_again_or_holds_up_no_thread_is_allowed(source: str) -> 
     assert rules.find_sleeps(source) == []
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "if stored_key == credential.stored_key: ...",
+        "if password != expected: ...",
+        "x = _hash(proof) == made.digest()",
+        "x = final['nonce'] != self._nonce",
+        "x = user.password in passwords",
+        "x = signature[:4] == other",
+    ],
+)
+def test_secret_that_is_compared_byte_by_byte_is_found(source: str) -> None:
+    assert rules.find_compared_secrets(source) != []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "if hmac.compare_digest(stored_key, credential.stored_key): ...",
+        "x = len(proof) == len(signature)",
+        "x = password == ''",
+        "x = user == self.user",
+        "x = iterations < most",
+        "x = nonce is None",
+    ],
+)
+def test_comparisons_that_tell_nothing_of_secrets_are_allowed(source: str) -> None:
+    assert rules.find_compared_secrets(source) == []
+
+
 def test_length_is_a_ratchet() -> None:
     lengths = {
         "grown.py": 510,

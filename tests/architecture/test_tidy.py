@@ -105,6 +105,12 @@ def test_objects_are_whole_when_they_are_made() -> None:
     assert findings(python_files("esp"), rules.find_valueless_attributes) == []
 
 
+def test_secrets_are_compared_in_constant_time() -> None:
+    modules = [*python_files("esp/authentication"), *(ROOT / "esp/model").glob("scram*.py")]
+    assert len(modules) > 8
+    assert findings(modules, rules.find_compared_secrets) == []
+
+
 def test_nothing_is_left_for_later() -> None:
     assert findings(text_files(), rules.find_leftovers) == []
 

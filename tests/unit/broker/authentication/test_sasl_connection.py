@@ -1,6 +1,7 @@
 """Kafka 4.3.1's answers and ends (docs/SECURITY.md), message by message, and what no message of a stranger may do."""
 
 import asyncio
+import base64
 import logging
 import struct
 
@@ -235,6 +236,31 @@ async def test_scram_speaks_by_tokens_too(node):
     mine = ScramClient(SCRAM_256.scram, "alice", "alice-secret", "nonce")
     mine.on_server_final(await client.exchange(mine.on_server_first(await client.exchange(mine.first_message()))))
     assert (await ask_metadata(client)).brokers
+
+
+# Secrets
+
+
+@simulated(**with_sasl(lifetime_ms=3000))
+async def test_no_secret_of_a_log_in_is_logged_at_any_level(node, caplog):
+    caplog.set_level(logging.DEBUG)
+    await add_user(node, "alice", "alice-secret")
+    assert (await log_in(await node.client())).error_code == 0
+    await log_in(await node.client(), b"\0alice\0alice-hunter2")
+    await log_in(await node.client(), b"alice-hunter2\0\0")
+    for password in ("alice-secret", "alice-hunter2"):
+        client = await node.client()
+        await log_in_by_scram(client, SCRAM_256, "alice", password)
+    logged = caplog.text + repr(node.settings) + repr(node.metadata.image.scram_credentials)
+    credential = node.metadata.image.scram_credentials["alice", SCRAM_256.scram]
+    for secret in (b"alice-secret", b"hunter2", credential.salt, credential.stored_key, credential.server_key):
+        for form in (
+            secret.decode(errors="replace"),
+            repr(secret)[2:-1],
+            secret.hex(),
+            base64.b64encode(secret).decode(),
+        ):
+            assert form not in logged
 
 
 # Time and memory
