@@ -207,6 +207,34 @@ def test_bytes_that_are_no_message_are_answered_within_a_second(mechanism, data)
     test()
 
 
+HEADERS = st.builds(
+    lambda key, version, client_id: struct.pack(">hhih", key, version, 7, len(client_id)) + client_id,
+    st.sampled_from([17, 18, 36]) | st.integers(-(2**15), 2**15 - 1),
+    st.integers(-1, 5),
+    st.binary(max_size=5),
+)
+FRAMES = st.builds(lambda header, body: token(header + body), HEADERS, st.binary(max_size=600)) | st.binary(max_size=50)
+
+
+@settings(max_examples=60, deadline=None)
+@given(pieces=st.lists(FRAMES, max_size=5), is_begun=st.booleans())
+def test_no_bytes_of_a_stranger_harm_the_node_or_get_a_request_handled(pieces, is_begun):
+    @simulated(**with_sasl(plain_users=None))
+    async def test(node):
+        client = await TokenClient.connect(node)
+        if is_begun:
+            await handshake(client, "PLAIN")
+        for piece in pieces:
+            client.connection.write([piece])
+        await asyncio.sleep(11)
+        assert client.closed, "what a stranger sends ends its connection, or its time does"
+        assert not node.server._sessions
+        await add_user(node, "alice", "alice-secret")
+        assert (await log_in(await node.client())).error_code == 0
+
+    test()
+
+
 # Tokens without headers
 
 
