@@ -11,7 +11,8 @@
 
 An ApiVersions request of a version that is not served leaves BEGUN as it is, once: its client asks again (KIP-511). A handshake in KNOWN
 begins a re-authentication, if log-ins count for a limited time; the session goes on serving its requests meanwhile. It must be by the same
-mechanism and for the same user. After a handshake of version 0 the client's next frames are tokens, without headers.
+mechanism and for the same user (AUTHN-2). After a handshake of version 0 the client's next frames are tokens, without headers. A message
+that the mechanism cannot read is answered as a failure (AUTHN-6).
 """
 
 from collections.abc import Callable

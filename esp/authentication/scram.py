@@ -5,7 +5,7 @@ prepares them with SASLprep, so that a password hashed by one program is one for
 asks for it, or has an extension that must be understood (``m=``), is refused. Extensions that may be ignored are.
 
 Keys, proofs and signatures are compared by :func:`hmac.compare_digest` only. A server goes on as usual with a user that does not exist: the
-client learns of a failure with the last message, whatever the fault, after the same work.
+client learns of a failure with the last message, whatever the fault, after the same work (AUTHN-3, AUTHN-4).
 """
 
 import base64

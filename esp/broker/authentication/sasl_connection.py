@@ -1,7 +1,8 @@
 """The owner of a connection until its client is authenticated by SASL.
 
-It takes one request at a time, of the few that are allowed, and no frame larger than ``sasl.server.max.receive.size``. Then a session takes
-the connection over; it pays nothing for what is decided here. A failed log-in is answered after a delay, in which what comes is dropped.
+It takes one request at a time, of the few that are allowed, and no frame larger than ``sasl.server.max.receive.size`` (AUTHN-1). Then a
+session takes the connection over; it pays nothing for what is decided here. A failed log-in is answered after a delay, in which what comes
+is dropped.
 """
 
 import logging

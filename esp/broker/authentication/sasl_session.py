@@ -1,7 +1,7 @@
 """The log-in of a client whose session is served: it counts for a limited time, and may be renewed on the connection (KIP-368).
 
 When its time is over, the connection ends with the next request that does not renew it. A request that waits then, such as a fetch, is
-given :data:`GRACE_US`, since clients that renew their log-ins do so with the request after it.
+given :data:`GRACE_US`, since clients that renew their log-ins do so with the request after it (AUTHN-5).
 """
 
 import logging
