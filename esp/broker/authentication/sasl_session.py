@@ -166,10 +166,11 @@ class SaslSession:
             self._session.close("the time of its log-in is over")
 
     def _on_end(self) -> None:
-        """The connection has ended; nothing refers to it from here."""
+        """The connection has ended; nothing refers to it from here, nor to this from the client, so that both are freed at once."""
         self._cancel_timer()
         self._session = None
         self._client.sasl = None
+        self._client.at_end = []
 
     def _cancel_timer(self) -> None:
         timer, self._timer = self._timer, None

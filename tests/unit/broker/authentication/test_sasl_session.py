@@ -1,6 +1,8 @@
 """Log-ins that count for a limited time: renewed on their connection, or cut."""
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -189,7 +191,15 @@ async def test_second_handshake_of_a_renewal_is_refused(node):
 async def test_nothing_is_kept_of_a_client_that_has_gone(node):
     client = await known(node)
     (session,) = node.server._sessions
-    client.close()
-    await asyncio.sleep(10)
-    assert session.client.sasl is None
+    log_in_kept, its_client = weakref.ref(session.client.sasl), session.client
+    del session
+    gc.collect()
+    gc.disable()
+    try:
+        client.close()
+        await asyncio.sleep(10)
+        assert its_client.sasl is None
+        assert log_in_kept() is None, "it is freed without a collection"
+    finally:
+        gc.enable()
     assert not node.server._sessions
