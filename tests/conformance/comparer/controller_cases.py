@@ -8,7 +8,10 @@ from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
+from esp.protocol.enclosed import encode_address, encode_principal
+from esp.protocol.messages import LENGTH_BYTES, encode_request
 from esp.protocol.registry import SERVED_ON, ApiKey, ListenerKind
+from esp.simulation.workload.survey_requests import build
 from tests.conformance.comparer.case import Case, Content
 from tests.conformance.comparer.setup import EMPTY, MISSING_ID
 from tests.conformance.comparer.target import Target
@@ -219,7 +222,32 @@ def _update(cluster: str | None = None, voter: int = STRANGER, epoch: int | None
     }
 
 
+def _envelope(key: ApiKey, version: int, content: Content, **changes: Any) -> Content:
+    """A request of a client, as its broker passes it on."""
+    frame = encode_request(key, version, 77, "client", build(key, version, content))
+    enclosed = {
+        "request_data": frame[LENGTH_BYTES:],
+        "request_principal": encode_principal("User:ANONYMOUS"),
+        "client_host_address": encode_address("127.0.0.1"),
+    }
+    return enclosed | changes
+
+
+_MOVES: Final = (_KEY.LIST_PARTITION_REASSIGNMENTS, 0, {"topics": [], "timeout_ms": 1000})
+
+
 CASES: Final = (
+    _case("of a client", _KEY.ENVELOPE, _envelope(*_MOVES)),
+    _case("no principal", _KEY.ENVELOPE, _envelope(*_MOVES, request_principal=None)),
+    _case("another form of principal", _KEY.ENVELOPE, _envelope(*_MOVES, request_principal=b"\0\1\0")),
+    _case("cut principal", _KEY.ENVELOPE, _envelope(*_MOVES, request_principal=b"\0\0\5Us")),
+    _case("no address", _KEY.ENVELOPE, _envelope(*_MOVES, client_host_address=b"")),
+    _case("three bytes of address", _KEY.ENVELOPE, _envelope(*_MOVES, client_host_address=b"\1\2\3")),
+    _case("nothing enclosed", _KEY.ENVELOPE, _envelope(*_MOVES, request_data=b"")),
+    _case("an unknown version", _KEY.ENVELOPE, _envelope(*_MOVES, request_data=b"\0\x13\0\x63\0\0\0\1\xff\xff\0")),
+    _case("a request that is never passed on", _KEY.ENVELOPE, _envelope(_KEY.METADATA, 12, {"topics": None})),
+    _case("one of nodes", _KEY.ENVELOPE, _envelope(_KEY.VOTE, 0, {})),
+    _case("an envelope in it", _KEY.ENVELOPE, _envelope(_KEY.ENVELOPE, 0, _envelope(*_MOVES))),
     _case("old epoch", _KEY.VOTE, _vote()),
     _case("other cluster", _KEY.VOTE, _vote("other")),
     _case("other topic", _KEY.VOTE, _vote(topic="other")),
