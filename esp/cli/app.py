@@ -31,6 +31,7 @@ from esp.cli.reassign.command import reassign_partitions
 from esp.cli.rebalance.command import rebalance
 from esp.cli.topics import topics
 from esp.cli.transactions.command import transactions
+from esp.cli.users.command import users
 from esp.model.errors import OperatorError
 
 app = typer.Typer(
@@ -114,6 +115,7 @@ app.add_typer(rebalance, name="rebalance", rich_help_panel="Tools")
 app.add_typer(brokers, name="brokers", rich_help_panel="Tools")
 app.add_typer(transactions, name="transactions", rich_help_panel="Tools")
 app.add_typer(certs, name="certs", rich_help_panel="Tools")
+app.add_typer(users, name="users", rich_help_panel="Tools")
 app.command("dump-log", rich_help_panel="Tools")(dump_log)
 wrap_help(app)
 

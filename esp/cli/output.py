@@ -120,6 +120,11 @@ def print_error(problem: str, remedy: str) -> None:
     errors.print(f"  {remedy}", markup=False, soft_wrap=True)
 
 
+def print_note(text: str) -> None:
+    """Write the note that a command is done to stderr, where stdout is for a result that programs read."""
+    errors.print(text, markup=False, soft_wrap=True)
+
+
 def print_warning(text: str) -> None:
     """Say what the caller may not expect; the work goes on."""
     errors.print(f"esp: {text}", style="yellow", markup=False, soft_wrap=True)

@@ -1,6 +1,8 @@
 """Users' SCRAM credentials: Kafka's tools change those of a node of ours, and directories change hands between ESP and Kafka with them."""
 
 import secrets
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -48,6 +50,14 @@ class Users:
         return {line for line in lines if line.startswith("SCRAM")}
 
 
+def esp_users(node: NodeProcess, *arguments: str) -> str:
+    """What ``esp users`` prints."""
+    command = [sys.executable, "-m", "esp", "users", *arguments, "--bootstrap-server", node.bootstrap]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
 def logs_in(port: int, user: str, password: str, mechanism: str) -> bool:
     """True if Kafka lets the user in at a listener of SASL_PLAINTEXT."""
     try:
@@ -86,6 +96,7 @@ def pair_on(data_dir: Path, tools: KafkaTools) -> tuple[Node, RealKafka, int]:
     return Node(data_dir, settings, port), RealKafka(data_dir, with_users, port, tools=tools), sasl_port
 
 
+# Kafka takes the directory once: when it reads of a user that was deleted, 4.3.1 may forget all other users of the mechanism.
 def test_directories_change_hands_with_their_users(kafka_tools: KafkaTools, tmp_path: Path) -> None:
     ours, kafka, sasl_port = pair_on(tmp_path / "data", kafka_tools)
     kafka.format(
@@ -111,7 +122,9 @@ def test_directories_change_hands_with_their_users(kafka_tools: KafkaTools, tmp_
         assert "Attempt to delete a user credential that does not exist" in users.refused(
             "bob", "--delete-config", "SCRAM-SHA-512"
         )
+        erins = esp_users(ours, "add", "erin", "--mechanism", "SCRAM-SHA-256", "--iterations", "5000")
         told = users_of(ours)
+        assert told["erin"] == {"SCRAM-SHA-256": 5000}
     with kafka:
         eventually(lambda: users_of(kafka) == told, timeout_s=30)
         assert logs_in(sasl_port, "alice", "alice-1", "SCRAM-SHA-256")
@@ -121,20 +134,31 @@ def test_directories_change_hands_with_their_users(kafka_tools: KafkaTools, tmp_
         assert not logs_in(sasl_port, "bob", "bob-1", "SCRAM-SHA-256")
         assert logs_in(sasl_port, "formatted", "second", "SCRAM-SHA-512")
         assert not logs_in(sasl_port, "formatted", "first", "SCRAM-SHA-256")
+        assert logs_in(sasl_port, "erin", erins, "SCRAM-SHA-256")
         users = Users(kafka_tools, kafka)
         users.change("carol", "--add-config", "SCRAM-SHA-512=[password=carol-1]")
         users.change("bob", "--delete-config", "SCRAM-SHA-256")
+        password = esp_users(kafka, "add", "dave")
+        assert logs_in(sasl_port, "dave", password, "SCRAM-SHA-512")
+        other = esp_users(kafka, "rotate", "dave")
+        assert logs_in(sasl_port, "dave", other, "SCRAM-SHA-512")
+        assert not logs_in(sasl_port, "dave", password, "SCRAM-SHA-512")
+        assert "SCRAM-SHA-512 4096" in " ".join(esp_users(kafka, "list").split())
+        esp_users(kafka, "delete", "dave")
     with ours:
         assert users_of(ours) == {
             "alice": {"SCRAM-SHA-256": 8192, "SCRAM-SHA-512": 4096},
             "carol": {"SCRAM-SHA-512": 4096},
+            "erin": {"SCRAM-SHA-256": 5000},
             "formatted": {"SCRAM-SHA-512": 8192},
         }
+        esp_users(ours, "delete", "carol")
+        assert "carol" not in users_of(ours)
     files = sorted(tmp_path.glob("data/__cluster_metadata-0/*.log"))
     printed = dumped(files, "--cluster-metadata-decoder")
-    assert printed.count('"type":"USER_SCRAM_CREDENTIAL_RECORD"') == 7
-    assert printed.count('"type":"REMOVE_USER_SCRAM_CREDENTIAL_RECORD"') == 2
-    assert printed.count('"salt":"[hidden]","storedKey":"[hidden]","serverKey":"[hidden]"') == 7
+    assert printed.count('"type":"USER_SCRAM_CREDENTIAL_RECORD"') == 10
+    assert printed.count('"type":"REMOVE_USER_SCRAM_CREDENTIAL_RECORD"') == 4
+    assert printed.count('"salt":"[hidden]","storedKey":"[hidden]","serverKey":"[hidden]"') == 10
 
 
 def test_kafka_begins_with_the_users_of_our_format(kafka_tools: KafkaTools, tmp_path: Path) -> None:

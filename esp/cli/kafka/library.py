@@ -71,6 +71,7 @@ with warnings.catch_warnings():
     from kafka.protocol.admin import (
         AlterPartitionReassignmentsRequest,
         AlterReplicaLogDirsRequest,
+        AlterUserScramCredentialsRequest,
         DeleteGroupsRequest,
         DeleteRecordsRequest,
         DescribeAclsRequest,
@@ -80,6 +81,7 @@ with warnings.catch_warnings():
         DescribeProducersRequest,
         DescribeQuorumRequest,
         DescribeTransactionsRequest,
+        DescribeUserScramCredentialsRequest,
         ElectLeadersRequest,
         IncrementalAlterConfigsRequest,
         ListConfigResourcesRequest,
@@ -100,6 +102,7 @@ lend_codecs(kafka.codec, kafka.record.default_records)
 __all__ = [
     "AlterPartitionReassignmentsRequest",
     "AlterReplicaLogDirsRequest",
+    "AlterUserScramCredentialsRequest",
     "BrokerResponseError",
     "ConsumerProtocolAssignment",
     "CoordinatorLoadInProgressError",
@@ -113,6 +116,7 @@ __all__ = [
     "DescribeProducersRequest",
     "DescribeQuorumRequest",
     "DescribeTransactionsRequest",
+    "DescribeUserScramCredentialsRequest",
     "ElectLeadersRequest",
     "FindCoordinatorRequest",
     "Future",

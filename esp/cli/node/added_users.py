@@ -71,7 +71,7 @@ def parse_added_user(text: str, random: Random) -> UserScramCredentialRecord:
             f"--add-scram: the mechanism {name} is not supported.", f"Name one of {', '.join(_MECHANISMS)}."
         )
     if not (rest.startswith("[") and rest.endswith("]")):
-        raise _refusal("what follows the mechanism does not stand in [ and ]")
+        raise _refusal("the part behind the mechanism does not stand in [ and ]")
     components = _components(rest[1:-1])
     user = components.get("name")
     if not user:

@@ -1,0 +1,1 @@
+"""`esp users`: users with SCRAM credentials, listed, added, given other passwords, and deleted."""
