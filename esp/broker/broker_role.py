@@ -147,9 +147,9 @@ class RunningBroker:
         self._endpoints = client_side.endpoints
         self._changes: asyncio.Queue[tuple[ClusterImage, ClusterDelta]] = asyncio.Queue()
         self._is_recovered = False
-        directories, raft, tls = node.directories, node.raft, settings.inter_broker_tls
+        directories, raft, terms = node.directories, node.raft, settings.inter_broker_terms
         self._cache = cache = MetadataCache(directories.cluster_id, settings.node_id)
-        self._liveness = BrokerLiveness(env, settings.node_id, self._address_of, tls=tls)
+        self._liveness = BrokerLiveness(env, settings.node_id, self._address_of, terms=terms)
         self.replicas = replicas = ReplicaHost(
             env,
             settings.node_id,
@@ -163,7 +163,7 @@ class RunningBroker:
         self.cleaner = LogCleaner(env, replicas, tasks)
         self.groups = GroupCoordinators(env, coordinator_config(settings, replicas.on_disk_error), cache, tasks)
         self._verification = CoordinatorChannel(
-            env, settings.node_id, cache, self._address_of, client_side.dispatcher, tls=tls
+            env, settings.node_id, cache, self._address_of, client_side.dispatcher, terms=terms
         )
         self.verifier = TransactionVerifier(
             env.clock,
@@ -207,9 +207,9 @@ class RunningBroker:
         One for each purpose: answers come in order, and nothing slow that a client asks for may hold up the others.
         """
         env, settings, raft = self._env, self._settings, self._node.raft
-        name, tls = f"broker-{settings.node_id}", settings.controller_tls
+        name, terms = f"broker-{settings.node_id}", settings.controller_terms
         return [
-            ControllerChannel(env, settings.node_id, raft, local, client_id=f"{name}-{purpose}", tls=tls)
+            ControllerChannel(env, settings.node_id, raft, local, client_id=f"{name}-{purpose}", terms=terms)
             for purpose in ("heartbeats", "replication", "forwarded")
         ]
 

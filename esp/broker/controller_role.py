@@ -110,7 +110,7 @@ class ControllerRole:
             raft,
             self.dispatcher,
             client_id=f"controller-{settings.node_id}-registration",
-            tls=settings.controller_tls,
+            terms=settings.controller_terms,
         )
         self.running = RunningController(driver, channel)
         ControllerRegistrar(env, self._tasks, channel, metadata, self._registration(node.features)).start()

@@ -6,7 +6,9 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from esp.model.ids import NodeId
+from esp.model.peer_terms import PeerTerms
 from esp.model.sasl import SaslPolicy
+from esp.model.sasl_login import SaslLogin
 from esp.model.tls import TlsPolicy
 from esp.settings.rebalance import REBALANCE_MODES
 from esp.settings.setting import (
@@ -188,6 +190,10 @@ class BrokerSettings:
     """The terms of the listeners that speak TLS, by their names; of the controllers' too, which this node connects to."""
     sasl: Mapping[str, SaslPolicy] = field(default_factory=lambda: MappingProxyType({}))
     """The terms of this node's listeners that authenticate their clients by SASL, by their names."""
+    inter_broker_login: SaslLogin | None = None
+    """The log-in at other brokers; None if they ask for none."""
+    controller_login: SaslLogin | None = None
+    """The log-in at controllers; None if they ask for none."""
     ssl_principal_mapping_rules: str = setting(
         "DEFAULT",
         Kind.STRING,
@@ -636,14 +642,14 @@ class BrokerSettings:
         )
 
     @property
-    def inter_broker_tls(self) -> TlsPolicy | None:
-        """The terms of connections to other brokers; None if they are plaintext."""
-        return self.tls.get(self.inter_broker_listener_name or "")
+    def inter_broker_terms(self) -> PeerTerms:
+        """The terms of connections to other brokers."""
+        return PeerTerms(self.tls.get(self.inter_broker_listener_name or ""), self.inter_broker_login)
 
     @property
-    def controller_tls(self) -> TlsPolicy | None:
-        """The terms of connections to controllers; None if they are plaintext."""
-        return self.tls.get(self.controller_listener_names[0])
+    def controller_terms(self) -> PeerTerms:
+        """The terms of connections to controllers."""
+        return PeerTerms(self.tls.get(self.controller_listener_names[0]), self.controller_login)
 
     @property
     def client_listeners(self) -> tuple[Listener, ...]:

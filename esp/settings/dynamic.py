@@ -84,6 +84,7 @@ NOT_WHILE_RUNNING: Final[Mapping[str, str]] = {
             "sasl.login.refresh.min.period.seconds",
             "sasl.login.refresh.window.factor",
             "sasl.login.refresh.window.jitter",
+            "sasl.mechanism.inter.broker.protocol",
         ),
         _SASL_AT_START,
     ),

@@ -7,13 +7,14 @@ Names, types, ranges and defaults are Kafka's; a test holds the defaults here eq
 import importlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from esp.model.errors import OperatorError
 from esp.model.ids import NodeId
 from esp.model.sasl import SaslPolicy
+from esp.model.sasl_login import SaslLogin
 from esp.model.tls import TlsPolicy
 from esp.settings.broker import (
     ANY_PORT,
@@ -51,7 +52,7 @@ from esp.settings.quorum import (
     parse_voters,
 )
 from esp.settings.references import NOWHERE, Places, ReferenceRefusedError, describes_provider, resolve_references
-from esp.settings.sasl import SaslError, read_sasl_policy
+from esp.settings.sasl import BROKER_MECHANISM, CONTROLLER_MECHANISM, SaslError, read_sasl_login, read_sasl_policy
 from esp.settings.setting import Kind, SettingError, Value
 from esp.settings.tls import PRINCIPAL_RULES, TLS_SETTINGS, TlsError, names_for, read_tls_policy
 
@@ -142,7 +143,7 @@ def load_broker_settings(
     }
     settings = BrokerSettings(**values, explicit=MappingProxyType(explicit))
     _check_together(settings, reader)
-    return settings
+    return reader.with_log_ins(settings)
 
 
 def _collect(file_text: str | None, overrides: Sequence[str], file_name: str) -> dict[str, _Given]:
@@ -373,6 +374,52 @@ class _Reader:
             )
         except SaslError as error:
             raise self.refusal(error.name, error.reason) from error
+
+    def with_log_ins(self, settings: BrokerSettings) -> BrokerSettings:
+        """Return the settings with the log-ins of this node at others."""
+        return replace(
+            settings,
+            inter_broker_login=self._login(settings, settings.inter_broker_listener_name, BROKER_MECHANISM),
+            controller_login=self._login(settings, settings.controller_listener_names[0], CONTROLLER_MECHANISM),
+        )
+
+    def _login(self, settings: BrokerSettings, listener: str | None, mechanism_setting: str) -> SaslLogin | None:
+        """The log-in of this node at other nodes' listeners of a name; None if they ask for none.
+
+        A node that is a cluster of its own needs none either, until other brokers join it.
+        """
+        if listener is None or settings.security_protocols.get(listener) not in SPEAK_SASL:
+            return None
+        if settings.is_quorum_of_its_own and not self.text(mechanism_setting):
+            _LOGGER.info(
+                "other nodes can join this one's cluster when %s says how nodes log in at the listener %s",
+                mechanism_setting,
+                listener,
+            )
+            return None
+        try:
+            login = read_sasl_login(listener, self._find, mechanism_setting)
+        except SaslError as error:
+            raise self.refusal(error.name, error.reason) from error
+        own = settings.sasl.get(listener)
+        if own is not None and login.mechanism not in own.mechanisms:
+            raise self.refusal(
+                mechanism_setting,
+                f"it must be among the mechanisms of sasl.enabled.mechanisms of the listener {listener}",
+            )
+        if (
+            mechanism_setting == CONTROLLER_MECHANISM
+            and login.mechanism.scram is not None
+            and settings.is_controller
+            and not settings.is_quorum_of_its_own
+        ):
+            raise self.refusal(
+                mechanism_setting,
+                "controllers elect a leader before they can read SCRAM credentials, which stand in the metadata log; use PLAIN, whose "
+                "users stand in sasl.jaas.config, or listeners of SSL with ssl.client.auth=required. Brokers may log in at controllers by "
+                "SCRAM",
+            )
+        return login
 
     def _authentication_timeout_ms(self, listener: str) -> int:
         setting = "connection.authentication.timeout.ms"

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from esp.model.sasl import SaslMechanism, SaslPolicy
+from esp.model.sasl_login import SaslLogin
 from esp.settings.setting import Kind, Setting, SettingError, Value, at_least, one_of
 from esp.settings.tls import PREFIX, names_for
 
@@ -25,6 +26,9 @@ _NOT_SERVED: Final = ("GSSAPI",)
 _MECHANISM_WORDS: Final = frozenset(
     name.lower() for name in (*(mechanism.value for mechanism in SaslMechanism), *_LATER, *_NOT_SERVED)
 )
+
+BROKER_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
+CONTROLLER_MECHANISM: Final = "sasl.mechanism.controller.protocol"
 
 SASL_SETTINGS: Final[dict[str, Setting]] = {
     setting.name: setting
@@ -56,6 +60,16 @@ SASL_SETTINGS: Final[dict[str, Setting]] = {
             "sasl.jaas.config",
             Kind.PASSWORD,
             'A login module with its options, such as the users of PLAIN: …PlainLoginModule required user_alice="…";',
+        ),
+        Setting(
+            CONTROLLER_MECHANISM,
+            Kind.STRING,
+            "The mechanism by which this node logs in at controllers: PLAIN, or on nodes that are no controllers SCRAM.",
+        ),
+        Setting(
+            BROKER_MECHANISM,
+            Kind.STRING,
+            f"The mechanism by which this node logs in at other brokers: {', '.join(mechanism.value for mechanism in SaslMechanism)}.",
         ),
         Setting(
             "sasl.plain.credentials",
@@ -179,6 +193,20 @@ def read_sasl_policy(listener: str, texts: Callable[[str], str | None], timeout_
     return _Reader(listener, texts).policy(timeout_ms)
 
 
+def read_sasl_login(listener: str, texts: Callable[[str], str | None], mechanism_setting: str) -> SaslLogin:
+    """Return the terms on which this node logs in at the listeners of other nodes.
+
+    Args:
+        listener: their name.
+        texts: returns the text of a setting that was given by exactly this name, None if it was not.
+        mechanism_setting: the setting that names the mechanism.
+
+    Raises:
+        SaslError: there is no mechanism that can be used, or no name or password for it.
+    """
+    return _Reader(listener, texts).login(mechanism_setting)
+
+
 class _Reader:
     def __init__(self, listener: str, texts: Callable[[str], str | None]) -> None:
         self._listener = listener
@@ -207,6 +235,36 @@ class _Reader:
             receive_bytes_max=self._number("sasl.server.max.receive.size", default.receive_bytes_max),
             failure_delay_ms=self._number("connection.failed.authentication.delay.ms", default.failure_delay_ms),
             timeout_ms=timeout_ms,
+        )
+
+    def login(self, mechanism_setting: str) -> SaslLogin:
+        served = {mechanism.value: mechanism for mechanism in SaslMechanism}
+        word = (self._texts(mechanism_setting) or "").strip()
+        mechanism = served.get(word)
+        if mechanism is None:
+            chosen = {"": "Kafka's default is GSSAPI, and " + _NO_KERBEROS, "GSSAPI": _NO_KERBEROS}
+            reason = chosen.get(word, _NO_OAUTH if word in _LATER else f"{word} is no mechanism that is known")
+            raise SaslError(
+                mechanism_setting,
+                f"nodes log in at the listener {self._listener}: {reason}; name one of {', '.join(served)}",
+            )
+        for name in self._candidates("sasl.jaas.config", mechanism):
+            text = self._texts(name)
+            if text is None:
+                continue
+            config = self._parse(name, text)
+            if config.module.name != ("PLAIN" if mechanism is SaslMechanism.PLAIN else "SCRAM"):
+                continue
+            username, password = config.options.get("username"), config.options.get("password")
+            if username and password:
+                is_token = config.options.get("tokenauth", "").lower() == "true"
+                return SaslLogin(mechanism, username, password, is_token=is_token, setting=name)
+        name = self._candidates("sasl.jaas.config", mechanism)[0]
+        module = "PlainLoginModule" if mechanism is SaslMechanism.PLAIN else "ScramLoginModule"
+        raise SaslError(
+            self._given("sasl.jaas.config", mechanism),
+            f"this node logs in at the listener {self._listener} by {mechanism.value} and has no name and password for it: give {name} a "
+            f'{module} with username="…" and password="…"',
         )
 
     def _mechanisms(self) -> tuple[SaslMechanism, ...]:

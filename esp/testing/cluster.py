@@ -146,12 +146,12 @@ class Cluster:
         spent = [node.cpu_seconds() for node in self.nodes.values()]
         return CpuSeconds(sum(one.user for one in spent), sum(one.system for one in spent))
 
-    def format(self) -> None:
-        """Format all nodes, which are the first voters."""
-        options: tuple[str, ...] = ()
+    def format(self, *more: str) -> None:
+        """Format all nodes, which are the first voters, with further options of the product's command."""
+        options = more
         if not self._static_voters:
             voters = (f"{number}@{self.controller_address(number)}:{_random_id()}" for number in self._first_voters)
-            options = ("--initial-controllers", ",".join(voters))
+            options = ("--initial-controllers", ",".join(voters), *more)
         with ThreadPoolExecutor() as pool:
             list(pool.map(lambda node: node.format(self.cluster_id, *options), self.nodes.values()))
 

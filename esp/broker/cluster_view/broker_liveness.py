@@ -15,7 +15,7 @@ from typing import Final
 from esp.broker.connections.peer import Peer, PeerUnavailableError
 from esp.broker.waiting import Waiters, time_limit
 from esp.model.ids import NodeId
-from esp.model.tls import TlsPolicy
+from esp.model.peer_terms import PeerTerms
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.protocol.fetch_codec import FINAL_EPOCH
@@ -54,14 +54,14 @@ class BrokerLiveness:
         env: the outside.
         node_id: this node, which is alive.
         address_of: the address of a broker for other brokers; None if that is not known.
-        tls: the terms of encrypted connections to brokers; None for plaintext.
+        terms: the terms of connections to brokers.
     """
 
     def __init__(
-        self, env: Env, node_id: NodeId, address_of: Callable[[NodeId], Address | None], *, tls: TlsPolicy | None
+        self, env: Env, node_id: NodeId, address_of: Callable[[NodeId], Address | None], *, terms: PeerTerms
     ) -> None:
         self._env = env
-        self._tls = tls
+        self._terms = terms
         self._node_id = node_id
         self._address_of = address_of
         self._peers: dict[NodeId, Peer] = {}
@@ -140,6 +140,6 @@ class BrokerLiveness:
             if peer is not None:
                 peer.close()
             peer = self._peers[node_id] = Peer(
-                self._env, address, client_id=f"broker-{self._node_id}-liveness", tls=self._tls
+                self._env, address, client_id=f"broker-{self._node_id}-liveness", terms=self._terms
             )
         return peer

@@ -8,16 +8,21 @@ A call that is not answered in time ends the connection, and with it all calls t
 anyway, and a host that has vanished silently is noticed in no other way. A caller that wants to stop waiting sooner cancels its
 ``await``: the answer is then dropped when it comes, and the connection goes on.
 
+Where the other side asks for a log-in (:attr:`esp.model.peer_terms.PeerTerms.login`), a connection logs in before the first call is sent,
+and again while calls that come meanwhile wait (:mod:`esp.broker.authentication.peer_login`).
+
 Versions are not negotiated: the nodes of a cluster serve the same ones.
 """
 
 import asyncio
+import importlib
 import struct
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, Protocol, TypeVar
 
 from esp.model.buffers import Buffer
+from esp.model.peer_terms import PeerTerms
 from esp.model.tls import TlsPolicy
 from esp.ports.clock import Timer
 from esp.ports.env import Env
@@ -33,6 +38,13 @@ CONNECT_TIMEOUT_US: Final = 10_000_000
 ANSWER_BYTES_MAX: Final = 100 * 1024 * 1024
 """The longest answer that is taken: Kafka's default of ``socket.request.max.bytes``, far above what any of our requests asks for."""
 
+LOGIN_ANSWER_BYTES_MAX: Final = 524_288
+"""The longest answer that is taken before the log-in is complete: Kafka's bound for what a server takes of an unknown client."""
+
+LOGIN_TIMEOUT_MS: Final = 10_000
+"""The time for each request of a log-in, which a failed one is answered within."""
+
+_LOGIN_CORRELATION_ID: Final = 0
 _FRAME_LENGTH: Final = struct.Struct(">i")
 _SHORTEST_HEADER: Final = 4
 _CORRELATION_ID_MAX: Final = 2**31 - 1
@@ -55,6 +67,28 @@ class PeerUnavailableError(Exception):
         self.refused = refused
 
 
+class LoginRefusedError(Exception):
+    """The other side does not let this node in, or is not to be trusted; its text holds no secret."""
+
+
+Ask = Callable[[ApiKey, Any], Awaitable[Any]]
+"""Sends a request of a log-in, before others that wait, and returns its answer."""
+
+
+class LogIn(Protocol):
+    """The log-ins of this node at one address (:class:`esp.broker.authentication.peer_login.PeerLogin`)."""
+
+    async def log_in(self, ask: Ask) -> int:
+        """Log in, and return the milliseconds after which the log-in is to be renewed; 0: it counts without limit.
+
+        Args:
+            ask: sends requests on the connection.
+
+        Raises:
+            LoginRefusedError: see there.
+        """
+
+
 class Peer:
     """Another node, as this one calls it.
 
@@ -62,12 +96,13 @@ class Peer:
         env: the outside.
         address: of the listener to call.
         client_id: what the other side is told in the header of requests.
-        tls: the terms of encrypted connections to it; None for plaintext.
+        terms: the terms of connections to it.
     """
 
-    def __init__(self, env: Env, address: Address, *, client_id: str, tls: TlsPolicy | None) -> None:
+    def __init__(self, env: Env, address: Address, *, client_id: str, terms: PeerTerms) -> None:
         self.address = address
-        self._tls = tls
+        self._terms = terms
+        self._login: LogIn | None = None
         self.on_lost: Callable[[PeerUnavailableError], None] | None = None
         """Called when a connection that had come about has ended, whatever the reason, except by :meth:`close`."""
         self._env = env
@@ -79,7 +114,7 @@ class Peer:
     @property
     def connected(self) -> bool:
         """True if there is a connection, as far as is known."""
-        return self._link is not None and self._link.connection is not None
+        return self._link is not None and self._link.was_open
 
     async def call(self, api_key: ApiKey, message: Any, *, timeout_ms: int, version: int | None = None) -> Any:
         """Send a request and return its answer: instances of kio's model classes of the API's version.
@@ -176,14 +211,23 @@ class Peer:
             return
         link = self._link
         if link is None or link.has_ended:
-            link = self._link = _Link(self._env, self.address, self._tls, self._on_end)
+            link = self._link = _Link(
+                self._env, self.address, self._client_id, self._terms.tls, self._find_login(), self._on_end
+            )
         link.send(buffers, call)
+
+    def _find_login(self) -> "LogIn | None":
+        """The log-ins at this address; loaded only where there are any."""
+        if self._login is None and self._terms.login is not None:
+            kind = importlib.import_module("esp.broker.authentication.peer_login").PeerLogin
+            self._login = kind(self._env, self.address, self._terms.login)
+        return self._login
 
     def _on_end(self, link: "_Link", error: PeerUnavailableError) -> None:
         """The link has ended by itself; its calls have been told."""
         if self._link is link:
             self._link = None
-        if link.connection is not None and self.on_lost is not None and not self._closed:
+        if link.was_open and self.on_lost is not None and not self._closed:
             self.on_lost(error)
 
 
@@ -244,10 +288,14 @@ class _Call:
 class _Link:
     """One connection from its first attempt to its end (:class:`esp.ports.network.ConnectionOwner`).
 
+    While this node logs in, requests are held; the log-in's own go out before them.
+
     Args:
         env: the outside.
         address: where to connect.
+        client_id: what the other side is told in the header of the log-in's requests.
         tls: the terms of encryption; None for plaintext.
+        login: logs in; None where the other side asks for no log-in.
         on_end: told once when the link has ended, unless :meth:`end` was called from outside.
     """
 
@@ -255,18 +303,29 @@ class _Link:
         self,
         env: Env,
         address: Address,
+        client_id: str,
         tls: TlsPolicy | None,
+        login: "LogIn | None",
         on_end: Callable[["_Link", PeerUnavailableError], None],
     ) -> None:
         self.connection: Connection | None = None
         self._env = env
         self._address = address
+        self._client_id = client_id
         self._tls = tls
+        self._login = login
         self._on_end = on_end
         self._calls: deque[_Call] = deque()
-        self._unsent: list[Buffer] = []
+        self._held: deque[tuple[Sequence[Buffer], _Call]] = deque()
+        self.was_open = False
+        """True from the moment on at which requests are sent."""
+        self._is_open = False
+        """True while requests are sent at once: there is a connection, and no log-in is under way."""
+        self._answer_bytes_max = ANSWER_BYTES_MAX if login is None else LOGIN_ANSWER_BYTES_MAX
+        self._renewal: Timer | None = None
         self.has_ended = False
-        self._connecting = asyncio.get_running_loop().create_task(self._connect(), name=f"connect to {address}")
+        self._job = asyncio.get_running_loop().create_task(self._connect(), name=f"connect to {address}")
+        """The attempt to connect, or a log-in."""
 
     async def _connect(self) -> None:
         try:
@@ -275,23 +334,82 @@ class _Link:
             self._fail("connection refused", refused=True)
         except (OSError, ValueError) as error:  # ValueError: a name that cannot be looked up at all
             self._fail(f"cannot connect: {error!r}")
+        else:
+            if self._login is not None and not self.has_ended:
+                await self._log_in(self._login)
 
     def _on_open(self, connection: Connection) -> "_Link":
         if self.has_ended:
             raise ConnectionAbortedError("the connection is no longer needed")
         self.connection = connection
-        unsent, self._unsent = self._unsent, []
-        connection.write(unsent)
+        if self._login is None:
+            self._open()
         return self
+
+    def _open(self) -> None:
+        """Send the requests that were held, and those that come, at once."""
+        self.was_open = self._is_open = True
+        assert self.connection is not None, "requests are sent on a connection"
+        buffers: list[Buffer] = []
+        while self._held:
+            held, call = self._held.popleft()
+            self._calls.append(call)
+            buffers.extend(held)
+        self.connection.write(buffers)
 
     def send(self, buffers: Sequence[Buffer], call: _Call) -> None:
         """Send a request, now or as soon as there is a connection."""
-        self._calls.append(call)
         call.begin(self._on_timeout)
-        if self.connection is None:
-            self._unsent.extend(buffers)
-        else:
+        if self._is_open and self.connection is not None:
+            self._calls.append(call)
             self.connection.write(buffers)
+        else:
+            self._held.append((buffers, call))
+
+    # --- log-in ------------------------------------------------------------------------------------------------------------------
+
+    async def _log_in(self, login: "LogIn") -> None:
+        """Log in, for the first time or again; then requests are sent."""
+        try:
+            renew_ms = await login.log_in(self._ask)
+        except LoginRefusedError as error:
+            self._fail(str(error))
+        except PeerUnavailableError:
+            assert self.has_ended, "the link's end fails its requests"
+        else:
+            if not self.has_ended:
+                self._answer_bytes_max = ANSWER_BYTES_MAX
+                self._open()
+                if renew_ms:
+                    self._renewal = self._env.clock.call_later_us(renew_ms * 1000, lambda: self._renew(login))
+
+    def _renew(self, login: "LogIn") -> None:
+        """Log in again: requests are held from now on, and those that were sent are answered before."""
+        self._is_open = False
+        self._job = asyncio.get_running_loop().create_task(self._log_in(login), name=f"log in again at {self._address}")
+
+    async def _ask(self, api_key: ApiKey, message: Any) -> Any:
+        """Send a request of a log-in, past those that are held."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        version = SERVED[api_key].max_version
+
+        def take(body: memoryview) -> None:
+            if not future.done():  # else the link has ended
+                future.set_result(decode_response(api_key, version, body))
+
+        def fail(error: PeerUnavailableError) -> None:
+            if not future.done():
+                future.set_exception(error)
+
+        call = _Call(self._env, api_key, version, _LOGIN_CORRELATION_ID, LOGIN_TIMEOUT_MS, take, fail)
+        if self.has_ended or self.connection is None:
+            raise PeerUnavailableError(self._address, "the connection was lost")
+        call.begin(self._on_timeout)
+        self._calls.append(call)
+        self.connection.write((encode_request(api_key, version, _LOGIN_CORRELATION_ID, self._client_id, message),))
+        return await future
+
+    # --- esp.ports.network.ConnectionOwner ---------------------------------------------------------------------------------------
 
     def on_bytes(self, received: memoryview) -> int:
         """Give each complete answer to its call."""
@@ -300,8 +418,10 @@ class _Link:
         try:
             while end - position >= _FRAME_LENGTH.size and not self.has_ended:
                 length = _FRAME_LENGTH.unpack_from(received, position)[0]
-                if not _SHORTEST_HEADER <= length <= ANSWER_BYTES_MAX:
-                    raise DecodeError(f"an answer of {length} bytes is outside {_SHORTEST_HEADER}..{ANSWER_BYTES_MAX}")
+                if not _SHORTEST_HEADER <= length <= self._answer_bytes_max:
+                    raise DecodeError(
+                        f"an answer of {length} bytes is outside {_SHORTEST_HEADER}..{self._answer_bytes_max}"
+                    )
                 start = position + _FRAME_LENGTH.size
                 if start + length > end:
                     if self.connection is not None:
@@ -343,10 +463,13 @@ class _Link:
         if self.has_ended:
             return
         self.has_ended = True
+        if self._renewal is not None:
+            self._renewal.cancel()
         if self.connection is not None:
             self.connection.abort()
         else:
-            self._connecting.cancel()
-        self._unsent.clear()
+            self._job.cancel()
         while self._calls:
             self._calls.popleft().fail(error)
+        while self._held:
+            self._held.popleft()[1].fail(error)

@@ -19,7 +19,7 @@ from esp.broker.request import ClientContext
 from esp.broker.waiting import Waiters, time_limit
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
-from esp.model.tls import TlsPolicy
+from esp.model.peer_terms import PeerTerms
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey
@@ -80,7 +80,7 @@ class ControllerChannel:
         quorum: knows the leader.
         local: the controller of this node, if it has that role.
         client_id: what the controller is told in the header of requests.
-        tls: the terms of encrypted connections to controllers; None for plaintext.
+        terms: the terms of connections to controllers.
         answer_timeout_ms: how long an answer over the wire may take before the connection is given up, whatever the caller's own limit.
     """
 
@@ -92,7 +92,7 @@ class ControllerChannel:
         local: LocalController | None,
         *,
         client_id: str,
-        tls: TlsPolicy | None,
+        terms: PeerTerms,
         answer_timeout_ms: int = ANSWER_TIMEOUT_MS,
     ) -> None:
         self._env = env
@@ -100,7 +100,7 @@ class ControllerChannel:
         self._quorum = quorum
         self._local = local
         self._client_id = client_id
-        self._tls = tls
+        self._terms = terms
         self._answer_timeout_ms = answer_timeout_ms
         self._peer: Peer | None = None
         self._retry = Waiters(env.clock)
@@ -178,7 +178,7 @@ class ControllerChannel:
     def _peer_at(self, address: Address) -> Peer:
         if self._peer is None or self._peer.address != address:
             self._leave_peer()
-            self._peer = Peer(self._env, address, client_id=self._client_id, tls=self._tls)
+            self._peer = Peer(self._env, address, client_id=self._client_id, terms=self._terms)
         return self._peer
 
     def _on_leadership(self) -> None:

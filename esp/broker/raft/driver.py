@@ -189,7 +189,7 @@ class RaftDriver:
             config.settings.controller_quorum_request_timeout_ms,
             self,
             self._on_gone,
-            tls=config.settings.controller_tls,
+            terms=config.settings.controller_terms,
         )
         self._replies = RaftReplies(member.node, self.files, self._start_task)
         self._applier = MetadataApplier(log, state_machine, self._start_task, self._settle)

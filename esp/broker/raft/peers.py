@@ -16,7 +16,7 @@ from esp.broker.connections.peer import Peer, PeerUnavailableError
 from esp.broker.tasks import Tasks
 from esp.model.errors import ErrorCode
 from esp.model.ids import NodeId
-from esp.model.tls import TlsPolicy
+from esp.model.peer_terms import PeerTerms
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.raft.effects import Peer as Member
@@ -53,7 +53,7 @@ class QuorumPeers:
         request_timeout_ms: how long an answer may take, beyond what the request allows the other to wait.
         answers: called when a request ends.
         on_gone: called with an address to which there was a connection and at which no process listens any more.
-        tls: the terms of encrypted connections to controllers; None for plaintext.
+        terms: the terms of connections to controllers.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class QuorumPeers:
         answers: OnAnswer,
         on_gone: Callable[[Address], None],
         *,
-        tls: TlsPolicy | None,
+        terms: PeerTerms,
     ) -> None:
         self._env = env
-        self._tls = tls
+        self._terms = terms
         self._tasks = tasks
         self._client_id = f"raft-client-{node_id}"
         self._request_timeout_ms = request_timeout_ms
@@ -113,7 +113,7 @@ class QuorumPeers:
         if peer is None or peer.address != member.address:
             if peer is not None:
                 peer.close()
-            peer = self._peers[key] = Peer(self._env, member.address, client_id=self._client_id, tls=self._tls)
+            peer = self._peers[key] = Peer(self._env, member.address, client_id=self._client_id, terms=self._terms)
             if is_fetch:
                 peer.on_lost = lambda error: self._on_lost(error.address)
         return peer

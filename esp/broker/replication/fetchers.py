@@ -94,7 +94,7 @@ class ReplicaFetchers:
             self._env,
             address,
             client_id=f"broker-{self._settings.node_id}-fetcher",
-            tls=self._settings.inter_broker_tls,
+            terms=self._settings.inter_broker_terms,
         )
         fetcher = self._fetchers[source] = ReplicaFetcher(
             self._env, self._settings, source, peer, self._broker_epoch, self._tasks, self._host

@@ -8,7 +8,7 @@ from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.connections.peer import Peer, PeerUnavailableError
 from esp.groups.partitioning import partition_for
 from esp.model.ids import TRANSACTIONS_TOPIC, NodeId
-from esp.model.tls import TlsPolicy
+from esp.model.peer_terms import PeerTerms
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey
@@ -30,7 +30,7 @@ class CoordinatorChannel:
         metadata: as clients are told.
         address_of: returns the address of a node for other brokers, if it is known.
         local: answers what concerns this node itself.
-        tls: the terms of encrypted connections to brokers; None for plaintext.
+        terms: the terms of connections to brokers.
     """
 
     def __init__(
@@ -41,10 +41,10 @@ class CoordinatorChannel:
         address_of: Callable[[NodeId], Address | None],
         local: Dispatcher,
         *,
-        tls: TlsPolicy | None,
+        terms: PeerTerms,
     ) -> None:
         self._env = env
-        self._tls = tls
+        self._terms = terms
         self._node_id = node_id
         self._metadata = metadata
         self._address_of = address_of
@@ -89,5 +89,5 @@ class CoordinatorChannel:
             del self._peers[node_id]
         if address is None:
             raise PeerUnavailableError(Address("", 0), f"node {node_id} has no address on the inter-broker listener")
-        peer = self._peers[node_id] = Peer(self._env, address, client_id=self._client_id, tls=self._tls)
+        peer = self._peers[node_id] = Peer(self._env, address, client_id=self._client_id, terms=self._terms)
         return peer

@@ -130,7 +130,7 @@ class TransactionCoordinators(PartitionCoordinators["TransactionCoordinatorDrive
                 self._address_of,
                 self._write_here,
                 self._tasks,
-                tls=self._settings.inter_broker_tls,
+                terms=self._settings.inter_broker_terms,
             )
         return load_driver_class()(
             self._env,

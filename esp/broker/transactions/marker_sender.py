@@ -22,7 +22,7 @@ from esp.broker.connections.peer import Peer, PeerUnavailableError
 from esp.broker.tasks import Tasks
 from esp.model.errors import ErrorCode
 from esp.model.ids import NodeId, TopicPartition
-from esp.model.tls import TlsPolicy
+from esp.model.peer_terms import PeerTerms
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey
@@ -100,7 +100,7 @@ class MarkerSender:
         address_of: the address of a broker for other brokers; None if that is not known.
         write_here: answers what goes to this node.
         tasks: where requests wait for their answers.
-        tls: the terms of encrypted connections to brokers; None for plaintext.
+        terms: the terms of connections to brokers.
     """
 
     def __init__(
@@ -112,10 +112,10 @@ class MarkerSender:
         write_here: WriteHere,
         tasks: Tasks,
         *,
-        tls: TlsPolicy | None,
+        terms: PeerTerms,
     ) -> None:
         self._env = env
-        self._tls = tls
+        self._terms = terms
         self._node_id = node_id
         self._write_here = write_here
         self._client_id = f"broker-{node_id}-txn-marker-sender"
@@ -211,7 +211,9 @@ class MarkerSender:
                 if destination.peer is not None:
                     destination.peer.close()
             peer = (
-                None if node_id == self._node_id else Peer(self._env, address, client_id=self._client_id, tls=self._tls)
+                None
+                if node_id == self._node_id
+                else Peer(self._env, address, client_id=self._client_id, terms=self._terms)
             )
             destination = self._destinations[node_id] = _Destination(address, peer, queue)
         return destination

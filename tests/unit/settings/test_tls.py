@@ -29,8 +29,8 @@ def test_a_listener_named_ssl_speaks_it_and_others_do_not():
     settings = load_broker_settings(None, ("listeners=SSL://:9093,PLAINTEXT://:9092", *KEY))
     assert settings.security_protocols == {"SSL": "SSL", "PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
     assert list(settings.tls) == ["SSL"]
-    assert settings.inter_broker_tls is None, "other brokers use the listener PLAINTEXT"
-    assert settings.controller_tls is None
+    assert settings.inter_broker_terms.tls is None, "other brokers use the listener PLAINTEXT"
+    assert settings.controller_terms.tls is None
 
 
 def test_without_a_listener_that_speaks_it_nothing_of_it_is_asked_for():
@@ -67,7 +67,7 @@ def test_a_setting_for_one_listener_counts_more_than_that_for_all():
     assert (inside.handshake_timeout_ms, outside.handshake_timeout_ms) == (10_000, 7)
     assert inside.is_between_nodes, "without inter.broker.listener.name it is the first"
     assert not outside.is_between_nodes
-    assert settings.inter_broker_tls == inside
+    assert settings.inter_broker_terms.tls == inside
 
 
 def test_a_broker_has_the_terms_of_controllers_that_are_other_nodes():
@@ -85,8 +85,8 @@ def test_a_broker_has_the_terms_of_controllers_that_are_other_nodes():
             "listener.name.q.ssl.truststore.location=/q.pem",
         ),
     )
-    assert settings.controller_tls.trust_store.location == "/q.pem"
-    assert settings.controller_tls.is_between_nodes
+    assert settings.controller_terms.tls.trust_store.location == "/q.pem"
+    assert settings.controller_terms.tls.is_between_nodes
     assert settings.inter_broker_listener_name == "SSL"
 
 

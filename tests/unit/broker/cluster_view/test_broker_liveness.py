@@ -7,6 +7,7 @@ from kio.schema.fetch.v17.response import FetchResponse
 
 from esp.broker.cluster_view.broker_liveness import CONFIRM_MS, CONFIRMED_MAX, HOLD_US, LINGER_US, BrokerLiveness
 from esp.model.errors import ErrorCode
+from esp.model.peer_terms import PLAINTEXT
 from esp.ports.network import Address
 from tests.unit.broker.played_server import ADDRESS, in_world
 
@@ -22,7 +23,7 @@ def silent(_message):
 
 
 def new_liveness(world):
-    return BrokerLiveness(world.env, 1, {2: ADDRESS, 3: OTHER}.get, tls=None)
+    return BrokerLiveness(world.env, 1, {2: ADDRESS, 3: OTHER}.get, terms=PLAINTEXT)
 
 
 async def took_us(world, awaited):

@@ -10,6 +10,7 @@ from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
 
 from esp.broker.connections.peer import ANSWER_BYTES_MAX, Peer, PeerUnavailableError
 from esp.model.errors import ErrorCode
+from esp.model.peer_terms import PLAINTEXT
 from esp.ports.network import Address
 from esp.protocol.errors import DecodeError
 from esp.protocol.messages import encode_response
@@ -36,7 +37,7 @@ def answer(message):
 
 
 def new_peer(world):
-    peer = Peer(world.env, ADDRESS, client_id="test", tls=None)
+    peer = Peer(world.env, ADDRESS, client_id="test", terms=PLAINTEXT)
     peer.lost = []
     peer.on_lost = peer.lost.append
     return peer
@@ -205,7 +206,7 @@ async def test_an_attempt_to_connect_ends_with_the_call_that_had_no_more_time(wo
     with pytest.raises(PeerUnavailableError):
         await call
     await asyncio.sleep(0)
-    assert link._connecting.cancelled()
+    assert link._job.cancelled()
     with pytest.raises(ConnectionAbortedError):
         link._on_open(object())
 
@@ -384,7 +385,7 @@ async def test_a_name_that_cannot_be_looked_up_is_no_refusal(world):
 
     world.network.connect = connect
     with pytest.raises(PeerUnavailableError) as error:
-        await Peer(world.env, Address("x..y", 1), client_id="test", tls=None).call(
+        await Peer(world.env, Address("x..y", 1), client_id="test", terms=PLAINTEXT).call(
             ApiKey.BROKER_HEARTBEAT, heartbeat(), timeout_ms=SECOND
         )
     assert not error.value.refused

@@ -11,6 +11,7 @@ from esp.broker.controller_client.channel import ControllerChannel
 from esp.broker.controller_client.original_client import OriginalClient
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
+from esp.model.peer_terms import PLAINTEXT
 from esp.ports.network import Address
 from esp.protocol.enclosed import decode_address, decode_principal
 from esp.protocol.error_responses import error_response
@@ -64,7 +65,7 @@ def refused(code):
 
 
 def new_channel(world, quorum, local=None, **options):
-    return ControllerChannel(world.env, OURS, quorum, local, client_id="broker 1", tls=None, **options)
+    return ControllerChannel(world.env, OURS, quorum, local, client_id="broker 1", terms=PLAINTEXT, **options)
 
 
 async def ask(channel, timeout_ms=10_000):

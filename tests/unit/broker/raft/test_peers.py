@@ -6,6 +6,7 @@ from random import Random
 from esp.broker.raft.peers import QuorumPeers
 from esp.broker.tasks import Tasks
 from esp.model.ids import DirectoryId, LeaderEpoch, NodeId
+from esp.model.peer_terms import PLAINTEXT
 from esp.raft.effects import Peer
 from esp.raft.messages import FetchRequest, VoteRequest, VoteResponse
 from esp.raft.voters import VoterKey
@@ -33,7 +34,7 @@ def _asker(quorum, request_timeout_ms=500):
 
     def make():
         env = simulated_env(quorum.loop, Random(1), process, member.disk, quorum.network)
-        return QuorumPeers(env, Tasks(env.host), NodeId(9), request_timeout_ms, answers, gone.append, tls=None)
+        return QuorumPeers(env, Tasks(env.host), NodeId(9), request_timeout_ms, answers, gone.append, terms=PLAINTEXT)
 
     return process, process.context.copy().run(make), answers, gone
 

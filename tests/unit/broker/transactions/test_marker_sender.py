@@ -17,6 +17,7 @@ from esp.broker.tasks import Tasks
 from esp.broker.transactions.marker_sender import MarkerSender, MarkerWork
 from esp.model.errors import ErrorCode
 from esp.model.ids import TRANSACTIONS_TOPIC, NodeId, TopicPartition
+from esp.model.peer_terms import PLAINTEXT
 from esp.ports.network import Address
 from esp.transactions.markers import MarkerOutcome
 from esp.transactions.requests import Producer
@@ -87,7 +88,7 @@ class Scene:
             self.addresses.get,
             self.here.write_txn_markers,
             Tasks(world.env.host),
-            tls=None,
+            terms=PLAINTEXT,
         )
 
     async def start(self):

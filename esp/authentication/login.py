@@ -1,0 +1,70 @@
+"""The client's side of a log-in by PLAIN or SCRAM (RFC 4616, RFC 5802): messages for the server, made of its challenges.
+
+It takes at most :data:`ROUNDS_MAX` messages of the server. The server's signature is checked: a server that does not know the credential
+is not believed.
+"""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from esp.authentication.errors import AuthenticationError
+from esp.authentication.scram import ScramClient
+from esp.model.sasl_login import SaslLogin
+
+ROUNDS_MAX: Final = 2
+"""Messages of the server in an exchange of SCRAM; PLAIN has one, which is empty."""
+
+
+class ClientExchange(Protocol):
+    """One log-in. A message of the server may take milliseconds: the password is hashed."""
+
+    def first_message(self) -> bytes:
+        """The message that begins the exchange."""
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """Return the answer to the server's next message; None if the exchange is complete.
+
+        Raises:
+            AuthenticationError: the message is malformed, or the server is not the one that knows the credential.
+        """
+
+
+def begin_login(login: SaslLogin, make_nonce: Callable[[], str]) -> ClientExchange:
+    """Return the exchange of a log-in.
+
+    Args:
+        login: its terms.
+        make_nonce: makes a nonce that was never used before.
+    """
+    scram = login.mechanism.scram
+    if scram is None:
+        return _PlainLogin(login)
+    return _ScramLogin(ScramClient(scram, login.username, login.password, make_nonce(), is_token=login.is_token))
+
+
+class _PlainLogin:
+    def __init__(self, login: SaslLogin) -> None:
+        self._message = f"\0{login.username}\0{login.password}".encode()
+
+    def first_message(self) -> bytes:
+        return self._message
+
+    def respond(self, challenge: bytes) -> None:
+        if challenge:
+            raise AuthenticationError(f"the server sent {len(challenge)} bytes more than PLAIN has")
+
+
+class _ScramLogin:
+    def __init__(self, client: ScramClient) -> None:
+        self._client = client
+        self._has_proof = False
+
+    def first_message(self) -> bytes:
+        return self._client.first_message()
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        if self._has_proof:
+            self._client.on_server_final(challenge)
+            return None
+        self._has_proof = True
+        return self._client.on_server_first(challenge)

@@ -1,0 +1,199 @@
+"""Three nodes that know one another by passwords: brokers by SCRAM over TLS, controllers by PLAIN over TLS or by certificates."""
+
+import itertools
+import threading
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from esp.settings.broker import STANDARD_AUTHORIZER
+from esp.testing.cluster import Cluster
+from esp.testing.pytest_plugin import ClusterFactory
+from tests.integration.conftest import eventually
+from tests.models.certificates import Authority
+
+pytestmark = pytest.mark.timeout(300)
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+BROKER, CONTROLLER, CAROL = "the brokers' password", "the controllers' password", "carol's password"
+USERS = (
+    f'--add-scram=SCRAM-SHA-512=[name=broker,password="{BROKER}"]',
+    f'--add-scram=SCRAM-SHA-256=[name=carol,password="{CAROL}"]',
+)
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> dict[str, str]:
+    authority = Authority()
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(authority.issue("CN=node").write_pem(tmp_path / "node.pem")),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(authority.write_pem(tmp_path / "ca.pem")),
+    }
+
+
+def brokers(password: str = BROKER) -> dict[str, str]:
+    """Brokers know one another, and clients, by SCRAM."""
+    return {
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
+        "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+        "listener.name.plaintext.scram-sha-512.sasl.jaas.config": f'{SCRAM} username="broker" password="{password}";',
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "super.users": "User:broker;User:controller;User:CN=node;User:carol",
+    }
+
+
+def controllers(kind: str, password: str = CONTROLLER) -> dict[str, str]:
+    """Controllers are known, and know brokers, by PLAIN or by certificates."""
+    if kind == "certificates":
+        return {
+            "listener.security.protocol.map": "PLAINTEXT:SASL_SSL,CONTROLLER:SSL",
+            "listener.name.controller.ssl.client.auth": "required",
+        }
+    return {
+        "listener.security.protocol.map": "PLAINTEXT:SASL_SSL,CONTROLLER:SASL_SSL",
+        "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.controller.plain.sasl.jaas.config": (
+            f'{PLAIN} username="controller" password="{password}" user_controller="{CONTROLLER}";'
+        ),
+    }
+
+
+def client(cluster: Cluster, tls: dict[str, str], password: str = CAROL, **more: object) -> dict[str, object]:
+    return {
+        "bootstrap.servers": cluster.bootstrap,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": "carol",
+        "sasl.password": password,
+        "ssl.ca.location": tls["ssl.truststore.location"],
+        "log_level": 0,
+        **more,
+    }
+
+
+class Writer:
+    """Writes numbers until it is stopped, and knows which were acknowledged."""
+
+    def __init__(self, settings: dict[str, object]) -> None:
+        self.acknowledged: list[int] = []
+        self._producer = Producer({**settings, "enable.idempotence": True, "message.timeout.ms": 120_000})
+        self._stops = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        for number in itertools.count():
+            if self._stops.wait(0.002):
+                break
+            self._producer.produce(
+                "t",
+                b"%d" % number,
+                on_delivery=lambda error, _message, number=number: error or self.acknowledged.append(number),
+            )
+            self._producer.poll(0)
+        assert self._producer.flush(120) == 0
+
+    def stop(self) -> None:
+        self._stops.set()
+        self._thread.join()
+
+    def until_more(self, count: int = 100) -> None:
+        """Wait until as many more records are acknowledged."""
+        goal = len(self.acknowledged) + count
+        eventually(lambda: len(self.acknowledged) >= goal, 90)
+
+
+def read_all(settings: dict[str, object]) -> list[int]:
+    consumer = Consumer({**settings, "group.id": "readers", "enable.auto.commit": False})
+    end = consumer.get_watermark_offsets(TopicPartition("t", 0), timeout=60)[1]
+    consumer.assign([TopicPartition("t", 0, 0)])
+    found: list[int] = []
+    while len(found) < end:
+        for message in consumer.consume(1000, 30):
+            assert message.error() is None, message.error()
+            found.append(int(message.value()))
+    consumer.close()
+    return found
+
+
+@pytest.mark.parametrize("kind", ["plain", "certificates"])
+def test_three_nodes_replicate_and_survive_kills_while_their_log_ins_are_renewed(
+    make_cluster: ClusterFactory, tls: dict[str, str], kind: str
+) -> None:
+    cluster = make_cluster(3, tls | brokers() | controllers(kind) | {"connections.max.reauth.ms": "3000"}, start=False)
+    cluster.format(*USERS)
+    with cluster:
+        settings = client(cluster, tls)
+        admin = AdminClient(settings)
+        topic = NewTopic("t", 1, 3, config={"min.insync.replicas": "2"})
+        admin.create_topics([topic])["t"].result(60)
+        writer = Writer(settings)
+        try:
+            writer.until_more()
+            for number in (1, 2, 3):
+                cluster.nodes[number].kill()
+                writer.until_more()
+                cluster.nodes[number].start()
+                eventually(lambda: len(admin.list_topics("t", 30).topics["t"].partitions[0].isrs) == 3, 90)
+                writer.until_more()
+        finally:
+            writer.stop()
+        found = read_all(settings)
+        assert found == sorted(set(found))
+        assert set(writer.acknowledged) <= set(found)
+        assert len(writer.acknowledged) > 500
+    for secret in (BROKER, CONTROLLER, CAROL):
+        assert secret not in cluster.output
+    assert "cannot log in" not in cluster.output
+
+
+def test_a_node_with_a_wrong_password_says_so_and_the_others_go_on(
+    make_cluster: ClusterFactory, tls: dict[str, str]
+) -> None:
+    wrong = "another password"
+    cluster = make_cluster(
+        3,
+        tls | brokers() | controllers("plain"),
+        node_settings={3: controllers("plain", wrong)},
+        start=False,
+    )
+    cluster.format(*USERS)
+    for node in cluster.nodes.values():
+        node.launch()
+    cluster.nodes[1].wait_until_ready()
+    cluster.nodes[2].wait_until_ready()
+    eventually(lambda: "cannot log in at" in cluster.nodes[3].output, 30)
+    (line, *_) = [line for line in cluster.nodes[3].output.splitlines() if "cannot log in at" in line]
+    assert "as controller by PLAIN" in line
+    assert "user_controller in its PlainLoginModule" in line
+    assert wrong not in cluster.output
+    assert not cluster.nodes[3].is_ready
+    refused: list[str] = []
+    stranger = AdminClient(
+        client(cluster, tls, "no such password", error_cb=lambda error: refused.append(error.name()))
+    )
+    eventually(lambda: stranger.poll(0.1) >= 0 and "_AUTHENTICATION" in refused, 30)
+    assert AdminClient(client(cluster, tls)).list_topics(timeout=30).brokers
+
+
+def test_a_broker_whose_password_is_wrong_follows_no_leader(make_cluster: ClusterFactory, tls: dict[str, str]) -> None:
+    wrong = "another password"
+    cluster = make_cluster(
+        3, tls | brokers() | controllers("certificates"), node_settings={3: brokers(wrong)}, start=False
+    )
+    cluster.format(*USERS)
+    with cluster:
+        admin = AdminClient(client(cluster, tls))
+        admin.create_topics([NewTopic("t", 1, replica_assignment=[[1, 3]])])["t"].result(60)
+        eventually(lambda: "cannot log in at" in cluster.nodes[3].output, 60)
+        line = next(line for line in cluster.nodes[3].output.splitlines() if "cannot log in at" in line)
+        assert "as broker by SCRAM-SHA-512" in line
+        assert "esp users rotate broker" in line
+        eventually(lambda: admin.list_topics("t", 30).topics["t"].partitions[0].isrs == [1], 90)
+    assert wrong not in cluster.output
