@@ -17,9 +17,10 @@ from kio.serial import entity_reader, entity_writer
 
 from esp.cli.kafka.answers import QuorumInfo, RefusedError
 from esp.cli.kafka.client import CONNECT_TIMEOUT_S, ask_for_quorum, check_code, no_broker, parse_servers
-from esp.cli.kafka.command_config import settings_for
+from esp.cli.kafka.command_config import SASL_LOGIN, settings_for
 from esp.cli.kafka.configs import ResourceType
 from esp.cli.kafka.library import DescribeConfigsRequest, IncrementalAlterConfigsRequest
+from esp.cli.kafka.login import log_in
 from esp.cli.kafka.reassignments import ReassignmentsAdmin
 from esp.model.errors import ErrorCode, OperatorError
 from esp.protocol.errors import DecodeError
@@ -29,6 +30,9 @@ from esp.settings.node import load_broker_settings
 from esp.settings.rebalance import DRAINING, REMOVAL_FORCED
 
 ANSWER_TIMEOUT_S: Final = 60.0
+ANSWER_BYTES_MAX: Final = 100 * 1024 * 1024
+LOGIN_ANSWER_BYTES_MAX: Final = 524_288
+"""The longest answer that is taken before the log-in is complete."""
 _CLIENT_ID: Final = "esp"
 _LENGTH: Final = struct.Struct(">i")
 
@@ -49,6 +53,11 @@ def call(servers: str, request: Any) -> Any:
         with connection:
             connection.settimeout(ANSWER_TIMEOUT_S)
             try:
+                login = settings_for({SASL_LOGIN: None}).get(SASL_LOGIN)
+                if login is not None:
+                    log_in(
+                        login, partial(_exchange, connection, answer_bytes_max=LOGIN_ANSWER_BYTES_MAX), f"{host}:{port}"
+                    )
                 return _exchange(connection, request)
             except (OSError, EOFError, DecodeError) as error:
                 raise OperatorError(
@@ -72,14 +81,17 @@ def _connect(host: str, port: int) -> socket.socket:
     return encrypted
 
 
-def _exchange(connection: socket.socket, request: Any) -> Any:
+def _exchange(connection: socket.socket, request: Any, *, answer_bytes_max: int = ANSWER_BYTES_MAX) -> Any:
     api_key, version = request.__api_key__, request.__version__
     body = io.BytesIO()
     entity_writer(type(request))(body, request)
     content = pack_request_header(api_key, version, 0, _CLIENT_ID) + body.getvalue()
     connection.sendall(_LENGTH.pack(len(content)) + content)
     with connection.makefile("rb") as stream:
-        answer = _read(stream, _LENGTH.unpack(_read(stream, _LENGTH.size))[0])
+        size = _LENGTH.unpack(_read(stream, _LENGTH.size))[0]
+        if not 0 <= size <= answer_bytes_max:
+            raise DecodeError(f"an answer of {size} bytes is outside 0..{answer_bytes_max}")
+        answer = _read(stream, size)
     _, position = read_response_header(answer, api_key, version)
     response, _ = entity_reader(load_response_from_request(type(request)))(answer, position)
     return response

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Self
 
 from esp.cli.kafka.answers import QuorumInfo, RefusedError, quorum_info
 from esp.cli.kafka.command_config import settings_for
-from esp.cli.kafka.connections import NO_ANSWER, NoBrokerError, network_client
+from esp.cli.kafka.connections import NO_ANSWER, REFUSED_LOGIN, NoBrokerError, network_client
 from esp.cli.kafka.library import (
     BrokerResponseError,
     CoordinatorLoadInProgressError,
@@ -29,6 +29,7 @@ from esp.cli.kafka.library import (
     RequestTimedOutError,
     error_for_code,
 )
+from esp.cli.kafka.login import refused_login
 from esp.model.errors import ErrorCode, OperatorError
 from esp.model.ids import METADATA_TOPIC
 
@@ -109,6 +110,8 @@ def told_to_the_operator(servers: str) -> Iterator[None]:
             f"the broker at {servers} does not support a request that this command needs: {error}",
             "Use a release of the broker that supports it.",
         ) from error
+    except REFUSED_LOGIN as error:
+        raise refused_login(servers, str(error.args[0] if error.args else error)) from error
     except NoBrokerError as error:
         raise no_broker(servers, error.reasons) from error
     except NO_ANSWER as error:

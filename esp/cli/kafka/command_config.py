@@ -1,7 +1,7 @@
 """The file of ``--command-config``: settings of the client by which the tools talk to a cluster, by Kafka's names.
 
 They hold for all that one command does, in whatever room it is done: :func:`using` says from when to when. A setting that would have no
-effect is refused, and so is one that promises a protection that the tools do not have: they speak TLS, and no SASL.
+effect is refused, and so is one that promises a protection that the tools do not have. No message quotes a password.
 """
 
 import importlib
@@ -24,7 +24,14 @@ _NUMBERS: Final = frozenset(
 _TEXTS: Final = frozenset({"client.id"})
 _PROTOCOL: Final = "security.protocol"
 _PLAIN: Final = "PLAINTEXT"
-_ENCRYPTED: Final = "SSL"
+_PROTOCOLS: Final = (_PLAIN, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_ENCRYPTED: Final = ("SSL", "SASL_SSL")
+_AUTHENTICATED: Final = ("SASL_PLAINTEXT", "SASL_SSL")
+_MECHANISM: Final = "sasl.mechanism"
+_JAAS: Final = "sasl.jaas.config"
+
+SASL_LOGIN: Final = "sasl_login"
+"""The name under which :func:`settings_for` has the :class:`~esp.model.sasl_login.SaslLogin` of connections of the tools' own."""
 
 _current: ContextVar[Mapping[str, Any]] = ContextVar("command_config", default={})  # noqa: B039 - the default is never changed
 
@@ -41,22 +48,30 @@ def read_command_config(path: str) -> dict[str, Any]:
         raise OperatorError(f"{path}: {error}", "Write one name=value per line.") from error
     settings: dict[str, Any] = {}
     tls: dict[str, Property] = {}
+    sasl: dict[str, Property] = {}
     protocol = _PLAIN
     for entry in entries:
         if entry.name == _PROTOCOL:
             protocol = _read_protocol(path, entry)
         elif entry.name.startswith("ssl."):
             tls[entry.name] = entry
+        elif entry.name.startswith("sasl."):
+            sasl[entry.name] = entry
         else:
             settings |= _read(path, entry)
-    if protocol == _ENCRYPTED:
-        settings |= {"security_protocol": _ENCRYPTED, "ssl_context": _make_context_blocking(path, tls)}
-    elif tls:
-        first = next(iter(tls.values()))
-        raise OperatorError(
-            f"{_where(path, first)}: has no effect while {_PROTOCOL} is {_PLAIN}",
-            f"Write {_PROTOCOL}={_ENCRYPTED} too, or remove it.",
-        )
+    for family, protocols, given in (("ssl", _ENCRYPTED, tls), ("sasl", _AUTHENTICATED, sasl)):
+        if given and protocol not in protocols:
+            first = next(iter(given.values()))
+            raise OperatorError(
+                f"{_where(path, first)}: {family} settings have no effect while {_PROTOCOL} is {protocol}",
+                f"Write {_PROTOCOL}={' or '.join(protocols)} too, or remove it.",
+            )
+    if protocol != _PLAIN:
+        settings["security_protocol"] = protocol
+    if protocol in _ENCRYPTED:
+        settings["ssl_context"] = _make_context_blocking(path, tls)
+    if protocol in _AUTHENTICATED:
+        settings |= _read_login(path, protocol, sasl)
     return settings
 
 
@@ -66,12 +81,53 @@ def _where(path: str, entry: Property) -> str:
 
 def _read_protocol(path: str, entry: Property) -> str:
     protocol = entry.value.strip().upper()
-    if protocol not in (_PLAIN, _ENCRYPTED):
+    if protocol not in _PROTOCOLS:
         raise OperatorError(
-            f"{_where(path, entry)}={protocol}: these tools speak {_PLAIN} and {_ENCRYPTED}, without SASL",
-            "Use such a listener of the brokers, or Kafka's tools.",
+            f"{_where(path, entry)}={protocol}: there is no such protocol", f"Write one of {', '.join(_PROTOCOLS)}."
         )
     return protocol
+
+
+def _read_login(path: str, protocol: str, sasl: Mapping[str, Property]) -> dict[str, Any]:
+    """The name and password of the file's ``sasl.*`` settings."""
+    model = importlib.import_module("esp.model.sasl")  # these, too, are loaded only where they are needed
+    refused: Mapping[str, str] = importlib.import_module("esp.settings.sasl").SASL_REFUSED
+    for name, entry in sasl.items():
+        if name not in (_MECHANISM, _JAAS):
+            reason = refused.get(name, "has no effect on these tools")
+            raise OperatorError(f"{_where(path, entry)}: {reason}", f"Remove it. Supported are {_MECHANISM}, {_JAAS}.")
+    served = {mechanism.value: mechanism for mechanism in model.SaslMechanism}
+    for name, example in (
+        (_MECHANISM, ", ".join(served)),
+        (_JAAS, '…ScramLoginModule required username="…" password="…";'),
+    ):
+        if name not in sasl:
+            raise OperatorError(f"{path}: {_PROTOCOL}={protocol} needs {name}", f"Add it: {example}")
+    chosen = sasl[_MECHANISM]
+    mechanism = served.get(chosen.value.strip())
+    if mechanism is None:
+        raise OperatorError(
+            f"{_where(path, chosen)}={chosen.value.strip()}: these tools do not have it",
+            f"Name one of {', '.join(served)}.",
+        )
+    where = _where(path, sasl[_JAAS])
+    try:
+        config = importlib.import_module("esp.model.jaas").parse_jaas_config(sasl[_JAAS].value)
+        username, password = config.option("username"), config.option("password")
+    except ValueError as error:
+        raise OperatorError(f"{where}: {error}", "Write a login module with username and password.") from error
+    module = "PLAIN" if mechanism.scram is None else "SCRAM"
+    if config.module.name != module:
+        raise OperatorError(f"{where}: its login module is not the one of {mechanism.value}", "Change one of both.")
+    if config.options.get("tokenauth", "").lower() == "true":
+        raise OperatorError(f"{where}: these tools do not log in by delegation tokens", "Log in by name and password.")
+    login = importlib.import_module("esp.model.sasl_login").SaslLogin(mechanism, username, password, setting=_JAAS)
+    return {
+        "sasl_mechanism": mechanism.value,
+        "sasl_plain_username": username,
+        "sasl_plain_password": password,
+        SASL_LOGIN: login,
+    }
 
 
 def _make_context_blocking(path: str, tls: Mapping[str, Property]) -> SSLContext:
@@ -104,10 +160,6 @@ def _read(path: str, entry: Property) -> dict[str, Any]:
         return {name.replace(".", "_"): value}
     if name == "bootstrap.servers":  # as in Kafka's tools, the option counts
         return {}
-    if name.startswith("sasl."):
-        raise OperatorError(
-            f"{where}: these tools speak no SASL", "Use a listener of the brokers without it, or Kafka's tools."
-        )
     raise OperatorError(
         f"{where}: has no effect on these tools", f"Remove it. Supported are {', '.join(sorted({*_NUMBERS, *_TEXTS}))}."
     )

@@ -25,11 +25,14 @@ from esp.cli.kafka.library import (
     NetworkSelector,
     NodeNotReadyError,
     RequestTimedOutError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
 )
 
 LATE_CONNECT_S: Final = 0.5
 """The time for a connection that is begun when the time of all of them is nearly over."""
 
+_REFUSAL_READ_S: Final = 0.05
 _NO_BROKERS_RETRY_S: Final = 0.1
 
 _ERROR_NUMBER: Final = re.compile(r"(\d+) E[A-Z]+")
@@ -55,6 +58,10 @@ NO_ANSWER: Final = (
     SilentBrokerError,
 )
 """The errors that stand for an answer that did not come."""
+
+
+REFUSED_LOGIN: Final = (SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
+"""The errors of a log-in; the next broker would refuse it, too."""
 
 
 class _ClosedSockets(KafkaNetSocket):  # type: ignore[misc]  # the library has no types
@@ -89,12 +96,15 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         self._entrance: str | None = None
         """The bootstrap server that answered, by the library's id."""
         self._silent: set[int | str] = set()
+        self._refusals: dict[int | str, KafkaError] = {}
+        """The last refused log-in at each node."""
 
     async def _do_bootstrap(self, deadline: float) -> bool:
         """Find the cluster through the first bootstrap server that answers.
 
         Raises:
             NoBrokerError: none does before the deadline.
+            KafkaError: one refuses the log-in (:data:`REFUSED_LOGIN`).
         """
         attempts = {}
         for broker in self.cluster.bootstrap_brokers():
@@ -110,8 +120,13 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
                     await attempt
                     await self._learn_brokers(node_id, deadline)
                 except KafkaError as error:
-                    reasons.append(_reason(error))
                     attempt.close()
+                    refusal = await self._find_refusal(node_id, error)
+                    if refusal is not None:
+                        for other in attempts.values():
+                            other.close()
+                        raise refusal from error
+                    reasons.append(_reason(error))
                     continue
                 for other in attempts.values():
                     other.close()
@@ -121,6 +136,17 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
             if attempts:
                 await self._bootstrap_wakeup()
         raise NoBrokerError(list(dict.fromkeys(reasons)))
+
+    async def _find_refusal(self, node_id: str, error: KafkaError) -> KafkaError | None:
+        """The refusal of the log-in by which a connection has failed, if it has.
+
+        A server ends the connection right after its refusal, and the library tells of the end before it has looked at the refusal.
+        """
+        if isinstance(error, REFUSED_LOGIN):
+            return error
+        if self.config["sasl_mechanism"] is not None:
+            await self._net.sleep(_REFUSAL_READ_S)
+        return self._refusals.get(node_id)
 
     async def _learn_brokers(self, node_id: str, deadline: float) -> None:
         """Ask a bootstrap server for the brokers, again while it knows none: a broker that has just started.
@@ -156,6 +182,14 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         return super().get_connection(node_id, *arguments, **options)
 
     async def _connect(self, node: Any, conn: Any, *arguments: Any, timeout_at: float, **options: Any) -> None:
+        close = conn.close
+
+        def close_and_remember(error: Exception | None = None) -> Any:
+            if isinstance(error, REFUSED_LOGIN):
+                self._refusals[node.node_id] = error
+            return close(error)
+
+        conn.close = close_and_remember
         await super()._connect(node, conn, *arguments, timeout_at=timeout_at, **options)
         if self._until_s is not None and conn.closed and time.monotonic() >= timeout_at:
             self._silent.add(node.node_id)

@@ -14,7 +14,7 @@ import logging
 import warnings
 from functools import partial
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 from esp.records.compression import Codec, compress, decompress
 
@@ -42,6 +42,20 @@ def _decode(number: Codec, payload: bytes) -> bytes:
     return decompress(number, payload, DECOMPRESSED_LIMIT)
 
 
+def deliver_last_bytes(transport: type) -> None:
+    """Have a kind of kafka-python's transports deliver what came with the end of a connection, which it drops: a refused log-in.
+
+    The end is found again when the transport reads the next time.
+    """
+    receive: Any = transport._sock_recv  # type: ignore[attr-defined]  # noqa: SLF001 - the library has no other way
+
+    def receive_all(self: Any) -> tuple[bytes, Exception | None]:
+        data, error = receive(self)
+        return data, None if data else error
+
+    transport._sock_recv = receive_all  # type: ignore[attr-defined]  # noqa: SLF001
+
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it loads its schemas by a deprecated function of importlib
     import kafka.codec
@@ -60,14 +74,19 @@ with warnings.catch_warnings():
         NotCoordinatorError,
         NotLeaderForPartitionError,
         RequestTimedOutError,
+        SaslAuthenticationFailedError,
         UnknownBrokerIdError,
+        UnsupportedSaslMechanismError,
     )
     from kafka.errors import for_code as error_for_code
     from kafka.future import Future
     from kafka.net.compat import KafkaNetClient
     from kafka.net.inet import KafkaNetSocket
     from kafka.net.manager import KafkaConnectionManager
+    from kafka.net.sasl import register_sasl_mechanism
+    from kafka.net.sasl.abc import SaslMechanism as SaslMechanismOfLibrary
     from kafka.net.selector import NetworkSelector
+    from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
     from kafka.protocol.admin import (
         AlterPartitionReassignmentsRequest,
         AlterReplicaLogDirsRequest,
@@ -98,6 +117,8 @@ with warnings.catch_warnings():
 logging.getLogger("kafka").addHandler(logging.NullHandler())
 logging.getLogger("kafka").propagate = False
 lend_codecs(kafka.codec, kafka.record.default_records)
+for _transport in (KafkaTCPTransport, KafkaSSLTransport):
+    deliver_last_bytes(_transport)
 
 __all__ = [
     "AlterPartitionReassignmentsRequest",
@@ -146,9 +167,13 @@ __all__ = [
     "OffsetSpec",
     "ProduceRequest",
     "RequestTimedOutError",
+    "SaslAuthenticationFailedError",
+    "SaslMechanismOfLibrary",
     "TopicPartition",
     "UnknownBrokerIdError",
+    "UnsupportedSaslMechanismError",
     "WriteTxnMarkersRequest",
     "error_for_code",
     "kafka",
+    "register_sasl_mechanism",
 ]

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from esp.cli.kafka.command_config import read_command_config, settings_for, using
+from esp.cli.kafka.command_config import SASL_LOGIN, read_command_config, settings_for, using
 from esp.model.errors import OperatorError
 from tests.models.certificates import PASSWORD, Authority
 
@@ -24,9 +24,9 @@ def test_settings_have_kafka_s_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "word"),
     [
-        ("security.protocol=SASL_SSL", "without SASL"),
+        ("security.protocol=TLS", "there is no such protocol"),
         ("ssl.truststore.location=/x", "no effect while security.protocol is PLAINTEXT"),
-        ("sasl.mechanism=PLAIN", "no SASL"),
+        ("sasl.mechanism=PLAIN", "no effect while security.protocol is PLAINTEXT"),
         ("request.timeout.ms=soon", "not a number"),
         ("acks=all", "no effect"),
         ("client.id=\\u12", "line 2"),
@@ -80,3 +80,60 @@ def test_settings_of_tls_that_cannot_be_kept_are_refused(tmp_path: Path, lines: 
         read_command_config(written(tmp_path, f"security.protocol=SSL\n{lines}\n"))
     assert word in refused.value.problem
     assert "listener" not in refused.value.problem
+
+
+MODULE = "org.apache.kafka.common.security"
+JAAS = f'sasl.jaas.config={MODULE}.scram.ScramLoginModule required \\\n  username="alice" \\\n  password="a \\\\"secret\\\\"";\n'
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_client_logs_in_as_its_file_says(tmp_path: Path, mechanism: str) -> None:
+    settings = read_command_config(
+        written(tmp_path, f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\n{JAAS}")
+    )
+    login = settings.pop(SASL_LOGIN)
+    assert settings == {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": 'a "secret"',
+    }
+    assert (login.mechanism.value, login.username, login.password) == (mechanism, "alice", 'a "secret"')
+    with using({SASL_LOGIN: login}):
+        assert settings_for({SASL_LOGIN: None}) == {SASL_LOGIN: login}
+
+
+def test_a_login_over_tls_has_the_terms_of_both(tmp_path: Path) -> None:
+    trusted = Authority().write_pem(tmp_path / "ca.pem")
+    plain = f'sasl.jaas.config={MODULE}.plain.PlainLoginModule required username="a" password="b";'
+    text = f"security.protocol=SASL_SSL\nssl.truststore.location={trusted}\nsasl.mechanism=PLAIN\n{plain}\n"
+    settings = read_command_config(written(tmp_path, text))
+    assert settings["ssl_context"].verify_mode is ssl.CERT_REQUIRED
+    assert (settings["security_protocol"], settings["sasl_mechanism"]) == ("SASL_SSL", "PLAIN")
+
+
+@pytest.mark.parametrize(
+    ("lines", "word"),
+    [
+        (JAAS, "needs sasl.mechanism"),
+        ("sasl.mechanism=SCRAM-SHA-256", "needs sasl.jaas.config"),
+        (f"sasl.mechanism=PLAIN\n{JAAS}", "login module is not the one of PLAIN"),
+        (f"sasl.mechanism=GSSAPI\n{JAAS}", "these tools do not have it"),
+        (f"sasl.mechanism=SCRAM-SHA-256\nsasl.kerberos.service.name=kafka\n{JAAS}", "no Kerberos"),
+        (f"sasl.mechanism=SCRAM-SHA-256\nsasl.enabled.mechanisms=PLAIN\n{JAAS}", "no effect on these tools"),
+        (f"sasl.mechanism=SCRAM-SHA-256\nssl.truststore.location=/x\n{JAAS}", "ssl settings have no effect"),
+        (
+            f'sasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config={MODULE}.scram.ScramLoginModule required username="secret";',
+            "needs the option password",
+        ),
+        ("sasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config=secret", "line 3: sasl.jaas.config"),
+        (
+            f"sasl.mechanism=SCRAM-SHA-256\n{JAAS.replace('=', '=', 1).replace(';', ' tokenauth=true;')}",
+            "delegation tokens",
+        ),
+    ],
+)
+def test_logins_that_cannot_be_made_are_refused(tmp_path: Path, lines: str, word: str) -> None:
+    with pytest.raises(OperatorError) as refused:
+        read_command_config(written(tmp_path, f"security.protocol=SASL_PLAINTEXT\n{lines}\n"))
+    assert word in refused.value.problem
