@@ -92,6 +92,8 @@ class Outcome:
     """Answers that were held against the rules of access (INV-AUTHZ)."""
     unjudged_accesses: int = 0
     """Answers of processes that had no metadata yet when they were asked (INV-AUTHZ)."""
+    judged_credentials: int = 0
+    """Credentials at nodes that were held against an acknowledged change of users (INV-CREDENTIAL)."""
     moved_replicas: int = 0
     """The number of times that a replica moved to another log directory of its node."""
     replaced_segments: int = 0

@@ -31,6 +31,7 @@ from tests.mutants.mutant import (
     TRANSACTED_OFFSETS,
     TRANSACTIONS_ALONE,
     UPGRADED_BROKERS,
+    USERS,
 )
 
 OFTEN_S: Final = 20.0
@@ -75,6 +76,7 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
         and len(profile.layout.brokers) > 1
     ),
     GUARDED_NODES: lambda profile: profile.is_guarded,
+    USERS: lambda profile: profile.has_users,
     # A node that is a controller, too, ends itself before it asks to be registered.
     UPGRADED_BROKERS: lambda profile: (
         profile.upgrade is not None and not set(profile.layout.brokers) <= set(profile.layout.controllers)

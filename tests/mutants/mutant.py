@@ -26,6 +26,7 @@ MOVING_LOG_STARTS: Final = "moving log starts"
 COMPACTED_TOPICS: Final = "compacted topics"
 ROTTEN_COPIES: Final = "rotten copies far away"
 GUARDED_NODES: Final = "rules of access"
+USERS: Final = "users"
 UPGRADED_BROKERS: Final = "upgraded brokers apart"
 # ... and of one partition.
 STRANDED_LEADERS: Final = "stranded leaders"

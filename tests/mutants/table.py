@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.authorization import AUTHORIZATION_MUTANTS
 from tests.mutants.compaction import COMPACTION_MUTANTS
 from tests.mutants.controller import CONTROLLER_MUTANTS
+from tests.mutants.credentials import CREDENTIAL_MUTANTS
 from tests.mutants.deciding import DECIDING_MUTANTS
 from tests.mutants.divergence import DIVERGENCE_MUTANTS
 from tests.mutants.expiry import EXPIRY_MUTANTS
@@ -53,6 +54,7 @@ ALL: Final = (
     *LOST_FILES_MUTANTS,
     *UPGRADE_MUTANTS,
     *AUTHORIZATION_MUTANTS,
+    *CREDENTIAL_MUTANTS,
 )
 
 MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType({mutant.name: mutant for mutant in ALL})

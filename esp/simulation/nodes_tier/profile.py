@@ -65,6 +65,9 @@ MISTAKEN_SHARE: Final = 0.15
 GUARDED_SHARE: Final = 0.3
 """Of all runs: nodes have an authorizer, and rules of access come and go."""
 
+USERS_SHARE: Final = 0.3
+"""Of all runs: users with SCRAM credentials come and go."""
+
 PRODUCER_CHECK_SHARE: Final = 0.1
 """Of all runs: nodes look for idle producers every second."""
 
@@ -185,6 +188,8 @@ class Profile:
     """True if a client sends requests that must be refused."""
     is_guarded: bool = False
     """True if nodes have an authorizer, and rules of access come and go."""
+    has_users: bool = False
+    """True if users with SCRAM credentials come and go."""
     checks_producers: bool = False
     """True if nodes look for idle producers every second: a run is too short for one to be forgotten."""
     breaks_promise: bool = False
@@ -306,6 +311,7 @@ def _with_rare_work(profile: Profile) -> Profile:
         profile,
         mistakes=stream("mistakes", profile.seed).random() < MISTAKEN_SHARE,
         is_guarded=stream("rules of access", profile.seed).random() < GUARDED_SHARE,
+        has_users=stream("users", profile.seed).random() < USERS_SHARE,
         checks_producers=stream("checks of producers", profile.seed).random() < PRODUCER_CHECK_SHARE,
     )
 

@@ -48,6 +48,7 @@ from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.rebalance_watch import RebalanceWatch
 from esp.simulation.nodes_tier.rot import find_rotten_copies
 from esp.simulation.nodes_tier.transactions import Transactions
+from esp.simulation.nodes_tier.users import Users
 from esp.simulation.nodes_tier.world import RESTART_S, World
 from esp.simulation.outcome import Outcome
 from esp.simulation.trace import logged_to
@@ -127,6 +128,7 @@ class Run:
             self._groups.new_client,
         )
         self._access = Access(world, self._clients.history)
+        self._users = Users(world, self._clients.history)
         self._replicas.on_committed = self._on_committed
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
         self._one_life = OneLifeChecker(self._nemesis.twins.claimants, world.loop.time, self._on_found)
@@ -225,6 +227,7 @@ class Run:
             unjudged_transactions=self._transactions.checker.unjudged,
             judged_accesses=self._access.checker.judged,
             unjudged_accesses=self._access.checker.unjudged,
+            judged_credentials=self._users.checker.judged,
             moved_replicas=self._replicas.moved,
             replaced_segments=self._replicas.replacements.count,
             spoilt_batches=world.network.flips.count,
@@ -263,6 +266,7 @@ class Run:
         self._transactions.checker.on_decision = self._nemesis.coordinators.on_decision
         self._transactions.begin()
         self._access.begin()
+        self._users.begin()
         nemesis = self._world.spawn(self._nemesis.run())
         cooler = Cooler(self._world, self._ledger.poisoned)
         if self._profile.cools:
@@ -309,6 +313,7 @@ class Run:
         self._nemesis.end()
         self._groups.calm()
         self._access.calm()
+        self._users.calm()
         self._transactions.calm()
         self._is_healed = True
         world = self._world
@@ -441,6 +446,7 @@ class Run:
                     raise ViolationError("LIVE-READ", f"{committed.name}", short)
         self._client_checker.check_history(self._clients.history)
         self._access.checker.check_end(self._metadata.image)
+        self._users.checker.check_end(self._metadata.image)
 
     async def _stop(self) -> None:
         self._phase("stop")

@@ -170,7 +170,7 @@ def test_file_of_client_settings_is_read_before_anything_is_asked(capsys, tmp_pa
     assert "cannot be read" in told
     (tmp_path / "secure").write_text("security.protocol=SASL_SSL\n")
     told = run_refused(capsys, "topics", "--list", *DEAD, "--command-config", str(tmp_path / "secure"))
-    assert "secure, line 1: security.protocol" in told
+    assert "secure: security.protocol=SASL_SSL needs sasl.mechanism" in told
 
 
 def test_output_that_takes_no_more_is_told_in_a_line():
