@@ -1,13 +1,11 @@
 """The directory of an authority: its certificate and key, and a key store for each node and client.
 
 ``ca.pem`` is the certificate, which is no secret: nodes and clients trust it. ``ca-key.pem`` and ``NAME.pem`` (key, then certificate) only
-their owner may read. A file is there as a whole or not at all: it is written beside its place, synced, and renamed.
+their owner may read.
 """
 
-import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -16,13 +14,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from esp.cli.certs.authority import Certified, Wanted, certify, common_name, hosts_of, make_authority, read_certified
+from esp.cli.whole_files import PUBLIC, SECRET, make_private_directory_blocking, write_whole_blocking
 from esp.model.errors import OperatorError
 
 AUTHORITY_FILE: Final = "ca.pem"
 AUTHORITY_KEY_FILE: Final = "ca-key.pem"
 _AUTHORITY_NAMES: Final = ("ca", "ca-key")
-_SECRET: Final = 0o600
-_OPEN: Final = 0o644
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -65,10 +62,7 @@ class CertificateDirectory:
                 "Issue certificates of it (esp certs issue), renew it (esp certs renew), or name another --dir.",
             )
         authority = _made(lambda: make_authority(name, days, now))
-        try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise _unwritable(self.path, error) from error
+        make_private_directory_blocking(self.path)
         self._write_authority(authority)
         return authority.certificate
 
@@ -96,7 +90,7 @@ class CertificateDirectory:
             )
         authority = self._read_authority()
         certified = _made(lambda: certify(authority, wanted, now))
-        _write(store, certified.pem, _SECRET)
+        write_whole_blocking(store, certified.pem, SECRET)
         return certified.certificate
 
     def renew_blocking(self, name: str, days: int, now: datetime) -> x509.Certificate:
@@ -108,7 +102,7 @@ class CertificateDirectory:
         if name == "ca":
             old = self._read_authority()
             renewed = _made(lambda: make_authority(common_name(old.certificate), days, now, old.key))
-            _write(self.trusted, renewed.certificate.public_bytes(Encoding.PEM), _OPEN)
+            write_whole_blocking(self.trusted, renewed.certificate.public_bytes(Encoding.PEM), PUBLIC)
             return renewed.certificate
         present = self._read(self.store_of(name)).certificate
         return self.issue_blocking(name, Wanted(common_name(present), hosts_of(present), days), now, replaces=True)
@@ -125,8 +119,8 @@ class CertificateDirectory:
                 yield Listed(store.stem, self._read(store).certificate)
 
     def _write_authority(self, authority: Certified) -> None:
-        _write(self.path / AUTHORITY_KEY_FILE, authority.key_pem, _SECRET)
-        _write(self.trusted, authority.certificate.public_bytes(Encoding.PEM), _OPEN)
+        write_whole_blocking(self.path / AUTHORITY_KEY_FILE, authority.key_pem, SECRET)
+        write_whole_blocking(self.trusted, authority.certificate.public_bytes(Encoding.PEM), PUBLIC)
 
     def _read_authority(self) -> Certified:
         if not self.trusted.exists():
@@ -151,22 +145,3 @@ def _made(make: Callable[[], Certified]) -> Certified:
         raise OperatorError(
             f"This cannot stand in a certificate: {error}", "Give a name of 1 to 64 characters, and hosts in ASCII."
         ) from error
-
-
-def _write(path: Path, data: bytes, mode: int) -> None:
-    beside = path.with_name(f".{path.name}.new")
-    try:
-        with suppress(FileNotFoundError):
-            beside.unlink()  # left by a command that was ended
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with open(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-        beside.replace(path)
-    except OSError as error:
-        raise _unwritable(path, error) from error
-
-
-def _unwritable(path: Path, error: OSError) -> OperatorError:
-    return OperatorError(f"{path} cannot be written: {error.strerror}", "Name a directory that you may write to.")

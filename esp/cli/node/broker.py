@@ -21,6 +21,8 @@ from esp.runtime.log_flood import FloodFilter
 
 if TYPE_CHECKING:
     from esp.broker.app import BrokerNode
+    from esp.cli.node.lone_security import LoneNode
+    from esp.settings.broker import BrokerSettings
 
 PID_FILE: Final = "broker.pid"
 
@@ -29,6 +31,7 @@ examples:
   esp broker                                              data in ./esp-data, clients on 127.0.0.1:9092
   esp broker --data-dir /var/lib/esp --set listeners=PLAINTEXT://0.0.0.0:9092 \\
              --set advertised.listeners=PLAINTEXT://broker1.example:9092
+  esp broker --secure                                     only for clients that log in: ./esp-data-security/admin has their settings
   esp broker --config server.properties                   a Kafka node's own settings file
 
 Prints one line `ready node=ID listening=HOST:PORT` once it takes requests, logs to stderr, and shuts down cleanly on SIGTERM or SIGINT.
@@ -45,6 +48,12 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_arguments(parser)
+    parser.add_argument(
+        "--secure",
+        action="store_true",
+        help="make a node that serves only clients that log in, and do what rules allow: TLS, SCRAM, an authorizer; the directory "
+        "DATA_DIR-security/admin has the settings of an administrator's clients",
+    )
     parser.add_argument(
         "--stop-with-stdin",
         action="store_true",
@@ -88,7 +97,16 @@ def _run(options: argparse.Namespace) -> int:
 
     spare_what_exists()
     gc.enable()
-    settings = load_settings(options)
+    env = real_env()
+    lone: LoneNode | None = None
+    if options.secure:
+        from esp.cli.node.lone_security import prepare_blocking
+
+        lone = prepare_blocking(env, options)
+        settings = lone.settings
+    else:
+        settings = load_settings(options)
+        _require_no_security(options, settings)
     data_dir = options.data_dir or settings.log_dirs[0]
 
     async def serve() -> None:
@@ -96,7 +114,6 @@ def _run(options: argparse.Namespace) -> int:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        env = real_env()
         stop_on_unhandled_errors(loop, env.host)
         if options.stop_with_stdin:
             loop.add_reader(sys.stdin, _take_stdin, loop, stop)
@@ -105,6 +122,8 @@ def _run(options: argparse.Namespace) -> int:
             return
         pid_path = os.path.join(data_dir, PID_FILE)
         _write_pid(pid_path)
+        if lone is not None:
+            lone.on_ready_blocking(env, node.listening[0])
         print(f"ready node={settings.node_id} listening={node.listening[0]}", flush=True)
         spare_what_exists()
         node.warm_up(spare_what_exists)
@@ -117,6 +136,16 @@ def _run(options: argparse.Namespace) -> int:
     shorten_pauses()
     uvloop.run(serve())
     return 0
+
+
+def _require_no_security(options: argparse.Namespace, settings: "BrokerSettings") -> None:
+    """Keep a node that was made secure from serving anyone because an option was forgotten."""
+    path = os.path.abspath(options.data_dir or settings.log_dirs[0]) + "-security"
+    if options.config is None and not settings.tls and os.path.exists(path):
+        raise OperatorError(
+            f"This node was made secure, and would serve everyone now: {path} has its certificates.",
+            "Start it with --secure. If it shall be open, move that directory away.",
+        )
 
 
 async def _start(node: "BrokerNode", stop: asyncio.Event) -> bool:

@@ -30,12 +30,18 @@ From three nodes on, topics that are created without a replication factor get th
 with acks=all needs two of them in sync (min.insync.replicas=2), unless --set says otherwise. An odd number of nodes, at most five, are
 controllers too.
 
+A secure cluster stays secure. Its nodes listen on PORT+200, PORT+201, ... for one another.
+
 examples:
   esp cluster start --nodes 3 --dir /tmp/demo
   esp topics --create --topic t --bootstrap-server 127.0.0.1:19092
   kill -9 $(cat /tmp/demo/node-2/broker.pid); esp cluster status --dir /tmp/demo
   esp cluster restart-node --dir /tmp/demo 2
   esp cluster add-node --dir /tmp/demo
+
+  esp cluster start --secure --dir /tmp/safe
+  export ESP_BOOTSTRAP_SERVER=127.0.0.1:19092 ESP_COMMAND_CONFIG=/tmp/safe/security/admin/client.properties
+  esp users add alice
 """
 
 
@@ -60,6 +66,12 @@ def build_parser() -> argparse.ArgumentParser:
     add_overrides(start)
     start.add_argument(
         "--rack-per-node", action="store_true", help="make each node a rack of its own (broker.rack=rack-N)"
+    )
+    start.add_argument(
+        "--secure",
+        action="store_true",
+        help="make a cluster that serves only clients that log in, and do what rules allow: TLS, SCRAM, certificates between nodes, an "
+        "authorizer; DIR/security/admin has the settings of an administrator's clients",
     )
     start.add_argument(
         "--log-level",
@@ -112,6 +124,7 @@ def _start(options: argparse.Namespace) -> int:
             **_choose_size(directory, options.nodes, options.port),
             overrides=parse_pairs("--set", options.overrides),
             rack_per_node=options.rack_per_node,
+            is_secure=_choose_security(directory, is_wanted=options.secure),
         )
         require_free_ports(plan)
         format_cluster(real_env(), plan)
@@ -138,6 +151,19 @@ def _choose_size(directory: Path, nodes: int | None, port: int | None) -> dict[s
             f"Leave it out, give {there[0].port}, or another --dir.",
         )
     return {"nodes": len(there) if nodes is None else nodes, "port": there[0].port}
+
+
+def _choose_security(directory: Path, *, is_wanted: bool) -> bool:
+    """True if the cluster is secure: as asked for, or as it was made."""
+    from esp.cli.node.cluster_plan import CLUSTER_FILE, SECURITY_DIR
+
+    is_there = (directory / SECURITY_DIR).exists()
+    if is_wanted and not is_there and (directory / CLUSTER_FILE).exists():
+        raise OperatorError(
+            f"--secure: {directory} holds a cluster that was made without it.",
+            "Leave it out, or make a new cluster in another --dir.",
+        )
+    return is_wanted or is_there
 
 
 def _restart(options: argparse.Namespace) -> int:

@@ -6,14 +6,16 @@ All files of a cluster are in one directory::
     DIR/node-1.properties     the settings of node 1: `esp broker --config DIR/node-1.properties` runs it without the others' keeper
     DIR/node-1/               its data
     DIR/node-1.log            what it logs
+    DIR/security/             of a secure cluster: :mod:`esp.cli.node.security`
 """
 
+import importlib
 import os
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -28,9 +30,17 @@ from esp.settings.node import load_broker_settings
 from esp.storage.layout import META_PROPERTIES_FILE
 from esp.storage.meta_properties import read_meta_properties
 
+if TYPE_CHECKING:
+    from esp.cli.node.security import Security
+
 HOST: Final = "127.0.0.1"
 CONTROLLER_PORT_OFFSET: Final = 100
 """From a node's port for clients to its port for other controllers."""
+
+NODES_PORT_OFFSET: Final = 200
+"""From a node's port for clients to its port for other brokers, in a secure cluster."""
+
+SECURITY_DIR: Final = "security"
 
 REPLICATED_FROM: Final = 3
 """Clusters from this size on keep three copies of a topic that names no number, and want two of them in sync."""
@@ -46,6 +56,15 @@ OWN_SETTINGS: Final = frozenset(
     }
 )
 """The settings that tell the nodes of a cluster apart or tie them together: not for users to set."""
+
+SECURITY_SETTINGS: Final = frozenset(
+    {
+        *("listener.security.protocol.map", "inter.broker.listener.name", "security.inter.broker.protocol"),
+        *("ssl.keystore.type", "ssl.keystore.location", "ssl.truststore.type", "ssl.truststore.location"),
+        *("ssl.principal.mapping.rules", "ssl.client.auth", "authorizer.class.name", "super.users"),
+    }
+)
+"""The settings by which the nodes of a secure cluster know one another: not for users to set either."""
 
 
 class NodeEntry(msgspec.Struct, frozen=True):
@@ -73,6 +92,7 @@ class ClusterPlan:
         port: of the first node's listener for clients; the other nodes follow.
         overrides: settings that all nodes get, by Kafka's names.
         rack_per_node: whether each node is a rack of its own.
+        is_secure: whether nodes and clients must prove their identities, and everything is encrypted.
     """
 
     directory: Path
@@ -80,9 +100,11 @@ class ClusterPlan:
     port: int
     overrides: Mapping[str, str]
     rack_per_node: bool = False
+    is_secure: bool = False
 
     def __post_init__(self) -> None:
-        own = sorted(OWN_SETTINGS & self.overrides.keys())
+        of_cluster = OWN_SETTINGS | SECURITY_SETTINGS if self.is_secure else OWN_SETTINGS
+        own = sorted(of_cluster & self.overrides.keys())
         if own:
             raise OperatorError(
                 f"--set {own[0]}: the cluster gives each of its nodes its own.",
@@ -92,7 +114,7 @@ class ClusterPlan:
             raise OperatorError(
                 f"--dir {self.directory}: log.dirs has commas between its entries.", "Name another directory."
             )
-        highest = self.port + self.nodes - 1 + CONTROLLER_PORT_OFFSET
+        highest = self.port + self.nodes - 1 + (NODES_PORT_OFFSET if self.is_secure else CONTROLLER_PORT_OFFSET)
         if not 0 < self.port <= highest <= 65_535 or self.nodes > CONTROLLER_PORT_OFFSET:
             raise OperatorError(
                 f"--port {self.port}: {self.nodes} nodes would need the ports up to {highest}.", "Give a lower --port."
@@ -122,6 +144,18 @@ class ClusterPlan:
         """The node's port for other controllers."""
         return self.port_of(node_id) + CONTROLLER_PORT_OFFSET
 
+    def ports_of(self, node_id: NodeId) -> tuple[int, ...]:
+        """All ports that the node may listen on."""
+        ports = (self.port_of(node_id), self.controller_port_of(node_id))
+        return (*ports, self.port_of(node_id) + NODES_PORT_OFFSET) if self.is_secure else ports
+
+    @property
+    def security(self) -> "Security":
+        """The files of a secure cluster's protection."""
+        # Loaded only for a secure cluster: certificates take 40 ms.
+        security: Security = importlib.import_module("esp.cli.node.security").Security(self.directory / SECURITY_DIR)
+        return security
+
     def data_dir(self, node_id: NodeId) -> Path:
         """The node's data directory."""
         return self.directory / f"node-{node_id}"
@@ -137,7 +171,9 @@ class ClusterPlan:
     def settings_of(self, node_id: NodeId) -> dict[str, str]:
         """The node's settings, by Kafka's names."""
         is_voter = node_id in self.voter_ids
-        listeners = [f"PLAINTEXT://{HOST}:{self.port_of(node_id)}"]
+        listeners = [f"{'CLIENTS' if self.is_secure else 'PLAINTEXT'}://{HOST}:{self.port_of(node_id)}"]
+        if self.is_secure:
+            listeners.append(f"NODES://{HOST}:{self.port_of(node_id) + NODES_PORT_OFFSET}")
         if is_voter:
             listeners.append(f"CONTROLLER://{HOST}:{self.controller_port_of(node_id)}")
         settings = {
@@ -154,6 +190,8 @@ class ClusterPlan:
             settings |= REPLICATED_SETTINGS
         if self.rack_per_node:
             settings["broker.rack"] = f"rack-{node_id}"
+        if self.is_secure:
+            settings |= self.security.settings_of_blocking(node_id)
         return {**settings, **self.overrides}
 
     def with_one_more(self) -> "ClusterPlan":
@@ -195,6 +233,9 @@ def format_cluster(env: Env, plan: ClusterPlan) -> None:
     Raises:
         OperatorError: the directory cannot be used.
     """
+    if plan.is_secure:
+        plan.security.create_blocking(env.random)
+        plan.security.write_client_settings_blocking(plan.bootstrap)
     settings = {node_id: plan.write_config(node_id) for node_id in plan.node_ids}
     known = {
         node_id: read_meta_properties(env.disk, str(plan.data_dir(node_id) / META_PROPERTIES_FILE))
@@ -210,8 +251,9 @@ def format_cluster(env: Env, plan: ClusterPlan) -> None:
             )
         voters = VoterSet(tuple(_new_voter(env, plan, node_id) for node_id in plan.voter_ids))
     cluster_id = cluster_ids[0] if cluster_ids else random_uuid()
+    first = plan.security.first_metadata_blocking(env.random) if plan.is_secure else None
     for node_id in plan.node_ids:
-        format_node(env, settings[node_id], cluster_id, voters, ignore_formatted=True)
+        format_node(env, settings[node_id], cluster_id, voters, ignore_formatted=True, first=first)
 
 
 def format_added_node(env: Env, plan: ClusterPlan) -> None:
@@ -225,6 +267,8 @@ def format_added_node(env: Env, plan: ClusterPlan) -> None:
     if meta is None:
         raise OperatorError(f"{plan.data_dir(first)} is not formatted.", "Start the cluster again as a whole.")
     format_node(env, plan.write_config(added), meta.cluster_id, None, ignore_formatted=True)
+    if plan.is_secure:
+        plan.security.write_client_settings_blocking(plan.bootstrap)
 
 
 def _new_voter(env: Env, plan: ClusterPlan, node_id: NodeId) -> Voter:
@@ -243,7 +287,7 @@ def require_free_ports(plan: ClusterPlan, nodes: Iterable[NodeId] | None = None)
         OperatorError: a process listens on one of the ports.
     """
     for node_id in plan.node_ids if nodes is None else nodes:
-        for port in (plan.port_of(node_id), plan.controller_port_of(node_id)):
+        for port in plan.ports_of(node_id):
             with socket.socket() as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 try:

@@ -1,0 +1,180 @@
+"""The files and settings of nodes that are secure from their first start (``--secure``).
+
+Clients log in by SCRAM over TLS, on a listener of their own. Nodes know one another by certificates. An authorizer lets a client do what
+rules allow; the nodes and one administrator, whose password is random, may do everything. All of it is in one directory::
+
+    certs/ca.pem                  the authority that nodes and clients trust; no secret
+    certs/ca-key.pem              its key: `esp certs --dir certs` issues and renews with it
+    certs/node-1.pem              the key and certificate of node 1
+    admin/password                the administrator's
+    admin/client.properties       settings of its clients: for Java and the `esp` commands,
+    admin/librdkafka.properties   for librdkafka and kcat,
+    admin/kafka-python.json       for kafka-python and aiokafka,
+    admin/spark.json              and for Spark's source and sink
+
+Only the owner may read the files, except ``ca.pem``. The first password is in the metadata that the directories are formatted with, as the
+hash that SCRAM keeps.
+"""
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from esp.cli.certs.authority import Wanted
+from esp.cli.certs.directory import CertificateDirectory
+from esp.cli.whole_files import SECRET, make_private_directory_blocking, write_whole_blocking
+from esp.controller.bootstrap import FirstMetadata
+from esp.controller.snapshot_records import scram_credential_record
+from esp.model.ids import NodeId
+from esp.model.scram import MIN_ITERATIONS, ScramMechanism
+from esp.model.scram_keys import make_credential
+from esp.ports.random import Random, random_bytes
+from esp.settings.broker import STANDARD_AUTHORIZER
+
+CLIENTS: Final = "CLIENTS"
+NODES: Final = "NODES"
+CONTROLLER: Final = "CONTROLLER"
+ADMINISTRATOR: Final = "admin"
+MECHANISM: Final = ScramMechanism.SCRAM_SHA_512
+HOSTS: Final = ("127.0.0.1", "::1", "localhost")
+_AUTHORITY_DAYS: Final = 3_650
+_NODE_DAYS: Final = 365
+_PASSWORD_BYTES: Final = 24
+_SALT_BYTES: Final = 32
+_NODE_PRINCIPAL: Final = "CN=node"
+"""The principal of all nodes is ``User:CN=node``: nodes that are added later need no change of the others' settings."""
+
+
+class Security:
+    """The directory of a cluster's protection.
+
+    Args:
+        path: where it is.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._certificates = CertificateDirectory(path / "certs")
+        self._admin = path / "admin"
+
+    @property
+    def exists(self) -> bool:
+        """True if it has been made, or its making has begun."""
+        return self.path.exists()
+
+    def create_blocking(self, random: Random) -> None:
+        """Make the authority and the administrator's password; what there is already stays.
+
+        Raises:
+            OperatorError: the files cannot be written.
+        """
+        for directory in (self.path, self._admin):
+            make_private_directory_blocking(directory)
+        if not self._certificates.trusted.exists():
+            self._certificates.create_blocking("ESP", _AUTHORITY_DAYS, datetime.now(UTC))
+        if not self._password_file.exists():
+            password = base64.urlsafe_b64encode(random_bytes(random, _PASSWORD_BYTES))
+            write_whole_blocking(self._password_file, password + b"\n", SECRET)
+
+    def settings_of_blocking(self, node_id: NodeId, hosts: Sequence[str] = HOSTS) -> dict[str, str]:
+        """Return a node's settings besides its addresses; it gets a certificate if it has none.
+
+        Args:
+            node_id: the node.
+            hosts: the names and addresses at which it is found.
+
+        Raises:
+            OperatorError: its certificate cannot be made.
+        """
+        name = f"node-{node_id}"
+        store = self._certificates.store_of(name)
+        if not store.exists():
+            wanted = Wanted(name, hosts, _NODE_DAYS)
+            self._certificates.issue_blocking(name, wanted, datetime.now(UTC), replaces=False)
+        return {
+            "listener.security.protocol.map": f"{CLIENTS}:SASL_SSL,{NODES}:SSL,{CONTROLLER}:SSL",
+            "inter.broker.listener.name": NODES,
+            "sasl.enabled.mechanisms": ",".join(mechanism.sasl_name for mechanism in ScramMechanism),
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(store),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self._certificates.trusted),
+            f"listener.name.{NODES.lower()}.ssl.client.auth": "required",
+            f"listener.name.{CONTROLLER.lower()}.ssl.client.auth": "required",
+            "ssl.principal.mapping.rules": f"RULE:^({_NODE_PRINCIPAL})-[0-9]+$/$1/,DEFAULT",
+            "authorizer.class.name": STANDARD_AUTHORIZER,
+            "super.users": f"User:{_NODE_PRINCIPAL};User:{ADMINISTRATOR}",
+        }
+
+    def first_metadata_blocking(self, random: Random) -> FirstMetadata:
+        """Return the metadata that a new cluster begins with: it lets the administrator log in."""
+        password = self._password_blocking()
+        credential = make_credential(MECHANISM, password, random_bytes(random, _SALT_BYTES), MIN_ITERATIONS)
+        return FirstMetadata(credentials=(scram_credential_record(ADMINISTRATOR, MECHANISM, credential),))
+
+    def write_client_settings_blocking(self, bootstrap: str) -> None:
+        """Write the settings of the administrator's clients.
+
+        Args:
+            bootstrap: the addresses of the nodes, ``HOST:PORT`` separated by commas.
+
+        Raises:
+            OperatorError: the files cannot be written.
+        """
+        password, trusted = self._password_blocking(), str(self._certificates.trusted)
+        module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+        java = {
+            "bootstrap.servers": bootstrap,
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": MECHANISM.sasl_name,
+            "sasl.jaas.config": f'{module} required username="{ADMINISTRATOR}" password="{password}";',
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": trusted,
+        }
+        librdkafka = {
+            "bootstrap.servers": bootstrap,
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": MECHANISM.sasl_name,
+            "sasl.username": ADMINISTRATOR,
+            "sasl.password": password,
+            "ssl.ca.location": trusted,
+        }
+        kafka_python = {
+            "bootstrap_servers": bootstrap.split(","),
+            "security_protocol": "SASL_SSL",
+            "sasl_mechanism": MECHANISM.sasl_name,
+            "sasl_plain_username": ADMINISTRATOR,
+            "sasl_plain_password": password,
+            "ssl_cafile": trusted,
+        }
+        self._write("client.properties", _properties(java))
+        self._write("librdkafka.properties", _properties(librdkafka))
+        self._write("kafka-python.json", _json(kafka_python))
+        self._write("spark.json", _json({f"kafka.{name}": value for name, value in java.items()}))
+
+    @property
+    def command_config(self) -> Path:
+        """The settings of the administrator for the ``esp`` commands and Kafka's tools."""
+        return self._admin / "client.properties"
+
+    @property
+    def _password_file(self) -> Path:
+        return self._admin / "password"
+
+    def _password_blocking(self) -> str:
+        return self._password_file.read_text(encoding="ascii").strip()
+
+    def _write(self, name: str, text: str) -> None:
+        write_whole_blocking(self._admin / name, text.encode(), SECRET)
+
+
+def _properties(settings: Mapping[str, str]) -> str:
+    escaped = {name: value.replace("\\", "\\\\") for name, value in settings.items()}
+    return "".join(f"{name}={value}\n" for name, value in escaped.items())
+
+
+def _json(settings: Mapping[str, Any]) -> str:
+    return json.dumps(settings, indent=2) + "\n"
