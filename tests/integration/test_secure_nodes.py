@@ -1,14 +1,10 @@
 """Nodes that are secure by one option, and the settings of clients that come with them, used as they are."""
 
-import json
-import os
-import signal
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -18,73 +14,12 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
-from esp.settings.properties import parse_properties
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.ports import free_port
 from tests.integration.conftest import eventually
+from tests.integration.secure_nodes import Secure, done, secure_node
 
 pytestmark = pytest.mark.timeout(180)
-
-
-class Secure:
-    """A process of ``esp``, whose output is in a file, with the directory of its protection."""
-
-    def __init__(self, directory: Path, security: Path, port: int, *command: str) -> None:
-        self.security = security
-        self.bootstrap = f"127.0.0.1:{port}"
-        self.output_path = directory / "output"
-        self._command = [sys.executable, "-m", "esp", *command]
-        self._directory = directory
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> "Secure":
-        with self.output_path.open("wb") as output:
-            self._process = subprocess.Popen(self._command, stdout=output, stderr=output, cwd=self._directory)
-        eventually(lambda: "ready " in self.output or self._process.poll() is not None, 60)
-        assert "ready " in self.output, self.output
-        return self
-
-    def stop(self) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
-        assert self._process.wait(60) == 0, self.output
-
-    def end(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
-
-    @property
-    def output(self) -> str:
-        return self.output_path.read_text()
-
-    def run(self, *arguments: str, stdin: str = "", config: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Run a command, as the administrator unless a file of another client's settings is given."""
-        told = {
-            "ESP_BOOTSTRAP_SERVER": self.bootstrap,
-            "ESP_COMMAND_CONFIG": str(config or self.security / "admin" / "client.properties"),
-        }
-        return subprocess.run(
-            [sys.executable, "-m", "esp", *arguments],
-            env=os.environ | told,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-
-    @property
-    def password(self) -> str:
-        return (self.security / "admin" / "password").read_text().strip()
-
-    def kafka_python(self) -> dict[str, Any]:
-        settings: dict[str, Any] = json.loads((self.security / "admin" / "kafka-python.json").read_text())
-        return settings
-
-    def librdkafka(self) -> dict[str, Any]:
-        text = (self.security / "admin" / "librdkafka.properties").read_text()
-        return {each.name: each.value for each in parse_properties(text)}
 
 
 @pytest.fixture(scope="module")
@@ -105,23 +40,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
 
 @pytest.fixture
 def lone(tmp_path: Path) -> Iterator[Secure]:
-    port = free_port()
-    made = Secure(
-        tmp_path,
-        tmp_path / "data-security",
-        port,
-        *("broker", "--secure", "--data-dir", "data"),
-        *("--set", f"listeners=CLIENTS://127.0.0.1:{port},NODES://127.0.0.1:0"),
-    )
+    made = secure_node(tmp_path, free_port())
     try:
         yield made
     finally:
         made.end()
-
-
-def done(process: subprocess.CompletedProcess[str]) -> str:
-    assert process.returncode == 0, process.stdout + process.stderr
-    return process.stdout
 
 
 def test_the_administrator_works_with_every_kind_of_client(cluster: Secure) -> None:

@@ -1,0 +1,55 @@
+"""Spark's source and sink on a node that serves only clients that log in over TLS, with the settings that ``--secure`` has written."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from esp.testing.ports import free_port
+from tests.integration.secure_nodes import Secure, done, secure_node
+
+ROUNDS, RECORDS = 3, 200
+
+
+@pytest.fixture
+def secure(tmp_path: Path) -> Iterator[Secure]:
+    made = secure_node(tmp_path, free_port())
+    try:
+        yield made.start()
+    finally:
+        made.end()
+
+
+def test_a_stream_goes_on_through_a_new_certificate(spark: SparkSession, secure: Secure, tmp_path: Path) -> None:
+    done(secure.run("topics", "--create", "--topic", "t", "--partitions", "2"))
+    out, checkpoint = str(tmp_path / "out"), str(tmp_path / "checkpoint")
+    for number in range(ROUNDS):
+        values = [(f"{number}/{record}",) for record in range(RECORDS)]
+        frame = spark.createDataFrame(values, "value string")
+        frame.write.format("kafka").options(**secure.spark()).option("topic", "t").save()
+        stream = spark.readStream.format("kafka").options(**secure.spark())
+        read = stream.option("subscribe", "t").option("startingOffsets", "earliest").load()
+        query = (
+            read.selectExpr("CAST(value AS STRING) AS value")
+            .writeStream.format("parquet")
+            .option("path", out)
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(120)
+        renewed = subprocess.run(
+            [sys.executable, "-m", "esp", "certs", "renew", "node-1", "--dir", str(secure.security / "certs")],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        done(renewed)
+    found = sorted(row.value for row in spark.read.parquet(out).collect())
+    assert found == sorted(f"{number}/{record}" for number in range(ROUNDS) for record in range(RECORDS))
+    batch = spark.read.format("kafka").options(**secure.spark()).option("subscribe", "t").load()
+    assert batch.count() == ROUNDS * RECORDS
