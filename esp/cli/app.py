@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from esp.cli.acls.command import acls
 from esp.cli.brokers.command import brokers
 from esp.cli.certs.command import certs
 from esp.cli.configs import configs
@@ -115,6 +116,7 @@ app.add_typer(rebalance, name="rebalance", rich_help_panel="Tools")
 app.add_typer(brokers, name="brokers", rich_help_panel="Tools")
 app.add_typer(transactions, name="transactions", rich_help_panel="Tools")
 app.add_typer(certs, name="certs", rich_help_panel="Tools")
+app.command("acls", rich_help_panel="Tools")(asking(acls))
 app.add_typer(users, name="users", rich_help_panel="Tools")
 app.command("dump-log", rich_help_panel="Tools")(dump_log)
 wrap_help(app)

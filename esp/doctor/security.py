@@ -72,7 +72,7 @@ def _for_nobody(snapshot: Snapshot) -> Iterator[Hit]:
             yield Hit(
                 CLUSTER,
                 f"{_in_words(rule)}: {reason}",
-                "remove it, and add the rule that was meant, by Kafka's tool for ACLs",
+                "`esp acls --remove` it, and `esp acls --add` the rule that was meant",
             )
 
 
@@ -98,7 +98,7 @@ def _shadowed(snapshot: Snapshot) -> Iterator[Hit]:
                 yield Hit(
                     CLUSTER,
                     f"{_in_words(rule)}: {_in_words(denial)}",
-                    "remove the one that is not meant, by Kafka's tool for ACLs",
+                    "`esp acls --remove` the one that is not meant",
                 )
 
 
@@ -196,7 +196,7 @@ RULES: Final = (
         Severity.WARNING,
         "rules of access that no client matches",
         "A denial among them denies nothing.",
-        "remove it, and add the rule that was meant, by Kafka's tool for ACLs",
+        "`esp acls --remove` it, and `esp acls --add` the rule that was meant",
         _for_nobody,
     ),
     Rule(
@@ -204,7 +204,7 @@ RULES: Final = (
         Severity.NOTE,
         "rules of access that allow nothing, because another one denies it",
         "Denial goes before permission, however narrow the permission is.",
-        "remove the one that is not meant, by Kafka's tool for ACLs",
+        "`esp acls --remove` the one that is not meant",
         _shadowed,
     ),
 )

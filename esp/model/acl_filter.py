@@ -60,3 +60,6 @@ class AclFilter(NamedTuple):
         if binding.pattern_type is PatternType.PREFIXED:
             return self.resource_name.startswith(binding.resource_name)
         return binding.resource_name == WILDCARD
+
+
+EVERY_RULE: Final = AclFilter(ANY, None, ANY, None, None, ANY, ANY)

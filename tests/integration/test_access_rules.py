@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import GroupAuthorizationFailedError, TopicAuthorizationFailedError
 
+from esp.cli.app import run_tools
 from esp.settings.broker import STANDARD_AUTHORIZER
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node import Node
@@ -59,6 +60,32 @@ def test_the_tool_adds_lists_and_removes_rules(tools: JavaTools) -> None:
     assert "operation=WRITE" not in tools("acls", "--list")
     tools("acls", "--remove", "--force", *where)
     assert "orders-" not in tools("acls", "--list")
+
+
+def test_our_command_makes_and_lists_the_rules_that_kafka_s_makes(
+    tools: JavaTools, node: NodeProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def acls(*arguments: str) -> str:
+        assert run_tools(("acls", "--bootstrap-server", node.bootstrap, *arguments)) == 0
+        return capsys.readouterr().out
+
+    roles = (
+        ("--producer", "--topic", "both", "--transactional-id", "x"),
+        ("--consumer", "--topic", "both", "--group", "g", "--resource-pattern-type", "prefixed"),
+        ("--operation", "Alter", "--operation", "Delete", "--topic", "*", "--allow-host", "10.0.0.1"),
+    )
+    for role in roles:
+        tools("acls", "--add", "--allow-principal", "User:java", *role)
+        acls("--add", "--allow-principal", "User:ours", *role)
+    of_java = acls("--list", "--principal", "User:java")
+    of_ours = acls("--list", "--principal", "User:ours")
+    assert of_ours.replace("User:ours", "User:java") == of_java
+    assert of_java.count("User:java") == 10
+    for role in roles:
+        acls("--remove", "--force", "--allow-principal", "User:java", *role)
+        tools("acls", "--remove", "--force", "--allow-principal", "User:ours", *role)
+    for principal in ("User:java", "User:ours"):
+        assert acls("--list", "--principal", principal) == "no rules\n"
 
 
 def test_clients_say_what_they_are_denied(tools: JavaTools, node: NodeProcess) -> None:

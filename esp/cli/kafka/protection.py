@@ -7,17 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 
-from esp.cli.kafka.client import AdminConnection, parse_servers
+from esp.cli.kafka.acls import AclsAdmin
+from esp.cli.kafka.client import parse_servers
 from esp.cli.kafka.command_config import settings_for
-from esp.cli.kafka.library import DescribeAclsRequest, DescribeConfigsRequest, KafkaError
+from esp.cli.kafka.library import DescribeConfigsRequest, KafkaError
 from esp.doctor.protection import PLAINTEXT, OwnProtection, Protection, ShownCertificate
-from esp.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
+from esp.model.acl import AclBinding
+from esp.model.acl_filter import EVERY_RULE
 from esp.model.errors import ErrorCode, OperatorError
 from esp.model.ids import NodeId
 from esp.settings.broker import SECURITY_PROTOCOLS, split_principals
 
 _BROKER: Final = 4
-_ANY: Final = 1
 _DYNAMIC_SOURCES: Final = (2, 3)
 """The sources of a setting that stands in the metadata log, of one broker and of all (``ConfigEntry.ConfigSource``)."""
 _OURS: Final = "log.scrub.interval.ms"
@@ -26,7 +27,7 @@ _CONNECT_S: Final = 2.0
 _THREADS: Final = 16
 
 
-class ProtectionAdmin(AdminConnection):
+class ProtectionAdmin(AclsAdmin):
     """Looks at the protection of a cluster; see :class:`~esp.cli.kafka.client.AdminConnection`."""
 
     def protection(self, addresses: Mapping[int, str], now_ms: int) -> Protection:
@@ -59,36 +60,10 @@ class ProtectionAdmin(AdminConnection):
 
     def _rules(self) -> tuple[AclBinding, ...]:
         """The rules of access; none where no authorizer is, or where this client may not see them."""
-        request = DescribeAclsRequest(
-            resource_type_filter=_ANY,
-            resource_name_filter=None,
-            pattern_type_filter=_ANY,
-            principal_filter=None,
-            host_filter=None,
-            operation=_ANY,
-            permission_type=_ANY,
-        )
         try:
-            told = self._ask(lambda client: client.send(request, None)).to_dict()
+            return tuple(self.rules([EVERY_RULE]))
         except OperatorError:
             return ()
-        return tuple(rule for resource in told["resources"] for rule in _rules_of(resource))
-
-
-def _rules_of(resource: Mapping[str, Any]) -> Iterable[AclBinding]:
-    for each in resource["acls"]:
-        try:
-            yield AclBinding(
-                ResourceType(resource["resource_type"]),
-                resource["resource_name"],
-                PatternType(resource["pattern_type"]),
-                each["principal"],
-                each["host"],
-                AclOperation(each["operation"]),
-                AclPermission(each["permission_type"]),
-            )
-        except ValueError:  # of a release with other kinds
-            continue
 
 
 def _own_protection(settings: Mapping[str, Mapping[str, Any]]) -> OwnProtection:

@@ -35,7 +35,9 @@ class PlayedClient:
 
     def send(self, request, node):
         if isinstance(request, DescribeAclsRequest):
-            return SimpleNamespace(to_dict=lambda: {"resources": list(self.resources)})
+            return SimpleNamespace(
+                to_dict=lambda: {"error_code": 0, "error_message": None, "resources": list(self.resources)}
+            )
         if self.brokers[node] is None:
             raise KafkaConnectionError("gone")
         return SimpleNamespace(to_dict=lambda: {"results": [{"error_code": 0, "configs": self.brokers[node]}]})

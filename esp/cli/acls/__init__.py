@@ -1,0 +1,1 @@
+"""``esp acls``: rules of access, listed, added and removed."""
