@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from esp.controller.errors import InvalidMetadataError
 from esp.controller.image import ClusterDelta, ClusterImage, ScramCredentials, TopicImage
 from esp.model.acl import AclBinding
+from esp.model.client_quotas import QuotaEntity
 from esp.model.ids import LeaderEpoch, NodeId, ProducerId, TopicId
 from esp.model.partition import PartitionState
 from esp.model.scram import ScramCredential, ScramMechanism
@@ -53,6 +54,7 @@ class ClusterDraft:
         self.features = dict(base.features)
         self.next_producer_id: ProducerId = base.next_producer_id
         self.acls: Mapping[uuid.UUID, AclBinding] = base.acls
+        self.client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = base.client_quotas
         self.scram_credentials: ScramCredentials = base.scram_credentials
         self.changed_brokers: set[NodeId] = set()
         self.changed_broker_configs: set[str] = set()
@@ -118,6 +120,21 @@ class ClusterDraft:
         assert isinstance(self.acls, dict), "the draft's own rules may be changed"
         return self.acls
 
+    def change_client_quota(self, entity: QuotaEntity, key: str, value: float | None) -> None:
+        """Give an entity a quota, or take it away; an entity that has none left is forgotten."""
+        if self.client_quotas is self._base.client_quotas:
+            self.client_quotas = dict(self.client_quotas)
+        assert isinstance(self.client_quotas, dict), "the draft's own quotas may be changed"
+        quotas = dict(self.client_quotas.get(entity, {}))
+        if value is None:
+            quotas.pop(key, None)
+        else:
+            quotas[key] = value
+        if quotas:
+            self.client_quotas[entity] = quotas
+        else:
+            self.client_quotas.pop(entity, None)
+
     def change_scram_credentials(self) -> dict[tuple[str, ScramMechanism], ScramCredential]:
         """The SCRAM credentials of users, to be changed: they are copied at the first change, as there may be very many."""
         if self.scram_credentials is self._base.scram_credentials:
@@ -153,6 +170,7 @@ class ClusterDraft:
             features=self.features,
             next_producer_id=self.next_producer_id,
             acls=self.acls,
+            client_quotas=self.client_quotas,
             scram_credentials=self.scram_credentials,
             own_unclean_leader_election=base.own_unclean_leader_election,
         )
@@ -170,6 +188,7 @@ class ClusterDraft:
             changed_brokers=frozenset(self.changed_brokers),
             removed_acls=missing_acls(base.acls, self.acls),
             added_acls=missing_acls(self.acls, base.acls),
+            has_other_quotas=self.client_quotas is not base.client_quotas and self.client_quotas != base.client_quotas,
             changed_scram_credentials=changed_credentials(base.scram_credentials, self.scram_credentials),
         )
         return image, delta

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from esp.model.acl import AclBinding
+from esp.model.client_quotas import QuotaEntity
 from esp.model.ids import BrokerEpoch, DirectoryId, LeaderEpoch, NodeId, ProducerId, TopicId
 from esp.model.partition import PartitionState
 from esp.model.scram import ScramCredential, ScramMechanism
@@ -110,6 +111,8 @@ class ClusterImage:
     next_producer_id: ProducerId = _FIRST_PRODUCER_ID
     acls: Mapping[uuid.UUID, AclBinding] = field(default_factory=dict)
     """The rules of access in force, by their ids."""
+    client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
+    """The quotas of clients by the entities that have them; an entity without a quota has no entry."""
     scram_credentials: ScramCredentials = field(default_factory=dict)
     """The SCRAM credentials of users."""
     own_unclean_leader_election: bool = False
@@ -170,5 +173,7 @@ class ClusterDelta:
     """Rules of access that were in force and are no longer."""
     added_acls: tuple[AclBinding, ...] = ()
     """Rules of access that are in force and were not."""
+    has_other_quotas: bool = False
+    """True if the quotas of clients have changed."""
     changed_scram_credentials: frozenset[tuple[str, ScramMechanism]] = frozenset()
     """Keys of :attr:`ClusterImage.scram_credentials` that are new, changed or gone."""

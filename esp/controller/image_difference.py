@@ -33,6 +33,8 @@ def image_difference(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
         changed_brokers=_changed_keys(before.brokers, after.brokers),
         removed_acls=missing_acls(before.acls, after.acls),
         added_acls=missing_acls(after.acls, before.acls),
+        has_other_quotas=before.client_quotas is not after.client_quotas
+        and before.client_quotas != after.client_quotas,
         changed_scram_credentials=changed_credentials(before.scram_credentials, after.scram_credentials),
     )
 

@@ -14,6 +14,7 @@ from esp.controller.errors import InvalidMetadataError
 from esp.controller.image import BrokerImage, ClusterDelta, ClusterImage, ControllerImage, FeatureRange
 from esp.controller.partition_change import apply_partition_change, directory_ids
 from esp.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
+from esp.model.client_quotas import quota_entity
 from esp.model.ids import ZERO_UUID, BrokerEpoch, LeaderEpoch, NodeId, ProducerId, TopicId
 from esp.model.partition import PartitionState
 from esp.model.scram import ScramCredential, ScramMechanism
@@ -31,6 +32,7 @@ from esp.schemas.metadata_records import (
     BrokerEndpoint,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
@@ -295,6 +297,11 @@ class MetadataReplay:
         if acl_id not in acls:
             raise InvalidMetadataError(f"there is no access control entry {acl_id} at {self._offset}")
         del acls[acl_id]
+
+    @_replay.register
+    def _replay_client_quota(self, record: ClientQuotaRecord) -> None:
+        entity = quota_entity((part.entity_type, part.entity_name) for part in record.entity)
+        self._draft.change_client_quota(entity, record.key, None if record.remove else record.value)
 
     @_replay.register
     def _replay_user_scram_credential(self, record: UserScramCredentialRecord) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from esp.controller.image import BrokerImage, ClusterImage, ControllerImage, FeatureRange
 from esp.model.acl import AclBinding
+from esp.model.client_quotas import QuotaEntity
 from esp.model.ids import NO_BROKER_EPOCH, NO_NODE
 from esp.model.partition import PartitionState
 from esp.model.scram import ScramCredential, ScramMechanism
@@ -21,11 +22,13 @@ from esp.schemas.metadata_records import (
     TOPIC_RESOURCE,
     AccessControlEntryRecord,
     BrokerEndpoint,
+    ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
     MetadataRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    QuotaEntityData,
     RegisterBrokerRecord,
     RegisterControllerRecord,
     SupportedFeature,
@@ -46,6 +49,9 @@ def snapshot_records(image: ClusterImage) -> Iterator[MetadataRecord]:
         yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
         yield from map(_partition, topic.partitions)
     yield from _configs(image)
+    for entity, quotas in image.client_quotas.items():
+        for key, value in quotas.items():
+            yield client_quota_record(entity, key, value)
     if image.next_producer_id:
         yield ProducerIdsRecord(
             broker_id=NO_NODE, broker_epoch=NO_BROKER_EPOCH, next_producer_id=image.next_producer_id
@@ -67,6 +73,16 @@ def acl_record(acl_id: uuid.UUID, binding: AclBinding) -> AccessControlEntryReco
         host=binding.host,
         operation=binding.operation,
         permission_type=binding.permission,
+    )
+
+
+def client_quota_record(entity: QuotaEntity, key: str, value: float | None) -> ClientQuotaRecord:
+    """The record that gives an entity a quota, or, with None, takes it away."""
+    return ClientQuotaRecord(
+        entity=tuple(QuotaEntityData(entity_type=part.type, entity_name=part.name) for part in entity),
+        key=key,
+        value=0.0 if value is None else value,
+        remove=value is None,
     )
 
 

@@ -166,6 +166,15 @@ def _acls_to_delete(request: Any) -> _Content:
     return {"filter_results": [{} for _ in request.filters]}
 
 
+def _quotas_to_alter(request: Any) -> _Content:
+    return {
+        "entries": [
+            {"entity": [{"entity_type": part.entity_type, "entity_name": part.entity_name} for part in entry.entity]}
+            for entry in request.entries
+        ]
+    }
+
+
 def _credentials_to_alter(request: Any) -> _Content:
     users = dict.fromkeys(change.name for change in (*request.deletions, *request.upsertions))
     return {"results": [{"user": user} for user in users]}
@@ -241,6 +250,7 @@ _ELEMENTS: Final[Mapping[int, Callable[[Any], _Content]]] = {
     ApiKey.DELETE_ACLS: _acls_to_delete,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _credentials_to_alter,
     ApiKey.CREATE_PARTITIONS: _topics_to_grow,
+    ApiKey.ALTER_CLIENT_QUOTAS: _quotas_to_alter,
     ApiKey.DESCRIBE_CONFIGS: _described_resources,
     ApiKey.ALTER_CONFIGS: _altered_resources,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _altered_resources,

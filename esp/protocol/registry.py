@@ -77,6 +77,7 @@ class ApiKey(IntEnum):
     LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
     DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
     VOTE = 52
@@ -223,6 +224,7 @@ _APIS: Final = (
     _served(ApiKey.LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", (0, 0), 0, listeners=_BOTH),
     _served(ApiKey.OFFSET_DELETE, "OffsetDelete", (0, 0), 1),
     _served(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", (0, 1), 1),
+    _served(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", (0, 1), 1, listeners=_BOTH),
     _served(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "DescribeUserScramCredentials", (0, 0), 0, listeners=_BOTH),
     _served(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "AlterUserScramCredentials", (0, 0), 0, listeners=_BOTH),
     _served(ApiKey.VOTE, "Vote", (0, 2), 0, listeners=_CONTROLLER),

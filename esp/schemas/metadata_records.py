@@ -305,6 +305,30 @@ class RemoveAccessControlEntryRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaEntityData:
+    """A part of the entity that a quota is for; the default has no name."""
+
+    __type__: ClassVar = EntityType.nested
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+    entity_type: str = field(metadata={"kafka_type": "string"})
+    entity_name: str | None = field(metadata={"kafka_type": "string"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientQuotaRecord:
+    """An entity has a quota, or has it no longer."""
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+    entity: tuple[QuotaEntityData, ...]
+    key: str = field(metadata={"kafka_type": "string"})
+    value: float = field(metadata={"kafka_type": "float64"})
+    remove: bool = field(metadata={"kafka_type": "bool"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UserScramCredentialRecord:
     """A user has this credential, in place of an earlier one of the same mechanism. Its text shows no secret."""
 
@@ -349,6 +373,7 @@ MetadataRecord = (
     | ClearElrRecord
     | AccessControlEntryRecord
     | RemoveAccessControlEntryRecord
+    | ClientQuotaRecord
     | UserScramCredentialRecord
     | RemoveUserScramCredentialRecord
 )

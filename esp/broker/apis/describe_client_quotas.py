@@ -1,54 +1,51 @@
-"""DescribeClientQuotas (48), versions 0-1: there are no quotas, so no filter finds any (KIP-546). Refusals are Kafka's."""
+"""DescribeClientQuotas (48), versions 0-1: the quotas that a filter selects, as this node knows them (KIP-546)."""
 
-from kio.schema.describe_client_quotas.v1.request import ComponentData, DescribeClientQuotasRequest
-from kio.schema.describe_client_quotas.v1.response import DescribeClientQuotasResponse
+from collections.abc import Generator, Mapping
+
+from kio.schema.describe_client_quotas.v1.request import DescribeClientQuotasRequest
+from kio.schema.describe_client_quotas.v1.response import (
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+from kio.static.primitive import f64
 
 from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.request import Request
 from esp.broker.services import Services
-from esp.model.errors import ApiError, ErrorCode
-
-_EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
-_USER, _CLIENT_ID, _IP = "user", "client-id", "ip"
+from esp.model.client_quota_filter import ClientQuotaFilter, FilterComponent
+from esp.model.client_quotas import QuotaEntity
+from esp.model.errors import ErrorCode
+from esp.protocol.progress import Progress
 
 
 def handle(
-    _services: Services, _request: Request, message: DescribeClientQuotasRequest
-) -> DescribeClientQuotasResponse:
-    """Nothing, for a filter that has a meaning."""
-    seen: set[str] = set()
-    for component in message.components:
-        _check(component, seen)
-        seen.add(component.entity_type)
-    if _IP in seen and seen & {_USER, _CLIENT_ID}:
-        raise ApiError(
-            ErrorCode.invalid_request,
-            "Invalid entity filter component combination. IP filter component should not be used with user or clientId filter "
-            "component.",
-        )
-    return DescribeClientQuotasResponse(
-        throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message="", entries=()
+    services: Services, _request: Request, message: DescribeClientQuotasRequest
+) -> Generator[None, None, DescribeClientQuotasResponse]:
+    """Answer in slices from the metadata that clients see here."""
+    wanted = ClientQuotaFilter(
+        [FilterComponent(each.entity_type, each.match_type, each.match) for each in message.components],
+        strict=message.strict,
     )
+    return _describe(services.metadata.image.client_quotas, wanted)
 
 
-def _check(component: ComponentData, seen: set[str]) -> None:
-    entity_type = component.entity_type
-    if component.match_type == _EXACT:
-        if component.match is None:
-            raise _invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.")
-    elif component.match_type in (_DEFAULT, _SPECIFIED):
-        if component.match is not None:
-            kind = "DEFAULT" if component.match_type == _DEFAULT else "SPECIFIED"
-            raise _invalid(f"Request specified MATCH_TYPE_{kind}, but also specified a match string.")
-    else:
-        raise _invalid(f"Unknown match type {component.match_type}")
-    if not entity_type:
-        raise _invalid("Invalid empty entity type.")
-    if entity_type in seen:
-        raise _invalid(f"Entity type {entity_type} cannot appear more than once in the filter.")
-    if entity_type not in (_USER, _CLIENT_ID, _IP):
-        raise ApiError(ErrorCode.unsupported_version, f"Unsupported entity type {entity_type}")
-
-
-def _invalid(problem: str) -> ApiError:
-    return ApiError(ErrorCode.invalid_request, problem)
+def _describe(
+    quotas: Mapping[QuotaEntity, Mapping[str, float]], wanted: ClientQuotaFilter
+) -> Generator[None, None, DescribeClientQuotasResponse]:
+    found: list[EntryData] = []
+    progress = Progress()
+    for entity, values in quotas.items():
+        if progress.count_one():
+            yield
+        if wanted.matches(entity):
+            found.append(
+                EntryData(
+                    entity=tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in entity),
+                    values=tuple(ValueData(key=key, value=f64(value)) for key, value in values.items()),
+                )
+            )
+    return DescribeClientQuotasResponse(
+        throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message="", entries=tuple(found)
+    )

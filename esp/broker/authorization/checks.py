@@ -256,6 +256,7 @@ CHECKS: Final[Mapping[int, tuple[Check, ...]]] = MappingProxyType(
         ApiKey.LIST_PARTITION_REASSIGNMENTS: _DESCRIBE_CLUSTER,
         ApiKey.OFFSET_DELETE: (_group(AclOperation.DELETE), _topics(AclOperation.READ)),
         ApiKey.DESCRIBE_CLIENT_QUOTAS: _cluster(AclOperation.DESCRIBE_CONFIGS),
+        ApiKey.ALTER_CLIENT_QUOTAS: _cluster(AclOperation.ALTER_CONFIGS),
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _DESCRIBE_CLUSTER,
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _ALTER_CLUSTER,
         ApiKey.VOTE: _CLUSTER_ACTION,

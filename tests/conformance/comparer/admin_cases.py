@@ -49,6 +49,16 @@ def _moves(path: str, topic: str, partitions: list[int]) -> dict[str, Any]:
     return {"dirs": [{"path": path, "topics": [{"name": topic, "partitions": partitions}]}]}
 
 
+def _set_quotas(
+    entity: list[tuple[str, str | None]], *changes: tuple[str, float | None], dry: bool = False
+) -> dict[str, Any]:
+    entry = {
+        "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
+        "ops": [{"key": key, "value": value or 0.0, "remove": value is None} for key, value in changes],
+    }
+    return {"entries": [entry], "validate_only": dry}
+
+
 def _features(*updates: tuple[str, int, int]) -> dict[str, Any]:
     return {
         "timeout": 5000,
@@ -152,6 +162,30 @@ CASES: Final = (
     Case("kraft.version above", _KEY.UPDATE_FEATURES, _features(("kraft.version", 2, _UPGRADE))),
     Case("twice", _KEY.UPDATE_FEATURES, _features((_MV, 30, _UPGRADE), (_MV, 30, _UPGRADE))),
     Case("nothing", _KEY.UPDATE_FEATURES, _features()),
+    Case("of a user", _KEY.ALTER_CLIENT_QUOTAS, _set_quotas([("user", "x")], ("request_percentage", 1e9))),
+    Case("dry", _KEY.ALTER_CLIENT_QUOTAS, _set_quotas([("user", "z")], ("request_percentage", 1e9), dry=True)),
+    Case("of no entity", _KEY.ALTER_CLIENT_QUOTAS, _set_quotas([], ("producer_byte_rate", 1e9))),
+    Case("of no name", _KEY.ALTER_CLIENT_QUOTAS, _set_quotas([("user", "")], ("producer_byte_rate", 1e9))),
+    Case("of a stranger", _KEY.ALTER_CLIENT_QUOTAS, _set_quotas([("nope", "x")], ("producer_byte_rate", 1e9))),
+    Case("no such key", _KEY.ALTER_CLIENT_QUOTAS, _set_quotas([("user", "x")], ("nope", 1e9))),
+    Case("key of addresses", _KEY.ALTER_CLIENT_QUOTAS, _set_quotas([("user", "x")], ("connection_creation_rate", 1e6))),
+    Case("key of users", _KEY.ALTER_CLIENT_QUOTAS, _set_quotas([("ip", "192.0.2.1")], ("producer_byte_rate", 1e9))),
+    Case("zero", _KEY.ALTER_CLIENT_QUOTAS, _set_quotas([("user", "x")], ("producer_byte_rate", 0.0))),
+    Case("half a byte", _KEY.ALTER_CLIENT_QUOTAS, _set_quotas([("user", "x")], ("producer_byte_rate", 0.5))),
+    Case("too large", _KEY.ALTER_CLIENT_QUOTAS, _set_quotas([("user", "x")], ("consumer_byte_rate", 1e19))),
+    Case("too many", _KEY.ALTER_CLIENT_QUOTAS, _set_quotas([("ip", None)], ("connection_creation_rate", 3e9))),
+    Case(
+        "address and user",
+        _KEY.ALTER_CLIENT_QUOTAS,
+        _set_quotas([("ip", "192.0.2.1"), ("user", "x")], ("connection_creation_rate", 1e6)),
+    ),
+    Case("no address", _KEY.ALTER_CLIENT_QUOTAS, _set_quotas([("ip", "a b")], ("connection_creation_rate", 1e6))),
+    Case(
+        "key twice",
+        _KEY.ALTER_CLIENT_QUOTAS,
+        _set_quotas([("user", "x")], ("producer_byte_rate", 1e9), ("producer_byte_rate", 2e9)),
+    ),
+    Case("removed", _KEY.ALTER_CLIENT_QUOTAS, _set_quotas([("user", "x")], ("consumer_byte_rate", None))),
     Case("all", _KEY.DESCRIBE_CLIENT_QUOTAS, {"components": [], "strict": False}),
     Case("user", _KEY.DESCRIBE_CLIENT_QUOTAS, _quotas(("user", 0, "x"))),
     Case("unknown entity", _KEY.DESCRIBE_CLIENT_QUOTAS, _quotas(("nope", 0, "x"))),

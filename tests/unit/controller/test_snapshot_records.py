@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esp.controller.acls import decide_create_acls, decide_delete_acls
+from esp.controller.client_quotas import QuotaAlteration, QuotaChange, decide_alter_client_quotas
 from esp.controller.image import EMPTY_IMAGE, BrokerImage, ClusterImage, ControllerImage, FeatureRange, TopicImage
 from esp.controller.image_difference import image_difference
 from esp.controller.replay import MetadataReplay
@@ -19,6 +20,7 @@ from esp.controller.snapshot_records import snapshot_records
 from esp.controller.topics import NewTopic, decide_delete_topics
 from esp.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from esp.model.acl_filter import ANY, AclFilter
+from esp.model.client_quotas import user_and_client
 from esp.model.ids import BrokerEpoch, LeaderEpoch, NodeId, ProducerId, TopicId
 from esp.model.partition import PartitionState
 from esp.model.scram import ScramCredential, ScramMechanism
@@ -57,6 +59,8 @@ def _order(image):
             image.client_metrics_configs,
             image.features,
             image.acls,
+            image.client_quotas,
+            *image.client_quotas.values(),
             image.scram_credentials,
             *(topic.configs for topic in image.topics_by_id.values()),
         )
@@ -72,6 +76,7 @@ _STEPS = st.lists(
         st.tuples(st.just("metrics"), st.sampled_from("mn"), st.integers(0, 2)),
         st.tuples(st.just("restart"), st.just(""), st.integers(1, 3)),
         st.tuples(st.just("ids"), st.just(""), st.integers(1, 5)),
+        st.tuples(st.just("quota"), st.sampled_from("uvw"), st.integers(0, 3)),
         st.tuples(st.just("allow"), st.sampled_from(["User:a", "User:b", "User:c"]), st.just(0)),
         st.tuples(st.just("disallow"), st.sampled_from(["User:a", "User:b", "User:c"]), st.just(0)),
         st.tuples(st.just("user"), st.sampled_from("uvw"), st.integers(1, 4)),
@@ -112,6 +117,10 @@ def _take(cluster, step):
         cluster.apply(
             [ConfigRecord(resource_type=_CONFIGURED[kind], resource_name=name, name="log.retention.ms", value=value)]
         )
+    elif kind == "quota":
+        change = QuotaChange("producer_byte_rate" if number < 2 else "consumer_byte_rate", float(number) or None)
+        alteration = QuotaAlteration(user_and_client(name, None), (change,))
+        cluster.decide(decide_alter_client_quotas(image, [alteration], validate_only=False))
     elif kind == "restart":
         cluster.start_broker(number)
     elif kind == "ids":
@@ -145,6 +154,7 @@ def test_the_difference_of_two_images_is_what_replay_tells(first, second):
     told = replay.publish(cluster.image.offset, cluster.image.epoch)
     found = image_difference(before, replay.image)
     assert found.deleted_topics == told.deleted_topics
+    assert found.has_other_quotas == told.has_other_quotas
     assert found.changed_scram_credentials == told.changed_scram_credentials
     assert found.changed_brokers <= told.changed_brokers
     assert found.changed_broker_configs <= told.changed_broker_configs
@@ -221,6 +231,7 @@ def test_no_field_of_an_image_is_forgotten():
         features={"f": 1},
         next_producer_id=ProducerId(1000),
         acls={uuid.UUID(int=11): _rule("User:a")},
+        client_quotas={user_and_client("u", None): {"producer_byte_rate": 5.5}},
         scram_credentials={("u", ScramMechanism.SCRAM_SHA_512): ScramCredential(b"salt", b"key", b"other key", 4096)},
     )
     for described in (image, topic, partition, broker, controller):

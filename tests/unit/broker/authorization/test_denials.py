@@ -199,6 +199,11 @@ CASES = [
         {"components": []},
         [(AclOperation.DESCRIBE_CONFIGS, CLUSTER, CLUSTER_DENIED)],
     ),
+    Case(
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        {"entries": [{"entity": [{"entity_type": "user", "entity_name": None}], "ops": []}]},
+        [(AclOperation.ALTER_CONFIGS, CLUSTER, CLUSTER_DENIED)],
+    ),
     Case(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, {"users": None}, [(DESCRIBE, CLUSTER, CLUSTER_DENIED)]),
     Case(
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
