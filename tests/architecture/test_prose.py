@@ -21,6 +21,7 @@ COUNTS: Final = {
     "groups": (0, 0),
     "transactions": (0, 0),
     "authorization": (0, 0),
+    "quotas": (0, 0),
     "placement": (0, 0),
     "controller": (0, 0),
     "runtime": (0, 0),
