@@ -15,8 +15,11 @@ from typing import Annotated, Any, Final
 
 import typer
 import uvloop
+from kio.schema.alter_client_quotas.v1 import request as alter_client_quotas
+from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest
 from kio.schema.metadata.v13 import request as metadata
 from kio.schema.types import TopicName
+from kio.static.primitive import f64
 
 from benchmarks.batches import PARTITIONS, AckChecker, large_batch, produce_requests, small_batch
 from benchmarks.call_table import print_calls
@@ -40,6 +43,9 @@ ROUND_S: Final = 0.03
 
 TOUCHED_BYTES: Final = 2_000_000_000
 """As much as is appended at most."""
+
+QUOTA_TURNS: Final = 2
+"""How often the rounds are repeated without and with quotas."""
 
 PROFILED_S: Final = 1.0
 SETTLING_S: Final = 0.5
@@ -66,6 +72,16 @@ def make_requests() -> dict[str, bytes]:
         ),
         "metadata, 1 topic": _encode(ApiKey.METADATA, METADATA_VERSION, asked),
     }
+
+
+def _quotas(*, removed: bool) -> AlterClientQuotasRequest:
+    """Quotas of every client id, so large that none is throttled."""
+    keys = ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
+    entity = alter_client_quotas.EntityData(entity_type="client-id", entity_name=None)
+    changes = tuple(alter_client_quotas.OpData(key=key, value=f64(1e15), remove=removed) for key in keys)
+    return AlterClientQuotasRequest(
+        entries=(alter_client_quotas.EntryData(entity=(entity,), ops=changes),), validate_only=False
+    )
 
 
 def _encode(api_key: ApiKey, version: int, message: Any) -> bytes:
@@ -107,12 +123,13 @@ def main(
     only: Annotated[str, typer.Option(help="Only kinds of requests whose names contain this.")] = "",
     calls: Annotated[bool, typer.Option("--calls", help="Also show which functions are called and cost time.")] = False,
     top: Annotated[int, typer.Option(min=1, help="Functions shown.")] = 40,
+    quotas: Annotated[bool, typer.Option("--quotas", help="Also with quotas that count and never throttle.")] = False,
 ) -> None:
     """Time a node's request path, sockets left out."""
-    uvloop.run(_run(only, calls, top))
+    uvloop.run(_run(only, calls, top, quotas=quotas))
 
 
-async def _run(only: str, calls: bool, top: int) -> None:
+async def _run(only: str, calls: bool, top: int, *, quotas: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="esp-request-path-") as directory:
         touch_pages(Path(directory), TOUCHED_BYTES)
         async with running_node(Path(directory, "node")) as network:
@@ -123,11 +140,19 @@ async def _run(only: str, calls: bool, top: int) -> None:
                     continue
                 repeater = Repeater(connection, frame)
                 count = max(1, int(ROUND_S / (repeater.run(20) / 20)))
-                times_us = []
-                for _ in range(ROUNDS):
-                    times_us.append(repeater.run(count) * 1e6 / count)
-                    await asyncio.sleep(0)  # what the requests left to be done later
-                print(f"{kind:32} {min(times_us):8.2f} us at best, {median(times_us):8.2f} us median")
+                times_us: dict[bool, list[float]] = {}
+                for is_counted in (False, True) * QUOTA_TURNS if quotas else (False,):
+                    if quotas:
+                        await connection.ask(_encode(ApiKey.ALTER_CLIENT_QUOTAS, 1, _quotas(removed=not is_counted)))
+                    repeater.run(20)  # the first one of a kind takes the ordinary way
+                    for _ in range(ROUNDS):
+                        times_us.setdefault(is_counted, []).append(repeater.run(count) * 1e6 / count)
+                        await asyncio.sleep(0)  # what the requests left to be done later
+                free_us = min(times_us[False])
+                print(f"{kind:32} {free_us:8.2f} us at best, {median(times_us[False]):8.2f} us median")
+                if quotas:
+                    counted_us = min(times_us[True])
+                    print(f"  with quotas {counted_us:28.2f} us at best, {counted_us / free_us:.3f} of that without")
                 if calls:
                     _profile(repeater, count * int(PROFILED_S / ROUND_S), Path(directory, "profile"), top)
 

@@ -15,13 +15,15 @@ from esp.broker.apis.produce import ProduceHandler
 from esp.broker.authorization.loading import make_gate
 from esp.broker.cluster_view.broker_liveness import BrokerLiveness
 from esp.broker.cluster_view.cache import MetadataCache
+from esp.broker.connections.connection_limits import connection_limits
 from esp.broker.connections.dispatcher import Dispatcher, MakeDispatcher
-from esp.broker.connections.server import Server, connection_limits
+from esp.broker.connections.server import Server
 from esp.broker.controller_client.channel import ControllerChannel
 from esp.broker.controller_client.lifecycle import BrokerLifecycle
 from esp.broker.controller_client.producer_ids import ProducerIdBlocks, ProducerIds
 from esp.broker.groups.config import coordinator_config
 from esp.broker.groups.coordinators import GroupCoordinators
+from esp.broker.quotas.switch import QuotaSwitch
 from esp.broker.replication.cleaner import LogCleaner
 from esp.broker.replication.host import ReplicaHost
 from esp.broker.replication.hosted_partition import HostedPartition
@@ -80,7 +82,12 @@ class BrokerRole:
     def __init__(self, env: Env, settings: BrokerSettings, make_dispatcher: MakeDispatcher = Dispatcher) -> None:
         tasks = Tasks(env.host)
         self.dispatcher = make_dispatcher(ListenerKind.BROKER, None, tasks, env.clock)
-        self.server = Server(env, self.dispatcher, connection_limits(settings), settings.ssl_principal_mapping_rules)
+        self.quotas = QuotaSwitch()
+        """The quotas of clients."""
+        self.server = Server(
+            env, self.dispatcher, connection_limits(settings), settings.ssl_principal_mapping_rules, self.quotas
+        )
+        self.quotas.start(env.clock, settings, tasks, self.server.clients)
         self._client_side = ClientSide(env, settings, tasks, self.dispatcher, self.server, {})
         self.listening: list[Address] = []
         """The addresses of the client listeners, in the order of ``listeners``, once they are bound."""
@@ -118,6 +125,7 @@ class BrokerRole:
         Raises:
             OperatorError: the node cannot serve like this.
         """
+        node.metadata.subscribe(self.quotas.follow)
         running = self.running = RunningBroker(self._client_side, node, local)
         await running.join()
         self.server.open(lambda: node.metadata.image)

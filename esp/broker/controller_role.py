@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from esp.broker.authorization.loading import make_gate
+from esp.broker.connections.connection_limits import connection_limits
 from esp.broker.connections.dispatcher import Dispatcher, MakeDispatcher
-from esp.broker.connections.server import Server, connection_limits
+from esp.broker.connections.server import Server
 from esp.broker.controller.config import controller_config
 from esp.broker.controller.driver import ControllerDriver
 from esp.broker.controller.registrar import ControllerRegistrar

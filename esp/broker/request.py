@@ -8,7 +8,7 @@ further, so that no client can fill the node's memory meanwhile, and requests th
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from esp.model.buffers import Buffer
 from esp.ports.network import Address
@@ -18,11 +18,13 @@ from esp.replication.refused_batches import RefusedBatches
 class ConnectionHold:
     """The control that handlers have over the connection that a request came by."""
 
-    __slots__ = ("_end_connection", "_on_change", "is_held")
+    __slots__ = ("_end_connection", "_on_change", "is_held", "muted_until_us")
 
     def __init__(self) -> None:
         self.is_held = False
         """True if the connection's next requests wait."""
+        self.muted_until_us = 0
+        """The connection's next requests wait until then as well: its client is over a quota."""
         self._on_change: Callable[[], None] = _nothing
         self._end_connection: Callable[[str], None] = _no_connection
 
@@ -30,7 +32,7 @@ class ConnectionHold:
         """Attach the owner of the connection, once.
 
         Args:
-            on_change: called when ``is_held`` has changed.
+            on_change: called when ``is_held`` or ``muted_until_us`` has changed.
             end_connection: ends the connection because of what its peer has sent, for a reason in words.
         """
         self._on_change = on_change
@@ -46,6 +48,18 @@ class ConnectionHold:
         assert not self.is_held, "a connection that is held handles no request that could hold it"
         self.is_held = True
         self._on_change()
+
+    def mute(self, until_us: int) -> None:
+        """Let the connection's next requests wait until a time of the node's monotonic clock, or for as long as they wait already."""
+        if until_us > self.muted_until_us:
+            self.muted_until_us = until_us
+            self._on_change()
+
+    def unmute(self) -> None:
+        """Let them be handled, as far as quotas are concerned."""
+        if self.muted_until_us:
+            self.muted_until_us = 0
+            self._on_change()
 
     def end(self, refusal: str | None = None) -> None:
         """Let them be handled; or end the connection, because of a request that could not be answered otherwise."""
@@ -71,6 +85,31 @@ class Shortcut(Protocol):
 
         Args:
             frame: what may be one whole frame, its length included.
+        """
+
+
+class FetchVerdict(NamedTuple):
+    """The milliseconds for which a client that fetches is throttled, and whether it is sent what it asked for."""
+
+    throttle_ms: int
+    is_sent: bool
+
+
+class Meter(Protocol):
+    """Counts the use that one connection's client makes of its quotas; see :mod:`esp.broker.quotas.client_meter`."""
+
+    def fetch_bytes_max(self) -> int | None:
+        """The bytes that one fetch may return; None if there is no quota."""
+
+    def charge_fetch(self, size: int) -> "FetchVerdict":
+        """Count the answer to a fetch, if it may be sent."""
+
+    def charge_mutations(self, count: int, *, strict: bool) -> int:
+        """Count partitions that are created or deleted; return the milliseconds for which a client that must not do so has to wait.
+
+        Args:
+            count: of partitions; a negative one takes back what was not done.
+            strict: False lets the change be made, and throttles the client.
         """
 
 
@@ -103,6 +142,10 @@ class ClientContext:
     """Its log-in, where the listener has SASL."""
     refused: RefusedBatches = field(default_factory=RefusedBatches, compare=False)
     """The batches that its producers were refused for now."""
+    meter: Meter | None = field(default=None, compare=False)
+    """Set while the client may have quotas; they have changed since if its version is old."""
+    is_broker: bool = False
+    """True once it has fetched as a broker that may: no quota counts for brokers."""
 
 
 class Request:

@@ -7,7 +7,7 @@ they were started, so that shutting down is the same in every run.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from esp.ports.host import Host
@@ -21,9 +21,19 @@ class Tasks:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._running: dict[asyncio.Task[None], None] = {}
+        self.around: Callable[[Coroutine[Any, Any, None]], Coroutine[Any, Any, None]] | None = None
+        """Makes the coroutine that is run instead of one that is started now for a request, whose time is counted in its tasks too."""
 
-    def start(self, coroutine: Coroutine[Any, Any, None], *, name: str) -> None:
-        """Run ``coroutine`` beside everything else."""
+    def start(self, coroutine: Coroutine[Any, Any, None], *, name: str, for_request: bool = False) -> None:
+        """Run ``coroutine`` beside everything else.
+
+        Args:
+            coroutine: what is run.
+            name: for the log.
+            for_request: whether all of it is work for the request that is being handled.
+        """
+        if for_request and self.around is not None:
+            coroutine = self.around(coroutine)
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
         self._running[task] = None
         task.add_done_callback(self._on_done)

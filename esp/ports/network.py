@@ -99,6 +99,9 @@ class Listener(Protocol):
     async def close(self) -> None:
         """Accept no more connections; existing ones go on."""
 
+    def pause(self, delay_us: int) -> None:
+        """Accept no connection for a while; one that is being accepted may still come. A longer pause that goes on is not shortened."""
+
 
 class Network(Protocol):
     """Makes and accepts connections."""

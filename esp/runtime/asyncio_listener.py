@@ -39,6 +39,7 @@ class AsyncioListener:
         self._loop = asyncio.get_running_loop()
         self._beginning: set[asyncio.Task[None]] = set()
         self._open = set(sockets)
+        self._paused_until = 0.0
         for listening in sockets:
             self._listen_again(listening)
 
@@ -49,8 +50,18 @@ class AsyncioListener:
             listening.close()
         self._open.clear()
 
+    def pause(self, delay_us: int) -> None:
+        """See :class:`esp.ports.network.Listener`."""
+        until = self._loop.time() + delay_us / 1_000_000
+        if until <= self._paused_until:
+            return
+        self._paused_until = until
+        for listening in self._open:
+            self._loop.remove_reader(listening)
+            self._loop.call_at(until, self._listen_again, listening)
+
     def _listen_again(self, listening: socket.socket) -> None:
-        if listening in self._open:
+        if listening in self._open and self._loop.time() >= self._paused_until:
             self._loop.add_reader(listening, self._accept, listening)
 
     def _accept(self, listening: socket.socket) -> None:
@@ -64,7 +75,7 @@ class AsyncioListener:
                 raise
             log.error("no room for another connection: %s", error)
             self._loop.remove_reader(listening)
-            self._loop.call_later(RETRY_S, self._listen_again, listening)
+            self._loop.call_at(max(self._loop.time() + RETRY_S, self._paused_until), self._listen_again, listening)
             return
         beginning = self._loop.create_task(self._begin(accepted))
         self._beginning.add(beginning)

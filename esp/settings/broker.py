@@ -20,6 +20,7 @@ from esp.settings.setting import (
     Value,
     at_least,
     between,
+    find_integer,
     one_of,
     setting,
 )
@@ -63,6 +64,33 @@ def _replica_selector(value: Value) -> None:
 def _authorizer(value: Value) -> None:
     if value not in ("", STANDARD_AUTHORIZER):
         raise SettingError(f"Foreign classes are not loaded; the one authorizer is {STANDARD_AUTHORIZER}")
+
+
+def _connections_of_addresses(value: Value) -> None:
+    split_connections_of_addresses(str(value))
+
+
+def split_connections_of_addresses(text: str) -> Mapping[str, int]:
+    """The numbers of ``max.connections.per.ip.overrides`` by address.
+
+    Raises:
+        SettingError: an entry is no address with a number.
+    """
+    import ipaddress  # noqa: PLC0415 - few nodes need it
+
+    numbers: dict[str, int] = {}
+    for entry in text.split(","):
+        if not entry.strip():
+            continue
+        address, _, number_text = entry.strip().rpartition(":")
+        number = find_integer(number_text.strip())
+        try:
+            numbers[str(ipaddress.ip_address(address.strip()))] = -1 if number is None else number
+        except ValueError:
+            raise SettingError(f"{address or entry} is no IP address") from None
+        if number is None or number < 0:
+            raise SettingError(f"{number_text} is no number of connections")
+    return MappingProxyType(numbers)
 
 
 def _principals(value: Value) -> None:
@@ -110,6 +138,13 @@ class QuorumVoter(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.node_id}@{_bracketed(self.host)}:{self.port}"
+
+
+class ListenerLimits(NamedTuple):
+    """The limits of one listener: ``listener.name.NAME.max.connections`` and ``listener.name.NAME.max.connection.creation.rate``."""
+
+    max_connections: int = INT_MAX
+    creation_rate: int = INT_MAX
 
 
 class QuorumServer(NamedTuple):
@@ -186,6 +221,8 @@ class BrokerSettings:
         )
     )
     """The security protocol of each listener by its name, those of the controllers included although they may be other nodes'."""
+    listener_limits: Mapping[str, ListenerLimits] = field(default_factory=lambda: MappingProxyType({}))
+    """The limits of listeners that have their own, by their names."""
     tls: Mapping[str, TlsPolicy] = field(default_factory=lambda: MappingProxyType({}))
     """The terms of the listeners that speak TLS, by their names; of the controllers' too, which this node connects to."""
     sasl: Mapping[str, SaslPolicy] = field(default_factory=lambda: MappingProxyType({}))
@@ -378,6 +415,16 @@ class BrokerSettings:
     replication_quota_window_size_seconds: int = setting(
         1, Kind.INT, "Seconds of one window of the replication throttles.", at_least(1)
     )
+    quota_window_num: int = setting(
+        11, Kind.INT, "Windows over which the rates of clients are taken that have quotas.", at_least(1)
+    )
+    quota_window_size_seconds: int = setting(1, Kind.INT, "Seconds of one window of clients' quotas.", at_least(1))
+    controller_quota_window_num: int = setting(
+        11, Kind.INT, "Windows of the quota of changes to partitions: what may be saved up for a burst.", at_least(1)
+    )
+    controller_quota_window_size_seconds: int = setting(
+        1, Kind.INT, "Seconds of one window of the quota of changes to partitions.", at_least(1)
+    )
     leader_replication_throttled_rate: int = LONG_MAX
     follower_replication_throttled_rate: int = LONG_MAX
     alter_log_dirs_replication_quota_window_num: int = setting(
@@ -511,6 +558,15 @@ class BrokerSettings:
     )
     max_connections_per_ip: int = setting(
         INT_MAX, Kind.INT, "Connections that the node accepts from one address.", at_least(0)
+    )
+    max_connections_per_ip_overrides: str = setting(
+        "",
+        Kind.STRING,
+        "Connections that the node accepts from single addresses: 192.0.2.1:100,2001:db8::1:200.",
+        _connections_of_addresses,
+    )
+    max_connection_creation_rate: int = setting(
+        INT_MAX, Kind.INT, "Connections that the node accepts in a second.", at_least(0)
     )
     fetch_max_bytes: int = setting(
         57_671_680, Kind.INT, "Bytes of records that one fetch returns at most.", at_least(1024)

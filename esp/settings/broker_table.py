@@ -61,7 +61,7 @@ FALLBACKS: Final[dict[str, tuple[str, ...]]] = {
 
 REFUSED: Final[dict[str, str]] = {
     "alter.config.policy.class.name": "this release loads no policies; every setting could be changed",
-    "client.quota.callback.class": "this release has no quotas; no client would be throttled",
+    "client.quota.callback.class": "foreign classes are not loaded; quotas are those that `kafka-configs` sets",
     "cordoned.log.dirs": "this release places replicas in every log directory",
     "create.topic.policy.class.name": "this release loads no policies; every topic could be created",
     "remote.log.storage.system.enable": "this release keeps all segments on local disks",

@@ -23,6 +23,7 @@ from esp.settings.broker import (
     STANDARD_AUTHORIZER,
     BrokerSettings,
     Listener,
+    ListenerLimits,
     MetricsListener,
     QuorumServer,
     QuorumVoter,
@@ -54,7 +55,7 @@ from esp.settings.quorum import (
 from esp.settings.references import NOWHERE, Places, ReferenceRefusedError, describes_provider, resolve_references
 from esp.settings.sasl import BROKER_MECHANISM, CONTROLLER_MECHANISM, SaslError, read_sasl_login, read_sasl_policy
 from esp.settings.setting import Kind, SettingError, Value
-from esp.settings.tls import PRINCIPAL_RULES, TLS_SETTINGS, TlsError, names_for, read_tls_policy
+from esp.settings.tls import PREFIX, PRINCIPAL_RULES, TLS_SETTINGS, TlsError, names_for, read_tls_policy
 
 __all__ = [
     "BrokerSettings",
@@ -64,6 +65,10 @@ __all__ = [
 
 _LOGGER: Final = logging.getLogger(__name__)
 _FIELDS: Final = {field.name for field in fields(BrokerSettings)}
+_LIMITS_OF_LISTENERS: Final = {
+    "max.connections": "max_connections",
+    "max.connection.creation.rate": "creation_rate",
+}
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
 _UNIT_MS: Final = {"minutes": _MINUTE_MS, "hours": _HOUR_MS}
@@ -121,6 +126,7 @@ def load_broker_settings(
         "controller_listener_names": listeners.controller_listener_names,
         "inter_broker_listener_name": listeners.inter_broker_listener_name,
         "security_protocols": listeners.security_protocols,
+        "listener_limits": reader.listener_limits(listeners),
         "tls": tls,
         "sasl": sasl,
         "ssl_principal_mapping_rules": reader.principal_rules(is_needed=bool(tls)),
@@ -191,7 +197,11 @@ def _look_at_names(given: Mapping[str, _Given]) -> None:
         reason = REFUSED.get(unprefixed(name) or name)
         if reason is not None and entry.text.strip().lower() not in ("", "false"):
             raise OperatorError(f"{_quote(name, entry)}: {reason}", f"Remove {name}.")
-    strangers = [name for name in given if (unprefixed(name) or name) not in BROKER_SETTINGS and name != "broker.id"]
+    strangers = [
+        name
+        for name in given
+        if (unprefixed(name) or limit_of_listener(name) or name) not in BROKER_SETTINGS and name != "broker.id"
+    ]
     if not strangers:
         return
     known = known_broker_names()
@@ -201,6 +211,14 @@ def _look_at_names(given: Mapping[str, _Given]) -> None:
         _LOGGER.warning("these settings have no effect in this release: %s", ", ".join(without_effect))
     if unknown:
         _LOGGER.warning("these settings are unknown and ignored: %s", ", ".join(unknown))
+
+
+def limit_of_listener(name: str) -> str | None:
+    """Return the setting that limits the connections of a listener which a name with a prefix gives; None if it is no such name."""
+    if not name.startswith(PREFIX):
+        return None
+    setting = name[len(PREFIX) :].partition(".")[2]
+    return setting if setting in _LIMITS_OF_LISTENERS else None
 
 
 def _check_together(settings: BrokerSettings, reader: "_Reader") -> None:
@@ -344,6 +362,28 @@ class _Reader:
         except ListenerError as error:
             raise self.refusal(error.name, error.reason) from error
 
+    def listener_limits(self, listeners: Listeners) -> Mapping[str, ListenerLimits]:
+        """The limits that are given for single listeners."""
+        limits: dict[str, ListenerLimits] = {}
+        for listener in listeners.listeners:
+            prefix = f"{PREFIX}{listener.name.lower()}."
+            given = {
+                field: self._limit(prefix + setting, setting)
+                for setting, field in _LIMITS_OF_LISTENERS.items()
+                if prefix + setting in self._given
+            }
+            if given:
+                limits[listener.name] = ListenerLimits(**given)
+        return MappingProxyType(limits)
+
+    def _limit(self, name: str, setting: str) -> int:
+        try:
+            value = BROKER_SETTINGS[setting].parse(self._given[name].text)
+        except SettingError as error:
+            raise self.refusal(name, error.reason) from error
+        assert isinstance(value, int), "limits are numbers"
+        return value
+
     def tls(self, listeners: Listeners) -> Mapping[str, TlsPolicy]:
         """The terms of the listeners that speak TLS, by their names."""
         between_nodes = (listeners.inter_broker_listener_name, *listeners.controller_listener_names)
@@ -466,5 +506,5 @@ class _Reader:
     def refusal(self, name: str, reason: str) -> OperatorError:
         """Return the error that names the place, the setting, its value, the reason and the way out."""
         problem = _quote(name, self._given[name]) if name in self._given else name
-        doc = BROKER_SETTINGS[unprefixed(name) or name].doc
+        doc = BROKER_SETTINGS[unprefixed(name) or limit_of_listener(name) or name].doc
         return OperatorError(f"{problem}: {reason}", f"{name}: {doc} Correct it or leave it out.")

@@ -41,11 +41,13 @@ class Wire:
         *,
         port: int | None = None,
         tls: ssl.SSLContext | None = None,
+        client_id: str = "wire",
     ) -> None:
         self.socket = socket.create_connection((HOST, node.port if port is None else port), timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is not None:
             self.socket = tls.wrap_socket(self.socket, server_hostname=HOST)
+        self._client_id = client_id
         self._correlation_ids = itertools.count(1)
 
     def __enter__(self) -> "Wire":
@@ -57,7 +59,7 @@ class Wire:
     def call(self, request: Any) -> Any:
         """Send a request and return its answer."""
         correlation_id = next(self._correlation_ids)
-        self.socket.sendall(frame(request, correlation_id))
+        self.socket.sendall(frame(request, correlation_id, self._client_id))
         answer = self.read()
         assert answer.correlation_id == correlation_id
         return parse(request, answer)
@@ -90,10 +92,11 @@ class Wire:
         return bytes(parts)
 
 
-def frame(request: Any, correlation_id: int) -> bytes:
+def frame(request: Any, correlation_id: int, client_id: str = "wire") -> bytes:
     """The request with its header and the length in front."""
     flexible = request.__header_schema__ is FlexibleHeader
-    header = struct.pack(">hhih", request.__api_key__, request.__version__, correlation_id, 4) + b"wire"
+    name = client_id.encode()
+    header = struct.pack(">hhih", request.__api_key__, request.__version__, correlation_id, len(name)) + name
     body = io.BytesIO()
     entity_writer(type(request))(body, request)
     content = header + (b"\0" if flexible else b"") + body.getvalue()

@@ -4,6 +4,9 @@ On brokers the answer waits until this node serves the new partitions (decision 
 """
 
 from collections import Counter
+from dataclasses import replace
+from functools import partial
+from typing import Final
 
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
 from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
@@ -11,6 +14,7 @@ from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, C
 from esp.broker.answer_fields import NO_THROTTLE, require_time
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import forward, until_applied
+from esp.broker.mutation_quota import REFUSAL, MutationQuota
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import ClusterImage
@@ -18,6 +22,9 @@ from esp.controller.partitions import NewPartitions, decide_create_partitions
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
 from esp.protocol.registry import ApiKey
+
+STRICT_FROM: Final = 3
+"""The version from which on a client knows that a quota may refuse partitions (KIP-599)."""
 
 
 async def handle_at_controller(
@@ -59,9 +66,42 @@ def _new_partitions(topic: CreatePartitionsTopic) -> NewPartitions:
     )
 
 
+def _added(services: Services, topic: CreatePartitionsTopic) -> int:
+    """The number of partitions that a topic is to gain, as far as this node knows."""
+    found = services.metadata.image.topics_by_name.get(topic.name)
+    return 0 if found is None else topic.count - len(found.partitions)
+
+
+async def _create(
+    services: Services, request: Request, message: CreatePartitionsRequest, admitted: tuple[CreatePartitionsTopic, ...]
+) -> CreatePartitionsResponse:
+    """Have the controller add the admitted partitions; return its answer, with the others refused for the quota."""
+    if len(admitted) == len(message.topics):
+        answer: CreatePartitionsResponse = await forward(services, request, ApiKey.CREATE_PARTITIONS, message)
+        return answer
+    grown: tuple[CreatePartitionsTopicResult, ...] = ()
+    if admitted:
+        grown = (await forward(services, request, ApiKey.CREATE_PARTITIONS, replace(message, topics=admitted))).results
+    names = {topic.name for topic in admitted}
+    refused = dict.fromkeys(topic.name for topic in message.topics if topic.name not in names)
+    return CreatePartitionsResponse(
+        throttle_time=NO_THROTTLE,
+        results=(
+            *grown,
+            *(
+                CreatePartitionsTopicResult(name=name, error_code=REFUSAL.code, error_message=REFUSAL.message)
+                for name in refused
+            ),
+        ),
+    )
+
+
 async def handle(services: Services, request: Request, message: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Pass the controller's answer on once this node follows."""
-    answer: CreatePartitionsResponse = await forward(services, request, ApiKey.CREATE_PARTITIONS, message)
+    quota = MutationQuota(request, STRICT_FROM)
+    admitted = tuple(topic for topic in message.topics if quota.admits(topic.name, partial(_added, services, topic)))
+    answer = await _create(services, request, message, admitted)
+    quota.give_back(result.name for result in answer.results if result.error_code is not ErrorCode.none)
     if not message.validate_only:
         grown = {result.name for result in answer.results if result.error_code is ErrorCode.none}
         counts = {str(topic.name): topic.count for topic in message.topics if topic.name in grown}

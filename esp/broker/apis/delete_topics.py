@@ -4,6 +4,9 @@ On brokers the answer waits until the deletion is done here; the listeners of co
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
 
 from kio.schema.delete_topics.v5.request import DeleteTopicsRequest as RequestUpTo5
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
@@ -13,12 +16,16 @@ from kio.schema.types import TopicName
 from esp.broker.answer_fields import NO_THROTTLE, require_time
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import forward, until_applied
+from esp.broker.mutation_quota import REFUSAL, MutationQuota
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.topics import DeletedTopic, decide_delete_topics
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicId
 from esp.protocol.registry import ApiKey
+
+STRICT_FROM: Final = 5
+"""The version from which on a client knows that a quota may refuse a topic (KIP-599)."""
 
 
 async def handle_at_controller(
@@ -74,6 +81,47 @@ def _result(asked: str | TopicId, result: DeletedTopic | ApiError) -> DeletableT
     return DeletableTopicResult(name=TopicName(result.name), topic_id=result.topic_id, error_code=ErrorCode.none)
 
 
+def _key(topic: DeleteTopicState) -> object:
+    return topic.name if topic.topic_id is None else topic.topic_id
+
+
+def _partitions(services: Services, topic: DeleteTopicState) -> int:
+    """The number of partitions that a topic has, as far as this node knows."""
+    image = services.metadata.image
+    by_id, name = topic.topic_id, topic.name or ""
+    found = image.topics_by_name.get(name) if by_id is None else image.topics_by_id.get(TopicId(by_id))
+    return 0 if found is None else len(found.partitions)
+
+
+async def _delete(
+    services: Services, request: Request, message: DeleteTopicsRequest, admitted: tuple[DeleteTopicState, ...]
+) -> DeleteTopicsResponse:
+    """Have the controller delete the admitted topics; return its answer, with the others refused for the quota."""
+    if len(admitted) == len(message.topics):
+        answer: DeleteTopicsResponse = await forward(services, request, ApiKey.DELETE_TOPICS, message)
+        return answer
+    deleted: tuple[DeletableTopicResult, ...] = ()
+    if admitted:
+        deleted = (await forward(services, request, ApiKey.DELETE_TOPICS, replace(message, topics=admitted))).responses
+    keys = {_key(topic) for topic in admitted}
+    refused = {_key(topic): topic for topic in message.topics if _key(topic) not in keys}
+    return DeleteTopicsResponse(
+        throttle_time=NO_THROTTLE,
+        responses=(
+            *deleted,
+            *(
+                DeletableTopicResult(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    error_code=REFUSAL.code,
+                    error_message=REFUSAL.message,
+                )
+                for topic in refused.values()
+            ),
+        ),
+    )
+
+
 async def handle(
     services: Services, request: Request, message: DeleteTopicsRequest | RequestUpTo5
 ) -> DeleteTopicsResponse:
@@ -86,7 +134,18 @@ async def handle(
             topics=tuple(DeleteTopicState(name=name, topic_id=None) for name in message.topic_names),
             timeout=message.timeout,
         )
-    answer: DeleteTopicsResponse = await forward(services, request, ApiKey.DELETE_TOPICS, message)
+    quota = MutationQuota(request, STRICT_FROM)
+    admitted = tuple(
+        topic for topic in message.topics if quota.admits(_key(topic), partial(_partitions, services, topic))
+    )
+    answer = await _delete(services, request, message, admitted)
+    quota.give_back(
+        key
+        for topic in answer.responses
+        if topic.error_code is not ErrorCode.none
+        for key in (topic.name, topic.topic_id)
+        if key is not None
+    )
     deleted = [
         TopicId(topic.topic_id)
         for topic in answer.responses

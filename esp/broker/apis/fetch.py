@@ -120,7 +120,7 @@ class FetchHandler:
             return LATER
         satisfied = fetch.read()
         if fetch.is_cold:
-            self._tasks.start(fetch.read_cold_and_reply(self._long_requests.turns), name="cold fetch")
+            self._tasks.start(fetch.read_cold_and_reply(self._long_requests.turns), name="cold fetch", for_request=True)
             return LATER
         if satisfied or asked.max_wait_ms <= 0:
             return fetch.encode()
@@ -131,6 +131,7 @@ class FetchHandler:
         """Answer a request that names the broker which sends it; a client that is none is refused each partition, as in Kafka."""
         acts_for_cluster = Permission(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
         if not self._services.access.refuses(request.client, acts_for_cluster):
+            request.client.is_broker = True
             return self._replica_sessions.handle(request, asked)
         code = ErrorCode.topic_authorization_failed
         refused = [FetchResult(item.topic, item.partition, code) for item in asked.partitions]
@@ -190,14 +191,20 @@ class FetchHandler:
     ) -> PendingFetch:
         """The partitions that are to be read; in a session that goes on, all of its partitions."""
         incremental = session is not None and _is_incremental(asked)
+        max_bytes, min_bytes = min(asked.max_bytes, self._max_bytes), asked.min_bytes
+        meter = request.client.meter
+        if meter is not None and (quota_bytes := meter.fetch_bytes_max()) is not None:
+            max_bytes = min(max_bytes, quota_bytes)
+            min_bytes = min(min_bytes, max_bytes)
         return PendingFetch(
             self._reads(request, asked.rack_id),
             request,
             tuple(session) if session is not None and incremental else asked.partitions,
             session,
             incremental=incremental,
-            min_bytes=asked.min_bytes,
-            max_bytes=min(asked.max_bytes, self._max_bytes),
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            close_session=self._sessions.close,
             cpu=self._services.searching,
             read_committed=asked.isolation_level == READ_COMMITTED,
         )

@@ -122,7 +122,12 @@ async def _create_and_answer(
     names: Sequence[str],
     refused: dict[str, ErrorCode],
 ) -> SlicedWork[AnyResponse]:
-    return _answer(services, request, message, refused | await create_missing_topics(services, names))
+    codes = await create_missing_topics(services, names)
+    if request.client.meter is not None:
+        created = [name for name, code in codes.items() if code is ErrorCode.leader_not_available]
+        partitions = services.replicas.settings.current.num_partitions
+        request.client.meter.charge_mutations(len(created) * partitions, strict=False)
+    return _answer(services, request, message, refused | codes)
 
 
 def _answer(

@@ -131,7 +131,7 @@ class Dispatcher:
             return LATER
         answer = self._handle(request, messages.decode_request(api_key, version, body))
         if isinstance(answer, Coroutine):
-            self._tasks.start(self._finish(request, answer), name=self.served[api_key].name)
+            self._tasks.start(self._finish(request, answer), name=self.served[api_key].name, for_request=True)
             return LATER
         if isinstance(answer, Generator):
             answer = begin(answer)

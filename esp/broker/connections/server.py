@@ -2,15 +2,16 @@
 
 import importlib
 import logging
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from esp.broker.connections.connection_limits import ConnectionCounts, ConnectionLimits
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.connections.session import Session
+from esp.broker.quotas.switch import NO_QUOTAS, QuotaSwitch
 from esp.broker.request import ClientContext
-from esp.broker.turns.request_memory import NO_LIMIT, RequestMemory
+from esp.broker.turns.request_memory import RequestMemory
 from esp.controller.image import ClusterImage
 from esp.model.errors import OperatorError
 from esp.model.sasl import SaslPolicy
@@ -18,7 +19,6 @@ from esp.model.tls import TlsPolicy
 from esp.ports.clock import Timer
 from esp.ports.env import Env
 from esp.ports.network import Address, Connection, ConnectionOwner, Listener
-from esp.settings.broker import BrokerSettings
 
 if TYPE_CHECKING:
     from esp.broker.connections.certificate_principals import CertificatePrincipals
@@ -61,31 +61,6 @@ class Logins(Protocol):
         """End what is at work for log-ins."""
 
 
-class ConnectionLimits(NamedTuple):
-    """Of one kind of listener.
-
-    ``max.connections``, ``max.connections.per.ip``, ``connections.max.idle.ms`` (-1: never), ``socket.request.max.bytes``,
-    ``queued.max.request.bytes`` (-1: no limit).
-    """
-
-    total: int
-    per_ip: int
-    idle_max_ms: int
-    frame_max_bytes: int
-    queued_max_bytes: int = NO_LIMIT
-
-
-def connection_limits(settings: BrokerSettings) -> ConnectionLimits:
-    """The limits that a node's settings ask for."""
-    return ConnectionLimits(
-        total=settings.max_connections,
-        per_ip=settings.max_connections_per_ip,
-        idle_max_ms=settings.connections_max_idle_ms,
-        frame_max_bytes=settings.socket_request_max_bytes,
-        queued_max_bytes=settings.queued_max_request_bytes,
-    )
-
-
 class Server:
     """Serves the dispatcher's APIs on any number of listeners.
 
@@ -94,19 +69,26 @@ class Server:
         dispatcher: handles requests.
         limits: of connections and frames.
         principal_rules: make a principal's name of the name in a client's certificate (``ssl.principal.mapping.rules``).
+        quotas: those of clients of these listeners.
     """
 
     def __init__(
-        self, env: Env, dispatcher: Dispatcher, limits: ConnectionLimits, principal_rules: str = "DEFAULT"
+        self,
+        env: Env,
+        dispatcher: Dispatcher,
+        limits: ConnectionLimits,
+        principal_rules: str = "DEFAULT",
+        quotas: QuotaSwitch = NO_QUOTAS,
     ) -> None:
         self._env = env
         self._dispatcher = dispatcher
-        self.limits = limits
-        """The limits for new connections."""
+        self._idle_max_ms = limits.idle_max_ms
         self._memory = RequestMemory(limits.queued_max_bytes)
-        self._listeners: list[Listener] = []
+        self._listeners: dict[str, Listener] = {}
         self._sessions: dict[Served, None] = {}
-        self._per_ip: Counter[str] = Counter()
+        self.counts = ConnectionCounts(limits)
+        """The connections that there are, and those that there may be."""
+        self._quotas = quotas
         self._principal_rules = principal_rules
         self._principals: CertificatePrincipals | None = None
         self._waiting: list[Callable[[], None]] | None = []
@@ -114,6 +96,15 @@ class Server:
         self._idle_timer: Timer | None = None
         if limits.idle_max_ms > 0:
             self._schedule_idle_check()
+
+    @property
+    def limits(self) -> ConnectionLimits:
+        """The limits for new connections."""
+        return self.counts.limits
+
+    @limits.setter
+    def limits(self, limits: ConnectionLimits) -> None:
+        self.counts.limits = limits
 
     async def listen(
         self, name: str, address: Address, tls: TlsPolicy | None = None, sasl: SaslPolicy | None = None
@@ -143,7 +134,7 @@ class Server:
                 f"Cannot listen on {name}://{address}: {error.strerror or error}",
                 "Stop the process that uses that port, or set another address in `listeners`.",
             ) from error
-        self._listeners.append(listener)
+        self._listeners[name] = listener
         return listener.address
 
     def _acceptor_with_sasl(self, listener: str, policy: SaslPolicy) -> Callable[[Connection], ConnectionOwner]:
@@ -186,8 +177,15 @@ class Server:
             ConnectionAbortedError: there are too many.
         """
         ip = connection.peer.host
-        if len(self._sessions) >= self.limits.total or self._per_ip[ip] >= self.limits.per_ip:
-            log.warning("refused a connection of %s: too many connections", connection.peer)
+        pause_ms = self.counts.pause_ms(listener, self._env.clock.monotonic_us() // 1000)
+        if pause_ms:
+            self._listeners[listener].pause(pause_ms * 1000)
+        enforcer = self._quotas.enforcer
+        excess = self.counts.find_excess(listener, ip)
+        if excess is None and enforcer is not None and not enforcer.admits_connection(ip):
+            excess = "the quota of its address (connection_creation_rate)"
+        if excess is not None:
+            log.warning("refused a connection of %s: too many connections for %s", connection.peer, excess)
             raise ConnectionAbortedError("too many connections")
         return ClientContext(listener, connection.peer)
 
@@ -200,6 +198,7 @@ class Server:
             self.limits.frame_max_bytes,
             self._memory,
             self._on_end,
+            self._quotas,
         )
 
     def _serve(self, owner: Served, connection: Connection, begin: Callable[[], None] | None = None) -> None:
@@ -211,7 +210,7 @@ class Server:
             begin: called when the connection is served.
         """
         self._sessions[owner] = None
-        self._per_ip[owner.client.address.host] += 1
+        self.counts.add(owner.client.listener, owner.client.address.host)
         if self._waiting is not None:
             connection.pause_reading()
             self._waiting.append(connection.resume_reading)
@@ -224,6 +223,11 @@ class Server:
     def connection_count(self) -> int:
         """The number of clients that are connected."""
         return len(self._sessions)
+
+    def clients(self) -> Iterator[ClientContext]:
+        """The clients that are connected."""
+        for session in self._sessions:
+            yield session.client
 
     def open(self, image: Callable[[], ClusterImage] | None = None) -> None:
         """Serve requests from now on.
@@ -239,14 +243,11 @@ class Server:
 
     def _on_end(self, session: Served) -> None:
         del self._sessions[session]
-        ip = session.client.address.host
-        self._per_ip[ip] -= 1
-        if not self._per_ip[ip]:
-            del self._per_ip[ip]
+        self.counts.remove(session.client.listener, session.client.address.host)
 
     def _schedule_idle_check(self) -> None:
         self._idle_timer = self._env.clock.call_later_us(
-            self.limits.idle_max_ms * 1000 // IDLE_CHECKS_PER_LIMIT, self._close_idle
+            self._idle_max_ms * 1000 // IDLE_CHECKS_PER_LIMIT, self._close_idle
         )
 
     def _close_idle(self) -> None:
@@ -260,7 +261,7 @@ class Server:
         """Accept nothing more and end all connections."""
         if self._idle_timer is not None:
             self._idle_timer.cancel()
-        for listener in self._listeners:
+        for listener in self._listeners.values():
             await listener.close()
         for session in tuple(self._sessions):
             session.close("the node is shutting down")

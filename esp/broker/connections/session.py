@@ -13,10 +13,11 @@ from collections.abc import Callable
 from typing import Final
 
 from esp.broker.connections.dispatcher import Dispatcher
+from esp.broker.quotas.switch import NO_QUOTAS, QuotaSwitch
 from esp.broker.request import LATER, NEVER, Answer, ClientContext, Request
 from esp.broker.turns.request_memory import FREE_BYTES, RequestMemory
 from esp.model.buffers import Buffer
-from esp.ports.clock import Clock
+from esp.ports.clock import Clock, Timer
 from esp.ports.network import Connection
 from esp.protocol.errors import DecodeError
 from esp.protocol.headers import read_request_header
@@ -56,6 +57,7 @@ class Session:
         max_frame_bytes: ``socket.request.max.bytes``.
         memory: that of all requests that arrive.
         on_end: called once when the connection has ended.
+        quotas: those of the node's clients.
     """
 
     __slots__ = (
@@ -67,10 +69,12 @@ class Session:
         "_hold",
         "_max_frame_bytes",
         "_memory",
+        "_mute_timer",
         "_on_end",
         "_out",
         "_parked",
         "_paused",
+        "_quotas",
         "_reading",
         "_rests",
         "_served",
@@ -91,6 +95,7 @@ class Session:
         max_frame_bytes: int,
         memory: RequestMemory,
         on_end: Callable[["Session"], None],
+        quotas: QuotaSwitch = NO_QUOTAS,
     ) -> None:
         self._connection = connection
         self.client = client
@@ -103,6 +108,8 @@ class Session:
         self._taken_bytes = 0
         self._waits_for_memory = False
         self._on_end = on_end
+        self._quotas = quotas
+        self._mute_timer: Timer | None = None
         self._hold = client.hold
         self._hold.attach(self._on_hold, self._refuse)
         self._parked: deque[Request] = deque()
@@ -209,7 +216,11 @@ class Session:
     def _handle(self, frame: memoryview) -> None:
         api_key, api_version, correlation_id, client_id, body = read_request_header(frame, self._served)
         request = Request(api_key, api_version, correlation_id, client_id, self.client, self._on_reply)
-        answer = self._dispatch(request, frame[body:])
+        enforcer = self._quotas.enforcer
+        if enforcer is None:
+            answer = self._dispatch(request, frame[body:])
+        else:
+            answer = enforcer.handle(request, len(frame), frame[body:], self._dispatch)
         if answer is NEVER:
             return
         if answer is LATER:
@@ -258,6 +269,7 @@ class Session:
             or self._rests
             or self._waits_for_memory
             or self._hold.is_held
+            or self._hold.muted_until_us > 0
             or len(self._parked) >= MAX_PARKED_REQUESTS
         )
         if wanted == self._paused or self._closed:
@@ -272,7 +284,21 @@ class Session:
         """A handler holds the connection, with the memory that its request took, or holds it no more."""
         if self._taken_bytes and not self._hold.is_held:
             self._give_back()
+        if self._hold.muted_until_us and self._mute_timer is None and not self._closed:
+            self._wait_for_quota()
         self._update_reading()
+
+    def _wait_for_quota(self) -> None:
+        """Let the connection be read again when its client's throttle has ended."""
+        left_us = self._hold.muted_until_us - self._clock.monotonic_us()
+        self._mute_timer = self._clock.call_later_us(max(0, left_us), self._on_mute_timer)
+
+    def _on_mute_timer(self) -> None:
+        self._mute_timer = None
+        if self._clock.monotonic_us() >= self._hold.muted_until_us:
+            self._hold.unmute()
+        else:  # muted for longer meanwhile
+            self._wait_for_quota()
 
     def _refuse(self, reason: str) -> None:
         """End the connection because of what the client sent; other connections do not notice (errors by blame: the peer's)."""
@@ -304,6 +330,9 @@ class Session:
         """
         self._closed = True
         self._hold.detach()
+        if self._mute_timer is not None:
+            self._mute_timer.cancel()
+            self._mute_timer = None
         if self._taken_bytes:
             self._give_back()
         parked, self._parked = self._parked, deque()

@@ -81,7 +81,7 @@ class LongProduce:
     def take_over(self, unfinished: Unfinished) -> None:
         """Append the rest of a request, which needs a recompression or a verification next, and answer."""
         unfinished.request.client.hold.begin()
-        self._tasks.start(self._finish(unfinished), name="long produce")
+        self._tasks.start(self._finish(unfinished), name="long produce", for_request=True)
 
     def begin(self, request: Request, size: int, decoding: SlicedWork[ProduceRequest]) -> None:
         """Append what a request of ``size`` bytes has for many partitions, and answer."""

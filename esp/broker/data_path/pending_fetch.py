@@ -37,6 +37,10 @@ def _no_rack(_node: NodeId) -> None:
     """No broker is near."""
 
 
+def _no_session(_session_id: int) -> None:
+    """There are no sessions."""
+
+
 class ConsumerReads(NamedTuple):
     """From where a consumer may read.
 
@@ -86,10 +90,12 @@ class PendingFetch:
         min_bytes: the answer waits for that many bytes of records.
         cpu: searches for aborted transactions off the loop.
         read_committed: whether records of undecided transactions are left out, and aborted transactions named (LSO-2).
+        close_session: forgets a session of which the client has not been told.
         max_bytes: bytes of records after which no further partition is read; the first batch comes whole whatever its size (KIP-74).
     """
 
     __slots__ = (
+        "_close_session",
         "_cpu",
         "_incremental",
         "_is_satisfied",
@@ -118,7 +124,9 @@ class PendingFetch:
         max_bytes: int,
         cpu: Cpu,
         read_committed: bool = False,
+        close_session: Callable[[int], None] = _no_session,
     ) -> None:
+        self._close_session = close_session
         self._reads = reads
         self._cpu = cpu
         self._read_committed = read_committed
@@ -306,8 +314,19 @@ class PendingFetch:
         request = self._request
         session = self._session
         results = self._results
+        meter = request.client.meter
+        throttle_ms = 0
+        if meter is not None:
+            size = sum(len(result.records) for result in results if result.records)
+            throttle_ms, is_sent = meter.charge_fetch(size)
+            if not is_sent:
+                return (yield from self._throttled(throttle_ms))
         if session is None:
-            return (yield from encode_fetch_response_in_slices(request.api_version, request.correlation_id, results))
+            return (
+                yield from encode_fetch_response_in_slices(
+                    request.api_version, request.correlation_id, results, throttle_ms=throttle_ms
+                )
+            )
         shown = []
         progress = Progress(AT_ONCE_ELEMENTS)
         for result in results:
@@ -328,6 +347,28 @@ class PendingFetch:
                 session.answered(key, told, with_records=with_records)
         return (
             yield from encode_fetch_response_in_slices(
-                request.api_version, request.correlation_id, shown, session_id=session.session_id or NO_SESSION
+                request.api_version,
+                request.correlation_id,
+                shown,
+                session_id=session.session_id or NO_SESSION,
+                throttle_ms=throttle_ms,
+            )
+        )
+
+    def _throttled(self, throttle_ms: int) -> SlicedWork[Sequence[Buffer]]:
+        """The answer to a client that is over its quota: no partitions, and nothing that its session would take it to know (KIP-219)."""
+        session_id = NO_SESSION
+        if self._session is not None:
+            if self._incremental:
+                session_id = self._session.session_id
+            else:  # a client takes no session from an answer without partitions
+                self._close_session(self._session.session_id)
+        return (
+            yield from encode_fetch_response_in_slices(
+                self._request.api_version,
+                self._request.correlation_id,
+                (),
+                session_id=session_id,
+                throttle_ms=throttle_ms,
             )
         )

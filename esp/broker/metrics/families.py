@@ -242,6 +242,33 @@ def _collect_denials(denials: Mapping[str, int]) -> Iterator[Metric]:
     yield family
 
 
+def _collect_quotas(broker: BrokerRole) -> Iterator[Metric]:
+    """The clients that quotas hold, by the quotas that hold them: there are as many as operators have set."""
+    yield from _gauges(
+        (
+            "esp_throttled_connections",
+            "Connections that are read no further for now, because their clients are over a quota",
+            sum(client.hold.muted_until_us > 0 for client in broker.server.clients()),
+        )
+    )
+    labels = ("quota", "clients")
+    often = CounterMetricFamily("esp_quota_throttles", "Requests whose clients were throttled", labels=labels)
+    seconds = CounterMetricFamily(
+        "esp_quota_throttle_seconds", "Throttle times that clients were given, in sum", labels=labels
+    )
+    throttled = broker.quotas.throttled
+    for (key, entity), (count, total_ms) in nlargest(PARTITIONS_SHOWN, throttled.items(), key=_throttle_ms):
+        values = (key, ",".join(f"{part.type}={part.name or '<default>'}" for part in entity))
+        often.add_metric(values, count)
+        seconds.add_metric(values, total_ms / 1000)
+    yield often
+    yield seconds
+
+
+def _throttle_ms(item: tuple[object, tuple[int, int]]) -> int:
+    return item[1][1]
+
+
 def _collect_quorum(raft: RaftDriver) -> Iterator[Metric]:
     """The node's position in the metadata quorum."""
     return _gauges(
@@ -295,6 +322,8 @@ def collect_node(
     """All that is the node's own, by the roles that it has."""
     roles = ((ListenerKind.BROKER, broker), (ListenerKind.CONTROLLER, controller))
     yield from _collect_connections((kind, role.server.connection_count) for kind, role in roles if role is not None)
+    if broker is not None:
+        yield from _collect_quotas(broker)
     if broker is not None and broker.running is not None:
         yield from _collect_partitions(broker.running.replicas)
         transactions = broker.running.transactions

@@ -77,11 +77,11 @@ class LongRequests:
     def go_on(self, request: Request, answer: SlicedWork[Any]) -> None:
         """Answer a short request later, with what the rest of ``answer`` returns: it changes nothing, so its connection is not held."""
         room = _Room(self._memory, LONG_ANSWER_BYTES)
-        self._tasks.start(_within(room, partial(self._finish, request, answer)), name="long answer")
+        self._tasks.start(_within(room, partial(self._finish, request, answer)), name="long answer", for_request=True)
 
     def _begin(self, request: Request, room: "_Room", do: Work) -> None:
         request.client.hold.begin()
-        self._tasks.start(_within(room, do), name="long request")
+        self._tasks.start(_within(room, do), name="long request", for_request=True)
 
     async def _finish(self, request: Request, answer: SlicedWork[Any]) -> None:
         if request.is_abandoned:

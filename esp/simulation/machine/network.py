@@ -46,6 +46,13 @@ class SimulatedListener:
         self.process = current_process()
         self.context = contextvars.copy_context()
         self._on_close = on_close
+        self.paused_until_s = 0.0
+        """Connections that come before are accepted then."""
+
+    def pause(self, delay_us: int) -> None:
+        """See :class:`esp.ports.network.Listener`."""
+        now_s = asyncio.get_running_loop().time()
+        self.paused_until_s = max(self.paused_until_s, now_s + delay_us / 1_000_000)
 
     async def close(self) -> None:
         """See :class:`esp.ports.network.Listener`."""
@@ -367,7 +374,10 @@ class SimulatedNetwork:
         self.connections |= {here: None, there: None}
         self._watch(here.process)
         here.open(open_)
-        self.loop.call_soon(there.open, listener.accept, context=there.context)
+        if listener.paused_until_s > self.loop.time():
+            self.loop.call_at(listener.paused_until_s, there.open, listener.accept, context=there.context)
+        else:
+            self.loop.call_soon(there.open, listener.accept, context=there.context)
         return here
 
     # --- faults ------------------------------------------------------------------------------------------------------------------

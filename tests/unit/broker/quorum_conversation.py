@@ -7,8 +7,9 @@ from contextlib import suppress
 from random import Random
 from types import SimpleNamespace
 
+from esp.broker.connections.connection_limits import ConnectionLimits
 from esp.broker.connections.dispatcher import Dispatcher
-from esp.broker.connections.server import ConnectionLimits, Server
+from esp.broker.connections.server import Server
 from esp.broker.raft.config import RaftConfig
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.raft.loader import MetadataLoader

@@ -17,8 +17,9 @@ from esp.broker.apis.fetch import FetchHandler
 from esp.broker.apis.produce import ProduceHandler
 from esp.broker.authorization.access import OpenAccess
 from esp.broker.cluster_view.cache import MetadataCache
+from esp.broker.connections.connection_limits import ConnectionLimits
 from esp.broker.connections.dispatcher import Dispatcher
-from esp.broker.connections.server import ConnectionLimits, Server
+from esp.broker.connections.server import Server
 from esp.broker.replication.host import ReplicaHost
 from esp.broker.tasks import Tasks
 from esp.broker.transactions.verifier import RetryBackoff, TransactionVerifier

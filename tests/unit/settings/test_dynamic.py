@@ -66,6 +66,7 @@ def test_every_change_that_takes_effect_reaches_its_field():
         "log.cleaner.io.max.bytes.per.second": "1234.5",
         "log.cleaner.min.cleanable.ratio": "0.25",
         "log.cleanup.policy": "delete",
+        "max.connections.per.ip.overrides": "192.0.2.1:5",
         "log.message.timestamp.type": "LogAppendTime",
         "transaction.partition.verification.enable": "False",
     }

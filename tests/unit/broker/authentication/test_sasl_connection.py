@@ -318,7 +318,7 @@ async def test_a_connection_counts_once_before_and_after_its_client_is_known(nod
     client.close()
     await asyncio.sleep(0.1)
     assert not node.server._sessions
-    assert not node.server._per_ip
+    assert not node.server.counts.addresses
     assert (await log_in(await node.client())).error_code == 0
 
 
@@ -332,7 +332,7 @@ async def test_nothing_is_kept_of_a_stranger_that_goes_away(node):
         client.close()
     await asyncio.sleep(20)
     assert not node.server._sessions
-    assert not node.server._per_ip
+    assert not node.server.counts.addresses
     assert node.server._logins.memory.taken_bytes == 0
 
 

@@ -2,7 +2,8 @@ import asyncio
 
 import pytest
 
-from esp.broker.connections.server import ConnectionLimits, Server
+from esp.broker.connections.connection_limits import ConnectionLimits
+from esp.broker.connections.server import Server
 from esp.model.errors import OperatorError
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey
@@ -34,7 +35,7 @@ async def test_connections_of_one_address_over_its_limit_are_ended(node):
     assert (await metadata(third)).brokers
     third.close()
     await asyncio.sleep(0.1)
-    assert not node.server._per_ip, "nothing is kept of addresses without a connection"
+    assert not node.server.counts.addresses, "nothing is kept of addresses without a connection"
 
 
 @simulated(connections_max_idle_ms=10_000)

@@ -4,6 +4,7 @@ import gc
 import struct
 import weakref
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -83,6 +84,7 @@ class Played:
         self.ended: list[Session] = []
         client = ClientContext("PLAINTEXT", self.connection.peer)
         self.turns: list[Callable[[], None]] = []
+        self.timers: list[tuple[int, Callable[[], None]]] = []
         self.dispatcher.turns = self
         memory = memory or RequestMemory(NO_LIMIT)
         self.session = Session(
@@ -100,8 +102,11 @@ class Played:
 
     def call_later_us(self, delay_us: int, callback: Callable[[], None]) -> None:
         """The clock, of which only the next turn is asked."""
-        assert delay_us == 0
+        if delay_us:
+            self.timers.append((self.now_us + delay_us, callback))
+            return SimpleNamespace(cancel=self.timers.clear)
         self.call(callback)
+        return None
 
     def call(self, callback: Callable[[], None]) -> None:
         """The turns of connections that rest."""
@@ -531,3 +536,64 @@ def test_a_held_request_keeps_the_memory_that_it_took():
     memory = RequestMemory(100_000)
     held_by_a_large_request(memory).session.client.hold.end()
     assert memory.taken_bytes == 0
+
+
+def run_timer(played: Played) -> None:
+    ((due_us, callback),) = played.timers
+    played.timers.clear()
+    played.now_us = due_us
+    callback()
+
+
+def test_a_muted_connection_is_read_no_further_until_its_time_is_over():
+    played = Played()
+    hold = played.session.client.hold
+    hold.mute(5_000)
+    assert not played.connection.reading
+    played.receive(frame(1))
+    assert played.dispatcher.seen == []
+    run_timer(played)
+    assert played.connection.reading
+    played.receive(b"")
+    assert played.dispatcher.seen == [1]
+
+
+def test_a_connection_that_is_muted_for_longer_meanwhile_waits_for_all_of_it():
+    played = Played()
+    hold = played.session.client.hold
+    hold.mute(5_000)
+    hold.mute(9_000)
+    hold.mute(6_000)
+    run_timer(played)
+    assert not played.connection.reading
+    run_timer(played)
+    assert played.now_us == 9_000
+    assert played.connection.reading
+
+
+def test_what_mutes_a_connection_while_it_is_read_leaves_the_rest_where_it_is():
+    played = Played()
+    dispatch = played.dispatcher.dispatch
+
+    def over_quota(request, body):
+        played.session.client.hold.mute(5_000)
+        return dispatch(request, body)
+
+    played.session._dispatch = over_quota
+    played.receive(frame(1) + frame(2))
+    assert played.dispatcher.seen == [1]
+    played.session._dispatch = dispatch
+    run_timer(played)
+    played.receive(b"")
+    assert played.dispatcher.seen == [1, 2]
+
+
+def test_quotas_that_change_let_it_go_on_and_its_end_needs_no_timer():
+    played = Played()
+    hold = played.session.client.hold
+    hold.mute(5_000)
+    hold.unmute()
+    assert played.connection.reading
+    hold.mute(7_000)
+    played.session.on_closed()
+    assert played.timers == []

@@ -1,0 +1,199 @@
+"""The quotas of one connection's client, and what it uses of them.
+
+A client is a user and a client id; requests of one connection may name several client ids, so a meter is for the last one. It is the
+shortcut of its connection too, around another one, so that repeated requests are counted.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from esp.broker.quotas.uses import Counted, CountedMutations, QuotaUses
+from esp.broker.request import ClientContext, FetchVerdict, Shortcut
+from esp.model.buffers import Buffer
+from esp.model.client_quotas import (
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+)
+from esp.protocol.registry import ApiKey
+from esp.protocol.throttle_time import with_throttle_time
+from esp.quotas.limited_rate import LimitedRate
+
+LENGTH_SIZE: Final = 4
+"""Bytes of a frame's length, which is not counted."""
+
+US_OF_PERCENT: Final = 10_000
+"""A hundredth of a second: a rate of one of them a second is one percent of the loop."""
+
+_UNTHROTTLED: Final = FetchVerdict(0, is_sent=True)
+
+
+class ClientMeter:
+    """Counts for one connection; see :class:`esp.broker.request.Meter`.
+
+    Args:
+        uses: has the quotas and the rates.
+        client: the connection's.
+        client_id: the client id that its requests name.
+    """
+
+    __slots__ = (
+        "_client",
+        "_fetched",
+        "_mutated",
+        "_now_us",
+        "_produced",
+        "_produced_rate",
+        "_spent",
+        "_spent_rate",
+        "_uses",
+        "client_id",
+        "is_limited",
+        "principal",
+        "shortcut",
+        "version",
+    )
+
+    def __init__(self, uses: QuotaUses, client: ClientContext, client_id: str | None) -> None:
+        self._uses = uses
+        self._client = client
+        self._now_us: Callable[[], int] = uses.now_us
+        self.client_id = client_id
+        self.principal = client.principal
+        """The client's, which is another one once the connection is authenticated."""
+        self.version = -1
+        self.shortcut: Shortcut | None = None
+        """Answers repeated requests."""
+        self._produced: Counted | None = None
+        self._fetched: Counted | None = None
+        self._spent: Counted | None = None
+        self._mutated: CountedMutations | None = None
+        self._produced_rate: LimitedRate | None = None
+        self._spent_rate: LimitedRate | None = None
+        """Those that each request is counted by, at hand."""
+        self.is_limited = False
+        """True if any quota counts for the client."""
+        self.resolve()
+
+    def resolve(self) -> None:
+        """Look the quotas up."""
+        uses, client_id = self._uses, self.client_id or ""
+        user = self.principal.partition(":")[2]
+        self.version = uses.version
+        self._produced = uses.counted(PRODUCER_BYTE_RATE, user, client_id)
+        self._fetched = uses.counted(CONSUMER_BYTE_RATE, user, client_id)
+        self._spent = uses.counted(REQUEST_PERCENTAGE, user, client_id)
+        self._produced_rate = self._produced.rate if self._produced is not None else None
+        self._spent_rate = self._spent.rate if self._spent is not None else None
+        self._mutated = uses.counted_mutations(user, client_id)
+        self.is_limited = bool(self._produced or self._fetched or self._spent or self._mutated)
+
+    @property
+    def counts_time(self) -> bool:
+        """True if the client's time of the loop is limited."""
+        return self._spent is not None
+
+    def answer(self, frame: memoryview) -> Buffer | None:
+        """See :class:`esp.broker.request.Shortcut`."""
+        shortcut = self.shortcut
+        if self.version != self._uses.version or shortcut is None:
+            return None
+        now_us, spent = self._now_us, self._spent_rate
+        began_us = now_us() if spent is not None else 0
+        answer = shortcut.answer(frame)
+        if answer is None:
+            return None
+        ended_us = now_us()
+        ended_ms = ended_us // 1000
+        produced = self._produced_rate
+        for_bytes_ms = produced.count(len(frame) - LENGTH_SIZE, ended_ms) if produced is not None else 0
+        for_time_ms = spent.count((ended_us - began_us) / US_OF_PERCENT, ended_ms) if spent is not None else 0
+        if for_bytes_ms or for_time_ms:
+            throttle_ms = self._throttle(for_bytes_ms, for_time_ms, ended_us)
+            version = int.from_bytes(frame[6:8], "big")
+            return with_throttle_time(ApiKey.PRODUCE, version, answer, throttle_ms)
+        return answer
+
+    def charge(self, api_key: int, size: int, elapsed_us: int, now_us: int) -> int:
+        """Count a request that has been handled; return the milliseconds for which its connection is muted because of it."""
+        now_ms = now_us // 1000
+        produced, spent = self._produced_rate, self._spent_rate
+        is_counted = produced is not None and api_key == ApiKey.PRODUCE
+        for_bytes_ms = produced.count(size, now_ms) if produced is not None and is_counted else 0
+        for_time_ms = spent.count(elapsed_us / US_OF_PERCENT, now_ms) if spent is not None else 0
+        return self._throttle(for_bytes_ms, for_time_ms, now_us) if for_bytes_ms or for_time_ms else 0
+
+    def _throttle(self, for_bytes_ms: int, for_time_ms: int, now_us: int) -> int:
+        """Mute the connection: for the time of requests, for one window at most."""
+        if for_bytes_ms and self._produced is not None:
+            self._uses.on_throttle(PRODUCER_BYTE_RATE, self._produced.entity, for_bytes_ms)
+        if for_time_ms and self._spent is not None:
+            for_time_ms = min(for_time_ms, self._uses.windows.size_ms)
+            self._uses.on_throttle(REQUEST_PERCENTAGE, self._spent.entity, for_time_ms)
+        throttle_ms = max(for_bytes_ms, for_time_ms)
+        self._client.hold.mute(now_us + throttle_ms * 1000)
+        return throttle_ms
+
+    def spend(self, elapsed_us: int) -> None:
+        """Count time that work for an earlier request has taken; the next request is throttled for it."""
+        if self._spent is not None:
+            self._spent.rate.count(elapsed_us / US_OF_PERCENT, self._now_us() // 1000)
+
+    def fetch_bytes_max(self) -> int | None:
+        """See :class:`esp.broker.request.Meter`."""
+        self._follow()
+        if self._fetched is None:
+            return None
+        windows = self._uses.windows
+        return int(self._fetched.rate.limit * (windows.number - 1) * windows.size_ms / 1000)
+
+    def charge_fetch(self, size: int) -> FetchVerdict:
+        """See :class:`esp.broker.request.Meter`.
+
+        What is not sent is not counted (KIP-219). A batch that is too large for all windows together is sent where nothing else has been
+        lately, and waited for after that: Kafka never sends it.
+        """
+        self._follow()
+        if self._fetched is None or self._client.is_broker:
+            return _UNTHROTTLED
+        rate, entity = self._fetched
+        now_us = self._now_us()
+        now_ms = now_us // 1000
+        throttle_ms = rate.count(size, now_ms)
+        if not throttle_ms:
+            return _UNTHROTTLED
+        rate.count(-size, now_ms)
+        is_first = rate.is_unused(now_ms)
+        if is_first:
+            rate.count(size, now_ms)
+        self._uses.on_throttle(CONSUMER_BYTE_RATE, entity, throttle_ms)
+        self._client.hold.mute(now_us + throttle_ms * 1000)
+        return FetchVerdict(throttle_ms, is_first)
+
+    def charge_mutations(self, count: int, *, strict: bool) -> int:
+        """See :class:`esp.broker.request.Meter`."""
+        self._follow()
+        if self._mutated is None:
+            return 0
+        bucket, limit, entity = self._mutated
+        now_us = self._now_us()
+        now_ms = now_us // 1000
+        if count < 0:
+            bucket.take(count, limit, now_ms)
+            return 0
+        throttle_ms = bucket.throttle_ms(limit, now_ms)
+        if strict:
+            if not throttle_ms:
+                bucket.take(count, limit, now_ms)
+        else:
+            bucket.take(count, limit, now_ms)
+            throttle_ms = bucket.throttle_ms(limit, now_ms)
+        if throttle_ms:
+            self._uses.on_throttle(CONTROLLER_MUTATION_RATE, entity, throttle_ms)
+            self._client.hold.mute(now_us + throttle_ms * 1000)
+        return throttle_ms
+
+    def _follow(self) -> None:
+        if self.version != self._uses.version:
+            self.resolve()

@@ -1,0 +1,111 @@
+"""Quotas at a whole node: set, felt by every way that a request takes, and removed."""
+
+import asyncio
+import subprocess
+import sys
+
+from esp.model.errors import ErrorCode
+from esp.protocol.registry import ApiKey
+from esp.settings.broker import MetricsListener
+from tests.unit.broker.conversation import create_topic, fetch, ms, of_one_partition, produce_later
+from tests.unit.broker.metrics.test_node_metrics import _scrape
+from tests.unit.broker.simulated_node import model, records, simulated
+
+BATCH = records(b"x" * 4_000)
+
+
+async def alter(client, entity, **quotas):
+    """Set quotas of an entity; None removes one."""
+    types = model(ApiKey.ALTER_CLIENT_QUOTAS, 1)
+    entry = types.EntryData(
+        entity=tuple(types.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()),
+        ops=tuple(
+            types.OpData(key=key, value=float(value or 0), remove=value is None) for key, value in quotas.items()
+        ),
+    )
+    answer = await client.call(ApiKey.ALTER_CLIENT_QUOTAS, 1, types.Request(entries=(entry,), validate_only=False))
+    (result,) = answer.entries
+    assert result.error_code is ErrorCode.none, result
+
+
+def now():
+    return asyncio.get_running_loop().time()
+
+
+@simulated()
+async def test_repeated_requests_are_throttled_like_the_first(node):
+    client, administrator = await node.client(), await node.client()
+    await create_topic(administrator, "t")
+    await alter(administrator, {"client-id": "test"}, producer_byte_rate=1_000)
+    told = []
+    for _ in range(4):
+        answer = await produce_later(client, "t", BATCH)
+        assert of_one_partition(answer).error_code is ErrorCode.none
+        told.append(answer.throttle_time)
+        if answer.throttle_time > ms(0):
+            break
+    size = node.log("t").log_end_offset
+    assert size == 3
+    assert told[:2] == [ms(0), ms(0)]
+    assert ms(2_000) < told[2] < ms(3_000)  # 12,000 bytes and what is around them, of 10,000
+    begun = now()
+    await fetch(client, "t")
+    assert told[2].total_seconds() - 0.01 < now() - begun < told[2].total_seconds() + 0.1
+
+
+@simulated()
+async def test_a_quota_that_is_removed_lets_its_client_go_on(node):
+    client, administrator = await node.client(), await node.client()
+    await create_topic(administrator, "t")
+    await alter(administrator, {"user": None}, producer_byte_rate=1)
+    assert (await produce_later(client, "t", BATCH)).throttle_time > ms(4_000_000)
+    waiting = produce_later(client, "t", BATCH)
+    await asyncio.sleep(60)
+    assert not waiting.done()
+    await alter(administrator, {"user": None}, producer_byte_rate=None)
+    assert (await waiting).throttle_time == ms(0)
+
+
+@simulated()
+async def test_a_consumer_gets_a_batch_beyond_its_quota_and_waits_for_it(node):
+    client, administrator = await node.client(), await node.client()
+    await create_topic(administrator, "t")
+    for _ in range(2):
+        await produce_later(administrator, "t", BATCH)
+    await alter(administrator, {"client-id": "test"}, consumer_byte_rate=100)
+    assert (await fetch(client, "t", partition_max_bytes=100)).records
+    begun = now()
+    partition = None
+    while partition is None or not partition.records:
+        try:
+            partition = await fetch(client, "t", 1, partition_max_bytes=100)
+        except ValueError:  # an answer without partitions
+            partition = None
+    assert 25 < now() - begun < 60  # 4,000 bytes at 100 a second, of which ten seconds come at once
+
+
+@simulated(metrics_listener=MetricsListener("127.0.0.1", 9308))
+async def test_metrics_tell_whom_quotas_hold(node):
+    client, administrator = await node.client(), await node.client()
+    await create_topic(administrator, "t")
+    assert (await _scrape(node))["esp_throttled_connections",] == 0
+    await alter(administrator, {"client-id": None}, producer_byte_rate=100)
+    answer = await produce_later(client, "t", BATCH)
+    told = await _scrape(node)
+    assert told["esp_throttled_connections",] == 1
+    labels = ("client-id=<default>", "producer_byte_rate")
+    assert told["esp_quota_throttles_total", *labels] == 1
+    assert told["esp_quota_throttle_seconds_total", *labels] == answer.throttle_time.total_seconds()
+
+
+def test_a_node_without_quotas_loads_none_of_it():
+    program = """
+import sys
+from esp.broker.app import BrokerNode
+from esp.broker.quotas.switch import QuotaSwitch
+from esp.controller.image import ClusterDelta, ClusterImage
+QuotaSwitch().follow(ClusterImage(), ClusterDelta())
+print(*sorted(name for name in sys.modules if "quotas" in name.split(".")))
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["esp.broker.quotas", "esp.broker.quotas.switch"]
