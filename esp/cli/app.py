@@ -28,6 +28,7 @@ from esp.cli.options import BareStateCommand, asking
 from esp.cli.output import print_error, print_line
 from esp.cli.produce import produce
 from esp.cli.quorum import quorum
+from esp.cli.quotas import quotas
 from esp.cli.reassign.command import reassign_partitions
 from esp.cli.rebalance.command import rebalance
 from esp.cli.topics import topics
@@ -109,6 +110,7 @@ app.command("groups", cls=BareStateCommand, rich_help_panel="Tools")(asking(grou
 app.command("delete-records", rich_help_panel="Tools")(asking(delete_records))
 app.command("produce", rich_help_panel="Tools")(asking(produce))
 app.command("consume", rich_help_panel="Tools")(asking(consume))
+app.command("quotas", rich_help_panel="Tools")(asking(quotas))
 app.command("quorum", rich_help_panel="Tools")(asking(quorum))
 app.add_typer(doctor, name="doctor", rich_help_panel="Tools")
 app.command("reassign-partitions", rich_help_panel="Tools")(asking(reassign_partitions))

@@ -33,6 +33,7 @@ class PlaceKind(Enum):
     VOTER = "voter"
     TOPIC = "topic"
     PARTITION = "partition"
+    CLIENT = "client"
 
 
 class Place(NamedTuple):

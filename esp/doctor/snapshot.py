@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from esp.doctor.open_transactions import KnownTransaction, OpenTransaction
 from esp.doctor.protection import UNKNOWN, Protection
+from esp.model.client_quotas import QuotaEntity
 from esp.model.ids import NodeId, TopicPartition
 from esp.placement.cluster_view import BrokerView, ClusterView, PartitionView
 from esp.replication.partition_leader import effective_min_isr
@@ -131,6 +132,8 @@ class Snapshot:
 
     hanging: tuple[HangingTransaction, ...] = ()
     """As far as that is sure: a transaction whose coordinator does not answer is not among them."""
+    client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
+    """The quotas of clients by key."""
     overdue: tuple[OverdueTransaction, ...] = ()
     protection: Protection = UNKNOWN
 

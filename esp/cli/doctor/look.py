@@ -21,6 +21,7 @@ from esp.doctor.snapshot import (
     Voter,
     min_isr_of,
 )
+from esp.model.client_quotas import QuotaEntity
 from esp.model.errors import OperatorError
 from esp.model.ids import NO_NODE, TRANSACTIONS_TOPIC, NodeId, TopicPartition
 from esp.rebalance.cluster import (
@@ -68,6 +69,9 @@ class ExaminedCluster(ReassignmentAdmin, Protocol):
 
     def consumer_groups(self, brokers: Iterable[int]) -> list[str]:
         """The ids of the consumer groups that those brokers keep, of those that answer."""
+
+    def client_quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
+        """The quotas of clients by entity and key; none where the client may not know them."""
 
     def hanging_transactions(
         self, by_leader: Mapping[int, Iterable[TopicPartition]], now_ms: int
@@ -138,6 +142,7 @@ def look_for_doctor(
         has_controller=has_controller,
         groups=tuple(admin.consumer_groups(log_dirs)),
         hanging=hanging,
+        client_quotas=admin.client_quotas(),
         overdue=overdue,
         protection=admin.protection({node: brokers[node].address for node in log_dirs}, wall_ms()),
     )

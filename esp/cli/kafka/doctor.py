@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final
 from esp.cli.kafka.answers import QuorumInfo
 from esp.cli.kafka.client import ask_for_quorum
 from esp.cli.kafka.library import (
+    DescribeClientQuotasRequest,
     DescribeConfigsRequest,
     DescribeLogDirsRequest,
     IncompatibleBrokerVersion,
@@ -23,6 +24,7 @@ from esp.doctor.open_transactions import (
     KnownTransaction,
     OpenTransaction,
 )
+from esp.model.client_quotas import QuotaEntity, quota_entity
 from esp.model.errors import ErrorCode, OperatorError
 from esp.model.ids import TopicPartition
 
@@ -88,6 +90,26 @@ class DoctorAdmin(ReassignmentsAdmin, TransactionsAdmin, ProtectionAdmin):
                 continue
             found.update(each["group_id"] for each in told["groups"] if each["protocol_type"] in _CONSUMERS)
         return sorted(found)
+
+    def client_quotas(self) -> dict[QuotaEntity, dict[str, float]]:
+        """The quotas of clients by entity and key; none where brokers know no quotas, or the client may not know them."""
+
+        def ask(client: Any) -> dict[str, Any]:
+            try:
+                answer: dict[str, Any] = client.send(
+                    DescribeClientQuotasRequest(components=[], strict=False), None
+                ).to_dict()
+            except IncompatibleBrokerVersion:
+                return {}
+            return answer
+
+        told = self._ask(ask)
+        return {
+            quota_entity((part["entity_type"], part["entity_name"]) for part in entry["entity"]): {
+                value["key"]: value["value"] for value in entry["values"]
+            }
+            for entry in told.get("entries") or ()
+        }
 
     def hanging_transactions(
         self, by_leader: Mapping[int, Iterable[TopicPartition]], now_ms: int

@@ -15,6 +15,7 @@ from esp.doctor.snapshot import (
     OverdueTransaction,
     ThrottleSetting,
 )
+from esp.model.client_quotas import client_alone
 from esp.model.errors import OperatorError
 from esp.model.ids import TopicPartition
 from esp.rebalance.cluster import (
@@ -40,6 +41,7 @@ class Examined(FakeCluster):
         self.voters = None
         self.asked_for_eligible = []
         self.hanging = []
+        self.quotas = {}
         self.overdue = []
         self.asked_for_transactions = []
 
@@ -67,6 +69,9 @@ class Examined(FakeCluster):
     def eligible_leaders(self, topics):
         self.asked_for_eligible.append(set(topics))
         return {T0: (3,)}
+
+    def client_quotas(self):
+        return self.quotas
 
     def consumer_groups(self, brokers):
         return [f"group{broker}" for broker in brokers]
@@ -301,3 +306,9 @@ def test_the_protection_of_the_brokers_that_answer_is_looked_at():
     cluster.registered = {1: Broker(1, None, False, "h:1"), 2: Broker(2, None, True, "h:2")}
     found = look_for_doctor(cluster, wall_ms=lambda: 7)
     assert found.protection.certificates == (ShownCertificate(1, "h:1", 7),)
+
+
+def test_quotas_of_clients_are_looked_up():
+    cluster = Examined([1], {})
+    cluster.quotas = {client_alone("c"): {"producer_byte_rate": 7.0}}
+    assert look_for_doctor(cluster).client_quotas == cluster.quotas
