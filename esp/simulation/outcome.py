@@ -94,6 +94,10 @@ class Outcome:
     """Answers of processes that had no metadata yet when they were asked (INV-AUTHZ)."""
     judged_credentials: int = 0
     """Credentials at nodes that were held against an acknowledged change of users (INV-CREDENTIAL)."""
+    judged_quotas: int = 0
+    """Requests that were held against a quota (INV-QUOTA)."""
+    throttled_requests: int = 0
+    """Requests whose clients were throttled (INV-QUOTA)."""
     moved_replicas: int = 0
     """The number of times that a replica moved to another log directory of its node."""
     replaced_segments: int = 0

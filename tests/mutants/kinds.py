@@ -20,6 +20,7 @@ from tests.mutants.mutant import (
     GUARDED_NODES,
     LOST_FILES,
     LOST_TAILS,
+    METERED_NODES,
     MOVED_REPLICAS,
     MOVED_VOTERS,
     MOVING_LOG_STARTS,
@@ -77,6 +78,7 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     ),
     GUARDED_NODES: lambda profile: profile.is_guarded,
     USERS: lambda profile: profile.has_users,
+    METERED_NODES: lambda profile: profile.has_quotas,
     # A node that is a controller, too, ends itself before it asks to be registered.
     UPGRADED_BROKERS: lambda profile: (
         profile.upgrade is not None and not set(profile.layout.brokers) <= set(profile.layout.controllers)

@@ -20,6 +20,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.overlap import OVERLAP_MUTANTS
 from tests.mutants.produce import PRODUCE_MUTANTS
 from tests.mutants.quorum import QUORUM_MUTANTS
+from tests.mutants.quotas import QUOTA_MUTANTS
 from tests.mutants.reassignment import REASSIGNMENT_MUTANTS
 from tests.mutants.repair import REPAIR_MUTANTS
 from tests.mutants.replication import REPLICATION_MUTANTS
@@ -55,6 +56,7 @@ ALL: Final = (
     *UPGRADE_MUTANTS,
     *AUTHORIZATION_MUTANTS,
     *CREDENTIAL_MUTANTS,
+    *QUOTA_MUTANTS,
 )
 
 MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType({mutant.name: mutant for mutant in ALL})

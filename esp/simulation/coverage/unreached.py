@@ -48,6 +48,15 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "esp.controller.acls:_invalid",
         "esp.controller.acls:_name",
     ),
+    "Simulated administrators ask for quotas that can be set, of client ids. tests/unit/controller/test_client_quotas.py.": (
+        "esp.controller.client_quotas:_duplicate",
+        "esp.controller.client_quotas:_in_words",
+        "esp.controller.client_quotas:_invalid",
+        "esp.controller.client_quotas:_is_address",
+    ),
+    "Simulated consumers have no quota. tests/unit/broker/data_path/test_throttled_fetch.py.": (
+        "esp.broker.data_path.pending_fetch:PendingFetch._throttled",
+    ),
     "No simulated client authenticates, and no listener asks for it. tests/unit/broker/authentication, and "
     "tests/unit/broker/apis/test_sasl_handshake.py.": (
         "esp.broker.apis.sasl_authenticate:handle",

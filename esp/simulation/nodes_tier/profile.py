@@ -68,6 +68,9 @@ GUARDED_SHARE: Final = 0.3
 USERS_SHARE: Final = 0.3
 """Of all runs: users with SCRAM credentials come and go."""
 
+QUOTAS_SHARE: Final = 0.25
+"""Of all runs: quotas of clients come and go."""
+
 PRODUCER_CHECK_SHARE: Final = 0.1
 """Of all runs: nodes look for idle producers every second."""
 
@@ -190,6 +193,8 @@ class Profile:
     """True if nodes have an authorizer, and rules of access come and go."""
     has_users: bool = False
     """True if users with SCRAM credentials come and go."""
+    has_quotas: bool = False
+    """True if quotas of clients come and go."""
     checks_producers: bool = False
     """True if nodes look for idle producers every second: a run is too short for one to be forgotten."""
     breaks_promise: bool = False
@@ -312,6 +317,7 @@ def _with_rare_work(profile: Profile) -> Profile:
         mistakes=stream("mistakes", profile.seed).random() < MISTAKEN_SHARE,
         is_guarded=stream("rules of access", profile.seed).random() < GUARDED_SHARE,
         has_users=stream("users", profile.seed).random() < USERS_SHARE,
+        has_quotas=stream("quotas of clients", profile.seed).random() < QUOTAS_SHARE,
         checks_producers=stream("checks of producers", profile.seed).random() < PRODUCER_CHECK_SHARE,
     )
 

@@ -45,6 +45,7 @@ from esp.simulation.nodes_tier.nemesis import Nemesis, draw_plan
 from esp.simulation.nodes_tier.node import DELIBERATE, KILLED_IN_DISK, POWER_LOST, SimulatedNode
 from esp.simulation.nodes_tier.outage import Outage
 from esp.simulation.nodes_tier.profile import Profile
+from esp.simulation.nodes_tier.quotas import Quotas
 from esp.simulation.nodes_tier.rebalance_watch import RebalanceWatch
 from esp.simulation.nodes_tier.rot import find_rotten_copies
 from esp.simulation.nodes_tier.transactions import Transactions
@@ -129,6 +130,7 @@ class Run:
         )
         self._access = Access(world, self._clients.history)
         self._users = Users(world, self._clients.history)
+        self._quotas = Quotas(world, self._clients.history)
         self._replicas.on_committed = self._on_committed
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
         self._one_life = OneLifeChecker(self._nemesis.twins.claimants, world.loop.time, self._on_found)
@@ -228,6 +230,8 @@ class Run:
             judged_accesses=self._access.checker.judged,
             unjudged_accesses=self._access.checker.unjudged,
             judged_credentials=self._users.checker.judged,
+            judged_quotas=self._quotas.checker.judged,
+            throttled_requests=self._quotas.checker.throttled,
             moved_replicas=self._replicas.moved,
             replaced_segments=self._replicas.replacements.count,
             spoilt_batches=world.network.flips.count,
@@ -267,6 +271,7 @@ class Run:
         self._transactions.begin()
         self._access.begin()
         self._users.begin()
+        self._quotas.begin()
         nemesis = self._world.spawn(self._nemesis.run())
         cooler = Cooler(self._world, self._ledger.poisoned)
         if self._profile.cools:
@@ -314,6 +319,7 @@ class Run:
         self._groups.calm()
         self._access.calm()
         self._users.calm()
+        self._quotas.calm()
         self._transactions.calm()
         self._is_healed = True
         world = self._world
@@ -335,8 +341,10 @@ class Run:
                 world.spawn(self._mend(node))
         healed_s = world.loop.time()
         await self._until(CONVERGE_S, "LIVE-PRODUCE", lambda: self._silent_lanes(healed_s))
+        await self._until(CONVERGE_S, "LIVE-PRODUCE", lambda: self._quotas.find_silent(healed_s))
         self._clients.stop()
         self._access.stop()
+        self._quotas.stop()
 
     def _find_helpless(self) -> list[tuple[TopicId, int]]:
         return find_helpless(self._metadata.image, self._core, self._replicas)
@@ -447,6 +455,7 @@ class Run:
         self._client_checker.check_history(self._clients.history)
         self._access.checker.check_end(self._metadata.image)
         self._users.checker.check_end(self._metadata.image)
+        self._quotas.checker.check_end(self._metadata.image)
 
     async def _stop(self) -> None:
         self._phase("stop")

@@ -1,0 +1,168 @@
+"""Holds what metered clients could send against the quotas that were in force at the node that took it (INV-QUOTA).
+
+Times are those of the client: a request that left after one moment and was answered before another was handled between the two. Quotas are
+those of the images that the node published; each change lets muted connections go on, so a quota is held against what was sent between two
+changes. Changes are made by one client, and of an entity only while the outcome of the change before is known: an acknowledged change is in
+force at the node that answered, and in the end.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from esp.broker.raft.loader import MetadataLoader
+from esp.controller.image import ClusterDelta, ClusterImage
+from esp.model.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity, client_alone, user_and_client
+from esp.simulation.checkers import probe
+from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.nodes_tier.node import SimulatedNode
+
+USER: Final = "ANONYMOUS"
+"""All simulated clients: no listener authenticates them."""
+
+WINDOWS_S: Final = 11
+"""The time of all windows over which a node measures: that much may come at once."""
+
+ROUNDING_S: Final = 0.002
+"""Nodes count in whole milliseconds."""
+
+_INVARIANT: Final = "INV-QUOTA"
+_KEPT: Final = 200
+"""Requests since a change that are looked at."""
+
+
+class Sent(NamedTuple):
+    """A request of a metered client that was answered.
+
+    ``connection`` is a number that no other connection has.
+    """
+
+    client_id: str
+    connection: int
+    sent_s: float
+    answered_s: float
+    size: int
+    throttle_ms: int
+
+
+@dataclass(slots=True)
+class Feed:
+    """The quotas that one process of a node has published last, the time of their last change, and the requests since then."""
+
+    loader: MetadataLoader
+    now_s: Callable[[], float]
+    image: ClusterImage = field(default_factory=ClusterImage)
+    changed_s: float = -1.0
+    sent: dict[str, list[Sent]] = field(default_factory=dict)
+
+    def on_image(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Begin again with every change."""
+        self.image = image
+        if delta.has_other_quotas:
+            self.changed_s = self.now_s()
+            self.sent.clear()
+
+
+class QuotaChecker:
+    """Judges the use that nodes allowed, and holds acknowledged changes of quotas against the metadata.
+
+    Args:
+        now_s: returns the time.
+        clock_rate: that of the fastest clock of a node, in whose seconds quotas and throttle times are.
+    """
+
+    def __init__(self, now_s: Callable[[], float], clock_rate: float = 1.0) -> None:
+        self._clock_rate = clock_rate
+        self.judged = 0
+        """Requests that were held against a quota."""
+        self.throttled = 0
+        """Requests whose clients were throttled."""
+        self._now_s = now_s
+        self._feeds: dict[int, Feed] = {}
+        self._known: dict[QuotaEntity, float | None] = {}
+
+    def feed_of(self, node: SimulatedNode) -> Feed | None:
+        """The quotas of a node's present process; None if it has no metadata yet."""
+        loader = probe.metadata_of(node)
+        if loader is None:
+            return None
+        feed = self._feeds.get(node.node_id)
+        if feed is None or feed.loader is not loader:
+            feed = self._feeds[node.node_id] = Feed(loader, self._now_s)
+            loader.subscribe(feed.on_image)
+        return feed
+
+    def on_answer(self, node: SimulatedNode, feed: Feed | None, sent: Sent) -> None:
+        """A node has answered a metered client; ``feed`` is what it had when the request left.
+
+        Raises:
+            ViolationError: INV-QUOTA: the client could send more than its quota, or went on while it was to wait.
+        """
+        if feed is None or self.feed_of(node) is not feed or feed.changed_s >= sent.sent_s:
+            return
+        self.throttled += sent.throttle_ms > 0
+        before = feed.sent.setdefault(sent.client_id, [])
+        last = next((each for each in reversed(before) if each.connection == sent.connection), None)
+        before.append(sent)
+        del before[:-_KEPT]
+        if last is not None and sent.answered_s < last.sent_s + last.throttle_ms / 1000 / self._clock_rate - ROUNDING_S:
+            raise ViolationError(
+                _INVARIANT, node.name, f"{sent.client_id} was to wait for {last.throttle_ms} ms: {last}, then {sent}"
+            )
+        quota = quota_of(feed.image, sent.client_id)
+        if quota is None:
+            if sent.throttle_ms:
+                raise ViolationError(_INVARIANT, node.name, f"{sent.client_id} has no quota and is throttled: {sent}")
+            return
+        self.judged += 1
+        for first in before:
+            self._check_stretch(node, quota, [each for each in before if each.sent_s >= first.sent_s])
+
+    def _check_stretch(self, node: SimulatedNode, quota: float, stretch: list[Sent]) -> None:
+        """A node looks at a rate when it has done a request: each connection may have sent one that is too much."""
+        length_s = max(each.answered_s for each in stretch) - stretch[0].sent_s
+        excess = max(each.size for each in stretch) * len({each.connection for each in stretch})
+        allowed = quota * (WINDOWS_S + (length_s + ROUNDING_S) * self._clock_rate) + excess
+        size = sum(each.size for each in stretch)
+        if size > allowed:
+            raise ViolationError(
+                _INVARIANT,
+                node.name,
+                f"{stretch[0].client_id} sent {size} bytes in {length_s:.3f} s with a quota of {quota:.0f} a second",
+            )
+
+    def on_changed(self, node: SimulatedNode, entity: QuotaEntity, value: float | None) -> None:
+        """A node has acknowledged a quota, or with None that it is gone. Raises ViolationError."""
+        self._known[entity] = value
+        feed = self.feed_of(node)
+        if feed is not None:
+            self._check(node.name, feed.loader.image)
+
+    def forget(self, entity: QuotaEntity) -> None:
+        """Ask nothing of this entity: a change of its quota may have been made or not."""
+        self._known.pop(entity, None)
+
+    def check_end(self, image: ClusterImage) -> None:
+        """Hold the cluster's quotas in the end against all that was acknowledged. Raises ViolationError."""
+        self._check("the cluster", image)
+
+    def _check(self, where: str, image: ClusterImage) -> None:
+        for entity, value in self._known.items():
+            found = image.client_quotas.get(entity, {}).get(PRODUCER_BYTE_RATE)
+            if found != value:
+                raise ViolationError(
+                    _INVARIANT, where, f"the quota of {entity} is {found}, and {value} was acknowledged"
+                )
+
+
+def quota_of(image: ClusterImage, client_id: str) -> float | None:
+    """The bytes a second that a client id may send, by the quotas of an image that are about it and its user."""
+    for entity in (
+        user_and_client(USER, client_id),
+        user_and_client(None, client_id),
+        client_alone(client_id),
+    ):
+        value = image.client_quotas.get(entity, {}).get(PRODUCER_BYTE_RATE)
+        if value is not None:
+            return value
+    return None

@@ -1,0 +1,81 @@
+"""The quotas of a run: an administrator that changes them, clients that use them up, and the checker of both."""
+
+import itertools
+from typing import Final
+
+from esp.simulation.checkers.quota_checker import QuotaChecker
+from esp.simulation.nodes_tier.cluster import bootstrap_addresses, node_host
+from esp.simulation.nodes_tier.node import SimulatedNode
+from esp.simulation.nodes_tier.world import World
+from esp.simulation.workload.cluster_client import ClusterClient
+from esp.simulation.workload.history import History
+from esp.simulation.workload.quota_setter import QuotaSetter
+from esp.simulation.workload.quota_user import QuotaUser
+
+USERS: Final = 2
+"""Clients that send side by side: what one of them uses, the other has not."""
+
+
+class Quotas:
+    """The clients of the quotas; they begin only in a run with quotas.
+
+    Args:
+        world: the cluster in which they live.
+        history: counts what clients met with.
+    """
+
+    def __init__(self, world: World, history: History) -> None:
+        now_s = world.loop.time
+        self.checker = QuotaChecker(now_s, max(world.profile.clock_rates))
+        self._world = world
+        self._setter = QuotaSetter(
+            self._client("quota setter"), world.random("quota setter"), history, self.checker, self._node_at
+        )
+        self._users = [
+            QuotaUser(
+                self._client,
+                world.random(f"quota user {number}"),
+                history,
+                self.checker,
+                self._node_at,
+                lambda: self._setter.client_ids,
+                now_s,
+                itertools.count(number, USERS),
+            )
+            for number in range(USERS)
+        ]
+
+    def begin(self) -> None:
+        """Set the clients to work, if there are quotas in this run."""
+        if self._world.profile.has_quotas:
+            self._world.spawn(self._setter.run())
+            for user in self._users:
+                self._world.spawn(user.run())
+
+    def calm(self) -> None:
+        """Change no more quotas; send on."""
+        self._setter.is_stopping = True
+
+    def find_silent(self, since_s: float) -> list[str]:
+        """The clients without an answer to what they have sent since then: a client that is throttled goes on after its time."""
+        if not self._world.profile.has_quotas:
+            return []
+        return [
+            f"metered client {number} is not answered"
+            for number, user in enumerate(self._users)
+            if user.answered_s < since_s
+        ]
+
+    def stop(self) -> None:
+        """Send no more."""
+        for user in self._users:
+            user.is_stopping = True
+
+    def _client(self, name: str) -> ClusterClient:
+        world = self._world
+        return ClusterClient(
+            world.client_network(), bootstrap_addresses(world.profile.layout), name, world.random(f"client {name}")
+        )
+
+    def _node_at(self, host: str) -> SimulatedNode:
+        return next(node for number, node in self._world.nodes.items() if node_host(number) == host)
