@@ -46,10 +46,6 @@ class CommittedLog:
         self._appenders: dict[int, str] = {}
         self._sequences: dict[tuple[int, int], tuple[int, int]] = {}
         """Of each producer and epoch the sequence that is due, and where its last batch ends."""
-        self.unseen: list[range] = []
-        """Offsets that a leader's retention took in the turn of their commit: no view has ever shown them committed."""
-        self.unseen_acks: dict[int, int] = {}
-        """By CRC, the base offsets of acknowledged batches among them."""
         self.restarts: list[BatchView] = []
         """Batches that did not go on with their producer's sequences, as nothing was left of it."""
 
@@ -215,11 +211,6 @@ class CommittedLog:
             if one is not None and one.is_same(batch)
         )
 
-    def on_log_start(self, log_start_offset: int) -> None:
-        """A leader's log begins there, before its high watermark was looked at: what was not known to be committed below is not seen."""
-        if log_start_offset > self.end_offset:
-            self.unseen.append(range(self.end_offset, log_start_offset))
-
     def on_ack(self, who: str, base_offset: int, crc: int) -> None:
         """A producer was told that a batch is committed.
 
@@ -228,9 +219,7 @@ class CommittedLog:
         """
         self.acked[base_offset] = crc
         known = self.batches.get(base_offset)
-        if known is None and any(base_offset in offsets for offsets in self.unseen):
-            self.unseen_acks[crc] = base_offset
-        elif (known is None or known.crc != crc) and not self.is_excused:
+        if (known is None or known.crc != crc) and not self.is_excused:
             raise ViolationError(
                 "INV-ACK-DURABLE",
                 who,

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from esp.model.ids import TopicId
 from esp.records.batch_header import read_header
+from esp.settings.topic import TopicSettings
 from esp.simulation.checkers.committed import CommittedLog
 from esp.simulation.checkers.replica_view import BatchView, ReplicaView
 from esp.simulation.checkers.violation import ViolationError
-from esp.storage.log import Log
 from esp.storage.segment import noted_timestamp
 
 Key = tuple[TopicId, int]
@@ -84,14 +84,12 @@ class LogStartChecker:
                 f"is opened with the log start {start_offset}; records below {self.permitted(key)} may be deleted",
             )
 
-    def on_moved(self, key: Key, view: ReplicaView, log: Log, now_ms: int) -> None:
-        """A replica's log start rose; ``view`` is as it was before. Raises ViolationError."""
-        start_offset, permitted = log.log_start_offset, self.permitted(key)
+    def on_moved(self, key: Key, view: ReplicaView, settings: TopicSettings, start_offset: int, now_ms: int) -> None:
+        """A replica's log start rises to ``start_offset``; ``view`` is as it was before. Raises ViolationError."""
+        permitted = self.permitted(key)
         if start_offset <= permitted:
             return
-        settings = log.settings
         size_after = sum(batch.size for batch in view.batches)
-        grew = log.log_end_offset != view.end_offset  # by bytes that are not counted yet
         for batch in view.batches:
             size_after -= batch.size
             if batch.next_offset <= permitted:
@@ -99,7 +97,7 @@ class LogStartChecker:
             if batch.base_offset >= start_offset:
                 break
             is_old = 0 <= settings.retention_ms < now_ms - _timestamp_of(batch)
-            is_excess = settings.retention_bytes >= 0 and (grew or size_after >= settings.retention_bytes)
+            is_excess = 0 <= settings.retention_bytes <= size_after
             if batch.next_offset > start_offset or not (is_old or is_excess):
                 raise ViolationError(
                     "INV-LOG-START",

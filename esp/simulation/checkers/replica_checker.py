@@ -83,27 +83,42 @@ class ReplicaChecker:
         """Compare a node's replicas with what they were. Raises ViolationError."""
         known = self._hosted.setdefault(node.node_id, {})
         replicas = probe.hosted_partitions(node)
-        replaced = self.replacements.to_look_at
         for hosted in replicas:
-            view = known.get(hosted)
-            if view is None:
-                view = known[hosted] = self._begin(node, hosted)
-            log = hosted.log
-            files = log.files
-            is_read_again = files in replaced and self._look_at_segments(hosted, view)
-            if (
-                log.log_end_offset != view.end_offset
-                or log.high_watermark != view.high_watermark
-                or log.recovery_point != view.recovery_point
-                or log.log_start_offset != view.log_start_offset
-                or hosted.leader is not view.leader
-                or files.path != view.path
-            ):
-                self._update(node, hosted, view)
-            if is_read_again and not _is_half_cut(log, view):
-                self._check_derived(hosted, view)
+            self._look_at(node, hosted, known)
         if len(known) > len(replicas):
             self._forget(node, known, replicas)
+
+    def before_start(self, node: SimulatedNode, log: Log, start_offset: int) -> None:
+        """A log of a node is about to start later: what goes is looked at as long as it is there. Raises ViolationError."""
+        for hosted in probe.hosted_partitions(node):
+            if hosted.log is log and not log.is_offline:
+                view = self._look_at(node, hosted, self._hosted.setdefault(node.node_id, {}))
+                key = (hosted.topic_id, hosted.name.partition)
+                if not self.committed[key].is_excused and not _is_half_cut(log, view):
+                    self.log_starts.on_moved(key, view, log.settings, start_offset, node.clock.wall_ms())
+
+    def _look_at(
+        self, node: SimulatedNode, hosted: HostedPartition, known: dict[HostedPartition, ReplicaView]
+    ) -> ReplicaView:
+        """Compare a replica with what it was, and return the view of it as it is."""
+        view = known.get(hosted)
+        if view is None:
+            view = known[hosted] = self._begin(node, hosted)
+        log = hosted.log
+        files = log.files
+        is_read_again = files in self.replacements.to_look_at and self._look_at_segments(hosted, view)
+        if (
+            log.log_end_offset != view.end_offset
+            or log.high_watermark != view.high_watermark
+            or log.recovery_point != view.recovery_point
+            or log.log_start_offset != view.log_start_offset
+            or hosted.leader is not view.leader
+            or files.path != view.path
+        ):
+            self._update(node, hosted, view)
+        if is_read_again and not _is_half_cut(log, view):
+            self._check_derived(hosted, view)
+        return view
 
     def on_end(self, node: SimulatedNode, *, keeps_page_cache: bool, has_faulty_disk: bool) -> None:
         """A node's process ended; called before its disk changes."""
@@ -291,7 +306,8 @@ class ReplicaChecker:
         committed = self.committed[hosted.topic_id, hosted.name.partition]
         leader = hosted.leader
         if log.log_start_offset > view.log_start_offset and not committed.is_excused:
-            self.log_starts.on_moved((hosted.topic_id, hosted.name.partition), view, log, node.clock.wall_ms())
+            key = (hosted.topic_id, hosted.name.partition)
+            self.log_starts.on_moved(key, view, log.settings, log.log_start_offset, node.clock.wall_ms())
         if log.log_start_offset < view.log_start_offset and leader is not None and leader is view.leader:
             raise ViolationError(
                 "INV-LOG-START",
@@ -328,8 +344,6 @@ class ReplicaChecker:
         if leader is not None and leader is not view.leader:
             self._check_new_leader(leader, view, committed)
         self._check_falls(hosted, view, left, start_left)
-        if leader is not None:
-            committed.on_log_start(log.log_start_offset)
         self._check_high_watermark(hosted, view, committed, is_same_leader=leader is view.leader and leader is not None)
         if log.recovery_point != view.recovery_point:
             self._check_synced(view, log.recovery_point, log.log_start_offset)

@@ -26,6 +26,7 @@ from esp.simulation.checkers.one_life import OneLifeChecker
 from esp.simulation.checkers.quorum_checker import QuorumChecker
 from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.replica_view import BatchView
+from esp.simulation.checkers.rising_starts import RisingStarts
 from esp.simulation.checkers.session_checker import SessionChecker
 from esp.simulation.checkers.told_offsets import ToldOffsets
 from esp.simulation.checkers.violation import ViolationError
@@ -54,6 +55,7 @@ from esp.simulation.nodes_tier.world import RESTART_S, World
 from esp.simulation.outcome import Outcome
 from esp.simulation.trace import logged_to
 from esp.simulation.workload.clients import Clients
+from esp.storage.log import Log
 
 BOOT_S: Final = 30.0
 CONVERGE_S: Final = 120.0
@@ -222,7 +224,6 @@ class Run:
             forgotten_log_starts=self._replicas.forgotten_starts,
             half_cuts=self._replicas.half_cuts,
             late_fetches=self._replicas.late_fetches,
-            unseen_acks=sum(len(committed.unseen_acks) for committed in self._replicas.committed.values()),
             unseen_minimums=self._metadata.minimums.unseen,
             excused_folds=len(self._replicas.excused_folds),
             unverified_batches=self._transactions.checker.unverified,
@@ -247,6 +248,7 @@ class Run:
             self._losses,
             replicas.rises,
             replicas.replacements,
+            RisingStarts(self._before_start),
             self._rebalance,
             self._one_life,
             self._sessions,
@@ -529,20 +531,37 @@ class Run:
             found, self._found = self._found, None
             raise found
         for process in touched:
-            node = self._by_process.get(process)
-            if node is None and (self._nemesis.twins.look(process) or self._nemesis.voter_twins.look(process)):
+            if process not in self._by_process and (
+                self._nemesis.twins.look(process) or self._nemesis.voter_twins.look(process)
+            ):
                 continue
-            if node is None:
-                node = next((node for node in self._world.nodes.values() if node.process is process), None)
-                if node is None:
-                    continue
-                self._by_process[process] = node
-            if process.alive:
+            node = self._node_of(process)
+            if node is not None and process.alive:
                 self._quorum.look(node)
                 self._features.look(node)
                 self._sessions.look(node)
                 self._metadata.look(node, self._world.loop.time())
                 self._replicas.look(node)
+
+    def _node_of(self, process: Process) -> SimulatedNode | None:
+        """The node that a process is; None if it is a second one of a node, or something else."""
+        node = self._by_process.get(process)
+        if node is None:
+            node = next((node for node in self._world.nodes.values() if node.process is process), None)
+            if node is not None:
+                self._by_process[process] = node
+        return node
+
+    def _before_start(self, log: Log, start_offset: int) -> None:
+        process = current_process()
+        node = self._node_of(process) if process is not None else None
+        if node is None:
+            return
+        try:
+            self._metadata.look(node, self._world.loop.time())
+            self._replicas.before_start(node, log, start_offset)
+        except ViolationError as error:  # the node must not take it for an error of its own
+            self._on_found(error)
 
     def _on_committed(self, partition: TopicPartition, batches: list[BatchView]) -> None:
         self._groups.on_committed(partition, batches)

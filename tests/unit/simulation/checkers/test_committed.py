@@ -188,17 +188,3 @@ def test_bytes_of_a_committed_batch_whose_file_was_lost_are_found_in_a_copy(comm
     batch.content.truncate(0)
     assert not committed.holds_bytes(data, [view])
     assert committed.holds_bytes(data, [view, copy])
-
-
-def test_acknowledged_batch_that_went_before_it_was_seen_is_counted_and_no_other_is_excused(committed):
-    view = view_of(nodes_with(2)[0])
-    take(committed, view)
-    commit(committed, view)
-    committed.on_log_start(2)
-    committed.on_log_start(3)
-    committed.on_ack("producer", 2, 77)
-    assert committed.unseen_acks == {77: 2}
-    with violation("INV-ACK-DURABLE"):
-        committed.on_ack("producer", 3, 77)
-    with violation("INV-ACK-DURABLE"):
-        committed.on_ack("producer", 1, 77)

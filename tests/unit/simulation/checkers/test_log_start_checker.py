@@ -28,8 +28,7 @@ class Scene:
         self.checker = LogStartChecker({KEY: self.committed})
 
     def move(self, offset, now_ms=1_000):
-        self.log.log_start_offset = offset
-        self.checker.on_moved(KEY, self.view, self.log, now_ms)
+        self.checker.on_moved(KEY, self.view, self.log.settings, offset, now_ms)
 
 
 def test_what_was_asked_for_may_be_gone_and_nothing_else():

@@ -126,6 +126,33 @@ def move_log_start(scene, node, offset):
     scene.look(node)
 
 
+def test_records_that_are_committed_and_deleted_within_one_turn_are_known_to_be_committed():
+    scene = Scene()
+    scene.commit(scene.leader, 1)
+    scene.leader.log.high_watermark = 3
+    scene.checker.log_starts.on_asked(KEY, 3)
+    scene.checker.before_start(scene.leader, scene.leader.log, 3)
+    scene.leader.log.raise_log_start(3)
+    scene.look()
+    assert (scene.committed.end_offset, len(scene.committed.batches)) == (3, 3)
+
+
+def test_retention_that_takes_too_much_just_before_the_log_grows_is_found():
+    scene = Scene()
+    scene.commit(scene.leader, 3)
+    (first, *_) = scene.checker.views[scene.leader.node_id][KEY].batches
+    scene.leader.log.settings = TopicSettings(retention_ms=-1, retention_bytes=2 * first.size)
+    scene.checker.before_start(scene.leader, scene.leader.log, 1)
+    with violation("INV-LOG-START"):
+        scene.checker.before_start(scene.leader, scene.leader.log, 2)
+
+
+def test_log_that_no_replica_has_may_start_anywhere():
+    scene = Scene()
+    scene.checker.before_start(scene.leader, scene.second.log, 3)
+    assert scene.checker.log_starts.retained == 0
+
+
 def test_log_start_of_a_follower_that_falls_is_found():
     scene = Scene()
     scene.commit(scene.second, 3)
