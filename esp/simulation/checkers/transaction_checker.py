@@ -141,6 +141,8 @@ class TransactionChecker:
         if after.status is TransactionStatus.ONGOING:
             if state.value.status is not TransactionStatus.ONGOING:
                 state.open_s = now_s
+                begun_s = self.history.begun_s(transactional_id, Producer(after.producer_id, after.producer_epoch))
+                state.begun_s = now_s if begun_s is None else min(begun_s, now_s)
             state.open_epoch = after.producer_epoch
         if state.value.status in DECISIONS and after.status in AT_REST:
             state.completed, state.completed_s = state.value, now_s
@@ -176,10 +178,11 @@ class TransactionChecker:
         )
 
     def _is_over(self, state: IdState, after: TransactionValue) -> bool:
+        """True if the time of a transaction may be over: it runs from its first request, whose record may be committed much later."""
         if state.value.status is not TransactionStatus.ONGOING:
             return False
         by_wall_ms = after.last_update_ms - state.value.start_ms
-        by_world_ms = (self._clock() - state.open_s) * _MS_PER_S
+        by_world_ms = (self._clock() - state.begun_s) * _MS_PER_S
         return max(by_wall_ms, by_world_ms) >= CLOCK_SLACK * state.value.timeout_ms
 
     def _has_newer_owner(self, state: IdState) -> bool:

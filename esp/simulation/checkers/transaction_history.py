@@ -106,6 +106,17 @@ class TransactionHistory:
         """An instance begins a transaction."""
         self.transactions.append(transaction)
 
+    def begun_s(self, transactional_id: str, producer: Producer) -> float | None:
+        """The time at which an instance began its last transaction as that producer; None if none did."""
+        return next(
+            (
+                one.begun_s
+                for one in reversed(self.transactions)
+                if one.producer == producer and one.transactional_id == transactional_id
+            ),
+            None,
+        )
+
     def ask_end(self, transactional_id: str, producer: Producer, *, is_commit: bool, now_s: float) -> None:
         """A client asks to end a transaction."""
         self.ends.setdefault(transactional_id, []).append(EndRequest(producer, is_commit, now_s))

@@ -44,6 +44,8 @@ class IdState:
     """The epoch in which the transaction's records are written: that of its last Ongoing state."""
     open_s: float = 0.0
     """The time at which the transaction was first seen."""
+    begun_s: float = 0.0
+    """The time at which its client began it, if that is known; else that at which it was first seen."""
     completed: TransactionValue | None = None
     """The last decision that was seen to be completed."""
     completed_s: float = 0.0

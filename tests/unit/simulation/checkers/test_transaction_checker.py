@@ -120,6 +120,23 @@ def test_a_batch_is_seen_after_the_completion_only_if_both_came_at_the_same_mome
         scene.write(7)
 
 
+@pytest.mark.parametrize(("begun_s", "is_over"), [(8.0, True), (9.5, False), (None, False)])
+def test_a_timeout_counts_from_the_beginning_though_that_was_committed_late(
+    begun_s: float | None, is_over: bool
+) -> None:
+    scene = Scene()
+    scene.move(COORDINATORS[0], "a", S.EMPTY, 7)
+    for number, name, producer in ((1, "a", Producer(8, 0)), (2, "b", Producer(7, 0))):
+        scene.history.begin(SentTransaction(name, f"{name} {number}", producer, 0.0))
+    if begun_s is not None:
+        scene.history.begin(SentTransaction("a", "a 1", Producer(7, 0), begun_s))
+    scene.now_s = 10.0
+    scene.move(COORDINATORS[0], "a", S.ONGOING, 7)
+    with nullcontext() if is_over else pytest.raises(ViolationError, match="INV-TXN-OWNER"):
+        scene.move(COORDINATORS[0], "a", S.PREPARE_ABORT, 7)
+    assert scene.checker.timeouts == is_over
+
+
 def test_a_coordinator_s_lost_log_excuses_its_own_transactions_alone() -> None:
     scene = Scene()
     for coordinator, name, producer_id in zip(COORDINATORS, "ab", (7, 8), strict=True):
