@@ -75,7 +75,6 @@ class Summary:
     forgotten_log_starts: int = 0
     half_cuts: int = 0
     late_fetches: int = 0
-    unseen_minimums: int = 0
     moved_replicas: int = 0
     spoilt_batches: int = 0
     excused_reads: int = 0
@@ -120,7 +119,6 @@ class Summary:
         yield f"  log starts that had rotted     {self.forgotten_log_starts:>12,}"
         yield f"  cuts that failed halfway       {self.half_cuts:>12,}"
         yield f"  commits by late fetches        {self.late_fetches:>12,}"
-        yield f"  minimums that were not seen    {self.unseen_minimums:>12,}"
         yield f"nodes whose devices lied         {self.poisoned_nodes:>12,}"
         yield f"nodes that never recovered       {self.abandoned_nodes:>12,}"
         yield f"starts given up in outages       {self.given_up_starts:>12,}"

@@ -78,8 +78,6 @@ class Outcome:
     """Cuts that failed halfway: their logs are offline, and the files hold less than these say (LOG-13)."""
     late_fetches: int = 0
     """Batches that were committed by the fetch of a follower that has lost its disk since it sent the fetch (INV-HW-EVIDENCE)."""
-    unseen_minimums: int = 0
-    """Changes in which several epochs of a partition came as one: any minimum may have counted in all but the last (ELR-3)."""
     excused_folds: int = 0
     """Replicas whose producers' states were held against the batches alone that have not rotted (INV-PROD-FOLD, REC-4)."""
     unverified_batches: int = 0

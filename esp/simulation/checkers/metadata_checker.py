@@ -1,7 +1,7 @@
 """Holds the nodes' metadata against one another, and each committed state of a partition against the one before it."""
 
+from collections import deque
 from collections.abc import Callable, Collection
-from dataclasses import replace
 
 from esp.broker.raft.loader import MetadataLoader
 from esp.controller.directories import NOWHERE
@@ -25,7 +25,7 @@ from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.ledger import PASSING, RECKLESS, Ledger
 from esp.simulation.nodes_tier.node import SimulatedNode
 
-IMAGES_KEPT = 200
+IMAGES_KEPT = 1000
 """Of the latest offsets: nodes that lag further are not compared."""
 
 
@@ -55,7 +55,7 @@ class _Feed:
 
 
 class MetadataChecker:
-    """Follows the images of all nodes. The metadata that counts is the newest image that any node has: committed is committed.
+    """Follows the committed metadata image by image, and holds the images of all nodes against it: committed is committed.
 
     Args:
         replicas: what the replicas hold.
@@ -71,14 +71,26 @@ class MetadataChecker:
         self._replicas = replicas
         self._ledger = ledger
         self._known: dict[int, ClusterImage] = {}
+        self._newest = EMPTY_IMAGE
+        self._pending: deque[ClusterImage] = deque()
         self._feeds: dict[int, _Feed] = {}
         self._joined_isr_s: dict[tuple[TopicId, int, int], float] = {}
         self._nodes: dict[int, SimulatedNode] = {}
         self._image_s = 0.0
         """The time at which the newest image was seen."""
 
+    def on_committed(self, image: ClusterImage) -> None:
+        """The next batch of the metadata log is committed, in the midst of a node's step: it is looked at when that is over."""
+        self.minimums.on_change(self._newest, image)
+        self._newest = image
+        self._pending.append(image)
+
     def look(self, node: SimulatedNode, now_s: float) -> None:
-        """Compare each image that a node has published with what others had at the same offset. Raises ViolationError."""
+        """Take in what is committed, and compare each image that a node has published with it. Raises ViolationError."""
+        if self._pending:
+            while self._pending:
+                self._take(self._pending.popleft(), now_s)
+            self._image_s = now_s
         feed = self._feeds.get(node.node_id)
         loader = probe.metadata_of(node)
         if feed is None or feed.loader is not loader:
@@ -87,23 +99,28 @@ class MetadataChecker:
             feed = self._feeds[node.node_id] = _Feed(loader)
             self._nodes[node.node_id] = node
         for image in feed.take():
-            self._look_at(node, feed.before, image, now_s)
+            self._look_at(node, feed.before, image)
             feed.before = image
 
-    def _look_at(self, node: SimulatedNode, before: ClusterImage | None, image: ClusterImage, now_s: float) -> None:
+    def _look_at(self, node: SimulatedNode, before: ClusterImage | None, image: ClusterImage) -> None:
         if before is not None and image.offset < before.offset:
             raise ViolationError("INV-META-SAME", node.name, f"went back from offset {before.offset} to {image.offset}")
-        known = self._known.setdefault(image.offset, image)
-        if known is not image and known != image:
+        known = self._known.get(image.offset)
+        if known is None and image.offset > next(iter(self._known), -1):
+            raise ViolationError(
+                "INV-META-SAME", node.name, f"has metadata of offset {image.offset}; committed is {self.image.offset}"
+            )
+        if known is not None and known != image:
             raise ViolationError("INV-META-SAME", node.name, f"at offset {image.offset}: {_differences(known, image)}")
+
+    def _take(self, image: ClusterImage, now_s: float) -> None:
+        """Look at the next image of the log."""
+        self._known[image.offset] = image
         if len(self._known) > IMAGES_KEPT:
             del self._known[next(iter(self._known))]
-        if image.offset > self.image.offset:
-            old, self.image = self.image, image
-            self.minimums.on_change(old, image)
-            self._check_change(old, image, now_s)
-            self._image_s = now_s
-            self.on_change(old, image, now_s)
+        old, self.image = self.image, image
+        self._check_change(old, image, now_s)
+        self.on_change(old, image, now_s)
 
     def on_end(self, node: SimulatedNode) -> None:
         """The node's process ended: the next one begins from its disk."""
@@ -133,10 +150,10 @@ class MetadataChecker:
                 )
                 if former_state is not state and former_state != state:
                     self._check_partition(new, topic, former_state, state, now_s, reborn)
-                    # If several changes came as one, the states between them are not known.
+                    # Of several changes in one batch no node sees the states between them.
                     is_one = former_state is not None and state.partition_epoch == former_state.partition_epoch + 1
                     is_settled = topic.configs == (before or topic).configs and has_one_default
-                    if former_state is not None and is_one and is_settled and not _is_cleared(former_state, state):
+                    if former_state is not None and is_one and is_settled:
                         _check_eligible(new, topic, former_state, state, reborn)
 
     def _check_partition(
@@ -167,7 +184,8 @@ class MetadataChecker:
         self._check_sets(image, topic, old, new, who)
         self._check_candidates(image, topic, new, who)
         leader = self._replicas.leader_on(new.leader, (topic.topic_id, new.partition))
-        if leader is None or leader.leader_epoch != new.leader_epoch:
+        is_newest = self._newest.topics_by_id.get(topic.topic_id) is topic  # else its leader may know of a later one
+        if leader is None or leader.leader_epoch != new.leader_epoch or not is_newest:
             return
         # The eligible replicas count too at a leader that commits: it would do so by another minimum than the controller's (ELR-2, ELR-3).
         candidates = {*new.isr, *new.elr} if leader.has_enough_replicas() else {*new.isr}
@@ -354,11 +372,6 @@ def _is_last_of_nothing(old: PartitionState, new: PartitionState) -> bool:
     has_none = not (old.isr or old.elr) and {*old.last_known_elr} <= {new.leader}
     others_are_lost = all(place == LOST_DIRECTORY for node, place in places.items() if node != new.leader)
     return has_none and new.recovering and others_are_lost and places.get(new.leader) == NOWHERE
-
-
-def _is_cleared(old: PartitionState, new: PartitionState) -> bool:
-    """True if only the eligible leaders went: by another minimum, and then the one of before again, which came as one change."""
-    return not new.elr and new == replace(old, elr=(), last_known_elr=(), partition_epoch=new.partition_epoch)
 
 
 def _check_forgotten(old: TopicImage, new: TopicImage) -> None:

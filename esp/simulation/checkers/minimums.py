@@ -14,32 +14,20 @@ class Minimums:
 
     def __init__(self) -> None:
         self._known: dict[tuple[TopicId, int], list[tuple[int, int]]] = {}
-        self.unseen = 0
-        """The number of times that several epochs of a partition came as one: nothing is known of the minimum in all but the last."""
 
     def on_change(self, old: ClusterImage, new: ClusterImage) -> None:
-        """The metadata has changed; of several changes that came as one the order is not known."""
+        """One batch of the metadata log was committed: no leader goes by anything between the image before it and the one after it."""
         has_other_default = default_minimum(old) != default_minimum(new)
         for topic_id, topic in new.topics_by_id.items():
             before = old.topics_by_id.get(topic_id)
             if before is not topic or has_other_default:
-                self._on_topic(before, new, topic)
+                self._on_topic(new, topic)
 
-    def _on_topic(self, before: TopicImage | None, new: ClusterImage, topic: TopicImage) -> None:
+    def _on_topic(self, new: ClusterImage, topic: TopicImage) -> None:
         for state in topic.partitions:
             minimum = new.min_insync_replicas(topic, len(state.replicas))
             entries = self._known.setdefault((topic.topic_id, state.partition), [])
-            if before is None or state.partition >= len(before.partitions) or not entries:
-                entries.append((state.partition_epoch, minimum))
-                continue
-            former = before.partitions[state.partition]
-            if state.partition_epoch > former.partition_epoch + 1:  # what counted until then was not seen
-                self.unseen += 1
-                entries.append((former.partition_epoch, 1))
-                entries.append((state.partition_epoch, minimum))
-            elif minimum < entries[-1][1]:  # in the midst of the epoch that was known before, as far as can be seen
-                entries.append((former.partition_epoch, minimum))
-            elif minimum > entries[-1][1]:
+            if not entries or minimum != entries[-1][1]:
                 entries.append((state.partition_epoch, minimum))
 
     def least(self, topic_id: TopicId, partition: int, partition_epoch: int) -> int:

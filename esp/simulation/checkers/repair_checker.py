@@ -29,11 +29,11 @@ SHARE_MIN: Final = 4
 
 
 class Repair(NamedTuple):
-    """A reassignment that the controller began by itself because of brokers that were away, in the epoch of its term if that is known."""
+    """A reassignment that the controller began by itself because of brokers that were away, in the epoch of its term."""
 
     target: tuple[NodeId, ...]
     gone: tuple[NodeId, ...]
-    epoch: int | None
+    epoch: int
 
 
 class RepairChecker:
@@ -81,9 +81,7 @@ class RepairChecker:
                     )
                 gone = self._check_beginning(old, new, name, former, state, now_s)
                 if gone:
-                    # If changes came as one, it is not known which of them were of which term.
-                    term = new.epoch if new.epoch == old.epoch else None
-                    self._repairs[key] = Repair(state.target_replicas, gone, term)
+                    self._repairs[key] = Repair(state.target_replicas, gone, new.epoch)
         self.begun += own
         in_flight = sum(state.is_reassigning and not self._waits(state, now_s) for _, state in new.partitions())
         if own and in_flight - others > self._profile.in_flight_max:

@@ -11,6 +11,7 @@ from esp.controller.features import SUPPORTED_FEATURES
 from esp.model.ids import TopicId, TopicPartition
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.client_checker import ClientChecker
+from esp.simulation.checkers.committed_images import CommittedImages
 from esp.simulation.checkers.compacted_records import CompactedRecords
 from esp.simulation.checkers.convergence import (
     find_helpless,
@@ -31,6 +32,7 @@ from esp.simulation.checkers.session_checker import SessionChecker
 from esp.simulation.checkers.told_offsets import ToldOffsets
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.checkers.voter_checker import find_misplaced_voters, find_quorum_problems
+from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.loop import Process, StuckError, current_process
 from esp.simulation.nodes_tier.access import Access
 from esp.simulation.nodes_tier.caretaker import OWN_FAULT, find_damaged, find_named
@@ -224,7 +226,6 @@ class Run:
             forgotten_log_starts=self._replicas.forgotten_starts,
             half_cuts=self._replicas.half_cuts,
             late_fetches=self._replicas.late_fetches,
-            unseen_minimums=self._metadata.minimums.unseen,
             excused_folds=len(self._replicas.excused_folds),
             unverified_batches=self._transactions.checker.unverified,
             unjudged_transactions=self._transactions.checker.unjudged,
@@ -249,6 +250,7 @@ class Run:
             replicas.rises,
             replicas.replacements,
             RisingStarts(self._before_start),
+            CommittedImages(self._running_disk, self._metadata.on_committed, self._on_found),
             self._rebalance,
             self._one_life,
             self._sessions,
@@ -552,9 +554,17 @@ class Run:
                 self._by_process[process] = node
         return node
 
-    def _before_start(self, log: Log, start_offset: int) -> None:
+    def _running_node(self) -> SimulatedNode | None:
+        """The node of the running code; None for a second process of a node, and for the world outside."""
         process = current_process()
-        node = self._node_of(process) if process is not None else None
+        return self._node_of(process) if process is not None else None
+
+    def _running_disk(self) -> SimulatedDisk | None:
+        node = self._running_node()
+        return node.disk if node is not None else None
+
+    def _before_start(self, log: Log, start_offset: int) -> None:
+        node = self._running_node()
         if node is None:
             return
         try:

@@ -11,7 +11,7 @@ from esp.controller.image import CLUSTER_DEFAULT, EMPTY_IMAGE, TopicImage
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, BrokerEpoch, NodeId
 from esp.settings.rebalance import REMOVAL_FORCED
 from esp.simulation.checkers.committed import CommittedLog
-from esp.simulation.checkers.metadata_checker import MetadataChecker
+from esp.simulation.checkers.metadata_checker import IMAGES_KEPT, MetadataChecker
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.ledger import RECKLESS, Ledger
 from tests.unit.controller.samples import Cluster
@@ -77,6 +77,7 @@ class Scene:
             topics_by_id={TOPIC_ID: topic},
             brokers=self.brokers,
         )
+        self.checker.on_committed(self.image)
         self.show(self.node, self.image)
 
     def show(self, node, image):
@@ -381,8 +382,8 @@ def test_removal_of_the_last_copy_is_found_unless_it_is_forced(forced):
     several_changes = scene.state.partition_epoch + 4
     scene.change(isr=(), leader=NO_NODE, leader_epoch=6, elr=numbers(1), partition_epoch=several_changes)
     settings = {CLUSTER_DEFAULT: {REMOVAL_FORCED: forced}} if forced else {}
-    scene.show(scene.node, dataclasses.replace(scene.image, offset=scene.image.offset + 1, broker_configs=settings))
-    scene.image = scene.node.broker.running.metadata.image
+    scene.image = dataclasses.replace(scene.image, offset=scene.image.offset + 1, broker_configs=settings)
+    scene.checker.on_committed(scene.image)
     scene.state = dataclasses.replace(
         scene.state, elr=(), last_known_elr=numbers(1), partition_epoch=scene.state.partition_epoch + 1
     )
@@ -502,13 +503,43 @@ def test_reckless_topic_may_be_led_by_the_last_known_leader_while_an_eligible_on
             scene.change(isr=numbers(1), leader=NodeId(1), leader_epoch=7, elr=(), last_known_elr=(), recovering=True)
 
 
-def test_each_image_that_is_published_in_a_turn_is_looked_at():
+def test_each_image_that_is_committed_in_a_turn_is_looked_at_before_what_nodes_publish():
     scene = Scene()
     seen = []
     scene.checker.on_change = lambda old, new, _now_s: seen.append((old.offset, new.offset))
     first = scene.image
-    publisher = scene.node.broker.running.metadata
-    publisher.publish(dataclasses.replace(first, offset=first.offset + 1))
-    publisher.publish(dataclasses.replace(first, offset=first.offset + 2))
-    scene.checker.look(scene.node, 1.0)
+    images = [dataclasses.replace(first, offset=first.offset + number) for number in (1, 2)]
+    for image in images:
+        scene.checker.on_committed(image)
+    scene.show(scene.node, images[1])
     assert seen == [(first.offset, first.offset + 1), (first.offset + 1, first.offset + 2)]
+
+
+def test_metadata_that_is_not_committed_is_found():
+    scene = Scene()
+    with violation("INV-META-SAME"):
+        scene.show(scene.node, dataclasses.replace(scene.image, offset=scene.image.offset + 1))
+
+
+def test_metadata_of_a_node_that_lags_far_behind_is_not_looked_at():
+    scene = Scene()
+    first = scene.image
+    for number in range(IMAGES_KEPT + 2):
+        scene.checker.on_committed(dataclasses.replace(first, offset=first.offset + 1 + number))
+    scene.checker.on_end(scene.node)
+    scene.show(scene.node, dataclasses.replace(first))
+
+
+def test_leader_that_knows_of_a_later_in_sync_set_is_not_held_against_an_earlier_one():
+    scene = Scene()
+    scene.change(isr=numbers(1, 2))
+    scene.leaders[1] = leader_of({1, 2})
+    earlier = scene.image.topics_by_id[TOPIC_ID]
+    grown = dataclasses.replace(scene.state, isr=numbers(1, 2, 3), partition_epoch=scene.state.partition_epoch + 1)
+    between = dataclasses.replace(earlier, partitions=(grown,))
+    scene.image = dataclasses.replace(
+        scene.image, offset=scene.image.offset + 1, topics_by_name={NAME: between}, topics_by_id={TOPIC_ID: between}
+    )
+    scene.checker.on_committed(scene.image)
+    scene.state = grown
+    scene.change(isr=numbers(1, 2))

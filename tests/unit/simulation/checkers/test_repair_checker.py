@@ -148,16 +148,18 @@ def test_who_was_leaving_already_is_given_up_only_if_it_was_away_for_long(redire
         scene.checker.check_withdrawn(scene.cluster.image, back_s + WITHDRAW_S + 1, TERM)
 
 
-def test_repair_of_a_term_that_nobody_knows_may_go_on():
+def test_repair_is_owed_by_the_controller_in_whose_term_it_was_decided():
     scene = Scene()
     scene.change(0.0, lambda cluster: cluster.fence(2))
     before = scene.cluster.image
     wanted = [Reassignment(scene.topic.name, 0, (NodeId(1), NodeId(3)))]
     scene.cluster.decide(decide_reassignments(before, wanted, for_repair=True))
-    scene.look(before, 12.0, TERM + 1)  # the last term's record, seen with the first one of the next
+    scene.look(before, 12.0, TERM + 1)
     scene.change(13.0, lambda cluster: cluster.start_broker(2))
-    for term in (None, TERM, TERM + 1):
+    for term in (None, TERM):
         scene.checker.check_withdrawn(scene.cluster.image, 100.0, term)
+    with pytest.raises(ViolationError, match="REPAIR-3"):
+        scene.checker.check_withdrawn(scene.cluster.image, 100.0, TERM + 1)
 
 
 def test_replica_on_a_broker_that_never_comes_back_is_still_to_be_moved():
