@@ -58,6 +58,9 @@ _FINISH_SHARE: Final = 0.5
 _DROP_SHARE: Final = 0.2
 """Of the rounds: the first segments are dropped while it copies the ones behind them."""
 
+_HIDDEN_SHARE: Final = 0.2
+"""Of the runs: in the end a value is hidden by the log start, and its tombstone goes, before the segment of the value does (CLEAN-2)."""
+
 
 class AppendedBatch(NamedTuple):
     """A batch that was appended, with its records."""
@@ -76,7 +79,11 @@ class CompactedLogRun:
     purpose: ClassVar = "compacted logs"
     """Of the stream from which all is drawn."""
 
+    hides_values: ClassVar = True
+    """True if runs may end with a value that the log start hides."""
+
     def __init__(self, seed: int) -> None:
+        self._seed = seed
         random = self._random = stream(self.purpose, seed)
         self._aims = stream(f"aims at {self.purpose}", seed)
         self._has_many_segments = self._aims.random() < _MANY_SEGMENTS_SHARE
@@ -118,6 +125,9 @@ class CompactedLogRun:
             self._random.choice(choices)()
             if self._has_many_segments and self._aims.random() < _ROLL_SHARE:
                 self._log.roll(self._now_ms)
+            self._check()
+        if self.hides_values and stream("hidden values", self._seed).random() < _HIDDEN_SHARE:
+            self._hide_value()
             self._check()
         self._lose_power()
         self._check()
@@ -170,6 +180,19 @@ class CompactedLogRun:
         self._batches.append(AppendedBatch(header, list(iterate_records(data))))
         if producer >= 0:
             self._sequences[producer] += len(new)
+
+    def _append_sealed(self, key: bytes, value: bytes | None) -> None:
+        """Append a record of no producer, on the device and committed, in a segment that ends with it."""
+        log = self._log
+        data = build_batch(
+            [NewRecord(value, key, timestamp=self._now_ms)], base_offset=log.log_end_offset, leader_epoch=self._epoch
+        )
+        header = read_header(data)
+        log.append(data, header, self._now_ms)
+        self._batches.append(AppendedBatch(header, list(iterate_records(data))))
+        log.roll(self._now_ms)
+        log.flush_blocking()
+        log.high_watermark = log.log_end_offset
 
     def _settle(self) -> None:
         """Commit, mostly after a flush; at times a segment is sealed before."""
@@ -262,6 +285,22 @@ class CompactedLogRun:
             self._directory.write_cleaned_blocking()
         if counts is not None and disturbance is None:
             self._check_few_are_left()
+
+    def _hide_value(self) -> None:
+        """The log start rises behind a value whose segment retention has not taken yet, and rounds remove the tombstone of its key.
+
+        A process that ends then must not leave an old log start beside the new end of what is clean: the key would be back.
+        """
+        self._append_sealed(b"hidden", b"value")
+        self._log.raise_log_start(self._log.high_watermark)
+        self._append_sealed(b"hidden", None)
+        for _ in range(2):
+            self._append_sealed(b"other", b"value")
+            self._note_round()
+            clean_blocking(self._log, self._now_ms)
+            self._directory.write_cleaned_blocking()
+            self._now_ms += DELETE_RETENTION_MS + 1
+        self._reopen(loses_power=self._aims.random() < 0.5)
 
     def _note_round(self) -> None:
         """A round begins: note what it may remove."""
