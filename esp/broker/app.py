@@ -37,7 +37,7 @@ from esp.model.ids import NO_BROKER_EPOCH
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.raft.voters import VoterKey
-from esp.settings.broker import BrokerSettings, MetricsListener
+from esp.settings.broker import METRICS, BrokerSettings, MetricsListener
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
 from esp.storage.settling import settle_all_blocking
@@ -143,8 +143,10 @@ class BrokerNode:
         self._warm_up = WarmUp(self._env.clock, steps, on_step)
 
     async def _serve_metrics(self, metrics: "NodeMetrics", listener: MetricsListener, running: RunningNode) -> None:
-        address = await metrics.serve(Address(*listener), running, self.broker, self.controller)
-        log.info("metrics are served at http://%s/metrics", address)
+        tls = self._settings.tls[METRICS] if listener.is_encrypted else None
+        wanted = Address(listener.host, listener.port)
+        address = await metrics.serve(wanted, running, self.broker, self.controller, tls)
+        log.info("metrics are served at %s://%s/metrics", "http" if tls is None else "https", address)
 
     async def _catch_up(self, raft: RaftDriver) -> None:
         """Wait until the metadata is known here, however long that takes, and tell the operator what may be in the way."""

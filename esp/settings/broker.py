@@ -157,14 +157,19 @@ class QuorumServer(NamedTuple):
         return f"{_bracketed(self.host)}:{self.port}"
 
 
+METRICS: Final = "METRICS"
+"""The name of the metrics' listener, if it speaks TLS: for settings that are its own."""
+
+
 class MetricsListener(NamedTuple):
     """``metrics.listener``: where this node tells Prometheus of itself; port 0 is any."""
 
     host: str
     port: int
+    is_encrypted: bool = False
 
     def __str__(self) -> str:
-        return f"{_bracketed(self.host)}:{self.port}"
+        return f"{'SSL://' if self.is_encrypted else ''}{_bracketed(self.host)}:{self.port}"
 
 
 def _bracketed(host: str) -> str:
@@ -240,7 +245,9 @@ class BrokerSettings:
         None, Kind.STRING, "The failure domain of the node, for the placement of replicas."
     )
     metrics_listener: MetricsListener | None = setting(
-        None, Kind.STRING, "host:port where this node serves its metrics at /metrics; empty: no metrics."
+        None,
+        Kind.STRING,
+        "host:port where this node serves its metrics at /metrics; SSL://host:port over TLS; empty: no metrics.",
     )
     log_dirs: tuple[str, ...] = setting(("esp-data",), Kind.LIST, "The data directories, separated by commas.")
     metadata_log_dir: str = setting(

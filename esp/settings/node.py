@@ -18,6 +18,7 @@ from esp.model.sasl_login import SaslLogin
 from esp.model.tls import TlsPolicy
 from esp.settings.broker import (
     ANY_PORT,
+    METRICS,
     RACK_AWARE_SELECTOR,
     ROLES,
     STANDARD_AUTHORIZER,
@@ -69,6 +70,7 @@ _LIMITS_OF_LISTENERS: Final = {
     "max.connections": "max_connections",
     "max.connection.creation.rate": "creation_rate",
 }
+_ENCRYPTED: Final = "SSL://"
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
 _UNIT_MS: Final = {"minutes": _MINUTE_MS, "hours": _HOUR_MS}
@@ -342,7 +344,8 @@ class _Reader:
         if not self.text(name):
             return None
         try:
-            return MetricsListener(*parse_address(self.text(name)))
+            address = parse_address(self.text(name).removeprefix(_ENCRYPTED))
+            return MetricsListener(*address, is_encrypted=self.text(name).startswith(_ENCRYPTED))
         except SettingError as error:
             raise self.refusal(name, error.reason) from error
 
@@ -385,7 +388,13 @@ class _Reader:
         return value
 
     def tls(self, listeners: Listeners) -> Mapping[str, TlsPolicy]:
-        """The terms of the listeners that speak TLS, by their names."""
+        """The terms of the listeners that speak TLS, by their names; that of the metrics too."""
+        protocols = dict(listeners.security_protocols)
+        metrics = self.metrics_listener()
+        if metrics is not None and metrics.is_encrypted:
+            if METRICS in protocols:
+                raise self.refusal("metrics.listener", f"{METRICS} is the name of the metrics' own listener")
+            protocols[METRICS] = "SSL"
         between_nodes = (listeners.inter_broker_listener_name, *listeners.controller_listener_names)
         try:
             return MappingProxyType(
@@ -393,7 +402,7 @@ class _Reader:
                     name: read_tls_policy(
                         name, self._find, is_between_nodes=name in between_nodes, has_sasl=protocol in SPEAK_SASL
                     )
-                    for name, protocol in listeners.security_protocols.items()
+                    for name, protocol in protocols.items()
                     if protocol in SPEAK_TLS
                 }
             )

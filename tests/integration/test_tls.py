@@ -6,6 +6,7 @@ import ssl
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from http.client import HTTPSConnection
 from pathlib import Path
 
 import pytest
@@ -395,6 +396,27 @@ def connect_as(node: NodeProcess, authority: Authority, path: Path, ends: dateti
     wire = Wire(node, 30, tls=context)
     wire.call(api_versions())
     return wire
+
+
+def test_metrics_over_tls_are_told_to_holders_of_a_certificate(fresh_node: NodeFactory, identities: Identities) -> None:
+    port = free_port()
+    fresh_node(identities.settings | {"metrics.listener": f"SSL://127.0.0.1:{port}"})
+    connection = HTTPSConnection("127.0.0.1", port, timeout=20, context=identities.context)
+    connection.request("GET", "/metrics")
+    answer = connection.getresponse()
+    assert (answer.status, b"esp_certificate_expiry_timestamp_seconds" in answer.read()) == (200, True)
+    connection.close()
+    stranger = HTTPSConnection(
+        "127.0.0.1", port, timeout=20, context=ssl.create_default_context(cafile=identities.trusted)
+    )
+
+    def ask() -> None:
+        stranger.request("GET", "/metrics")
+        stranger.getresponse()
+
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        ask()
+    stranger.close()
 
 
 def is_ended(wire: Wire) -> bool:

@@ -11,6 +11,7 @@ import h11
 
 from esp.broker.tasks import Tasks
 from esp.model.errors import OperatorError
+from esp.model.tls import TlsPolicy
 from esp.ports.network import Address, Connection, ConnectionOwner, Listener, Network
 
 log = logging.getLogger(__name__)
@@ -48,14 +49,14 @@ class HttpServer:
         self._listener: Listener | None = None
         self._connections: dict[_HttpConnection, None] = {}
 
-    async def listen(self, address: Address) -> Address:
-        """Serve at an address, and return it with its real port.
+    async def listen(self, address: Address, tls: TlsPolicy | None = None) -> Address:
+        """Serve at an address, encrypted if there are terms for that, and return it with its real port.
 
         Raises:
             OperatorError: the address cannot be bound.
         """
         try:
-            self._listener = await self._network.listen(address, self._accept)
+            self._listener = await self._network.listen(address, self._accept, tls)
         except OSError as error:
             raise OperatorError(
                 f"Cannot listen on {address} for metrics: {error.strerror or error}",

@@ -23,6 +23,7 @@ from esp.broker.request import LATER, NEVER, Answer, Request
 from esp.broker.running_node import RunningNode
 from esp.broker.tasks import Tasks
 from esp.model.buffers import Buffer
+from esp.model.tls import TlsPolicy
 from esp.ports.clock import Clock, Timer
 from esp.ports.env import Env
 from esp.ports.network import Address
@@ -122,7 +123,12 @@ class NodeMetrics:
         return MeasuredDispatcher(kind, services, tasks, clock, metrics)
 
     async def serve(
-        self, address: Address, node: RunningNode, broker: BrokerRole | None, controller: ControllerRole | None
+        self,
+        address: Address,
+        node: RunningNode,
+        broker: BrokerRole | None,
+        controller: ControllerRole | None,
+        tls: TlsPolicy | None = None,
     ) -> Address:
         """Let them be read, and return where.
 
@@ -131,6 +137,7 @@ class NodeMetrics:
             node: what they are of; it has started.
             broker: its role, if it has that one.
             controller: the same.
+            tls: the terms of encryption; None for plaintext.
 
         Raises:
             OperatorError: the address cannot be bound.
@@ -146,7 +153,7 @@ class NodeMetrics:
 
         self.loop_delay.start()
         self._server = HttpServer(self._env.network, self._tasks, render)
-        return await self._server.listen(address)
+        return await self._server.listen(address, tls)
 
     async def close(self) -> None:
         """Count and serve no more."""

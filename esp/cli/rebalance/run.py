@@ -6,11 +6,12 @@ Asks brokers what producers feel: over HTTP, where they serve metrics.
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Annotated, Final
 
 import typer
 
+from esp.cli.kafka.command_config import settings_for
 from esp.cli.kafka.reassignments import ReassignmentsAdmin
 from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import print_json, print_line, print_warning
@@ -34,6 +35,7 @@ from esp.rebalance.staleness import check_before_begin, check_before_resume
 from esp.rebalance.throttle_setting import RATES
 
 _TIMEOUT_S: Final = 2.0
+_ENCRYPTED: Final = "SSL://"
 
 
 class ProduceLatency:
@@ -60,8 +62,12 @@ class ProduceLatency:
 
 
 def _fetch(address: str) -> Buckets | None:
-    host, _, port = address.rpartition(":")
+    is_encrypted = address.startswith(_ENCRYPTED)
+    host, _, port = address.removeprefix(_ENCRYPTED).rpartition(":")
     connection = HTTPConnection(host.strip("[]"), int(port), timeout=_TIMEOUT_S)
+    if is_encrypted:
+        context = settings_for({"ssl_context": None}).get("ssl_context")
+        connection = HTTPSConnection(host.strip("[]"), int(port), timeout=_TIMEOUT_S, context=context)
     try:
         connection.request("GET", "/metrics")
         return read_buckets(connection.getresponse().read().decode())

@@ -9,7 +9,8 @@ import pytest
 
 import esp
 from esp.model.errors import OperatorError
-from esp.settings.broker import BrokerSettings, Listener
+from esp.model.tls import ClientAuth
+from esp.settings.broker import METRICS, BrokerSettings, Listener, MetricsListener
 from esp.settings.broker_table import BROKER_SETTINGS, FALLBACKS
 from esp.settings.node import load_broker_settings
 from esp.settings.references import Places
@@ -542,3 +543,23 @@ def test_references_are_resolved_and_messages_show_the_reference(tmp_path):
     assert "many" not in str(refused.value)
     with pytest.raises(OperatorError, match="there is no such name in the file"):
         load_broker_settings(f"{text}node.id=${{file:{secrets}:none}}\n", places=places)
+
+
+def test_metrics_may_be_encrypted_on_terms_of_their_own():
+    stores = (
+        "ssl.keystore.type=PEM\nssl.keystore.location=/k.pem\nssl.truststore.type=PEM\nssl.truststore.location=/t.pem\n"
+    )
+    own = "listener.name.metrics.ssl.client.auth=required\n"
+    settings = load_broker_settings(f"metrics.listener=SSL://[::1]:9308\n{stores}{own}")
+    assert settings.metrics_listener == MetricsListener("::1", 9308, is_encrypted=True)
+    assert str(settings.metrics_listener) == "SSL://[::1]:9308"
+    assert settings.tls[METRICS].client_auth is ClientAuth.REQUIRED
+    assert list(settings.tls) == [METRICS]
+    assert not load_broker_settings("metrics.listener=127.0.0.1:9308").tls
+    with pytest.raises(OperatorError, match=r"ssl\.keystore"):
+        load_broker_settings("metrics.listener=SSL://127.0.0.1:9308")
+    with pytest.raises(OperatorError, match="own listener"):
+        load_broker_settings(
+            "metrics.listener=SSL://127.0.0.1:9308\nlisteners=METRICS://127.0.0.1:1,CONTROLLER://127.0.0.1:0\n"
+            f"listener.security.protocol.map=METRICS:SSL,CONTROLLER:PLAINTEXT\n{stores}"
+        )
