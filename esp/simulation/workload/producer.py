@@ -296,7 +296,8 @@ class Producer:
         if self.is_idempotent and part.error_code is ErrorCode.out_of_order_sequence_number and self._is_retired(batch):
             self._history.retired_batches += 1
             lane.pending.remove(batch)
-        elif self._eager is not None and not lane.is_known and part.error_code is ErrorCode.invalid_timestamp:
-            # Of several first batches the broker takes a later one if only the earlier one is too far from its clock, which jumps back.
-            # For clients this refusal is final: what was sent has failed, and they begin a new epoch.
+        elif self.is_idempotent and part.error_code is ErrorCode.invalid_timestamp:
+            # Of several first batches, of a new producer or of one whose records retention has taken, the broker takes a later one if only
+            # the earlier one is too far from its clock, which jumps back. For clients this refusal is final: the batch has failed, and they
+            # begin a new epoch.
             lane.begin_anew()
