@@ -15,7 +15,7 @@ from esp.testing.node_process import NodeProcess
 MakeTopic = Callable[..., str]
 """``make_topic(name=None, partitions=1, **settings)`` creates a topic, named after the test if no name is given, and returns its name."""
 
-UNCLOSED_SOCKET = "unclosed <socket"
+UNCLOSED_SOCKET = r"unclosed <(socket|ssl\.SSLSocket)"
 """kafka-python now and then leaves one to the collector, of a connection that it closed while something was under way."""
 
 
