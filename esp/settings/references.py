@@ -115,7 +115,11 @@ def _providers_of(texts: Mapping[str, str]) -> dict[str, _Provider]:
 
 def _value(provider: _Provider, path: str, key: str, places: Places) -> str:
     if provider.kind == _ENVIRONMENT:
-        if provider.allowed and not re.fullmatch(provider.allowed, key):
+        try:
+            is_allowed = not provider.allowed or re.fullmatch(provider.allowed, key) is not None
+        except re.error as error:
+            raise _NoValueError(f"{_NAMES} is no regular expression: {error}") from error
+        if not is_allowed:
             raise _NoValueError("its name is not allowed")
         if path or key not in places.environment:
             raise _NoValueError("there is no such variable")

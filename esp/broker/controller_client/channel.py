@@ -22,6 +22,7 @@ from esp.model.ids import NodeId
 from esp.model.peer_terms import PeerTerms
 from esp.ports.env import Env
 from esp.ports.network import Address
+from esp.protocol.errors import DecodeError
 from esp.protocol.registry import ApiKey
 
 log = logging.getLogger(__name__)
@@ -173,7 +174,10 @@ class ControllerChannel:
         answer = await peer.call(ApiKey.ENVELOPE, envelope, timeout_ms=self._answer_timeout_ms)
         if answer.error_code in _ASK_ANOTHER:
             return answer
-        return open_answer(peer.address, api_key, answer)
+        try:
+            return open_answer(peer.address, api_key, answer)
+        except DecodeError as error:
+            raise PeerUnavailableError(peer.address, f"its enclosed answer cannot be decoded: {error}") from error
 
     def _peer_at(self, address: Address) -> Peer:
         if self._peer is None or self._peer.address != address:

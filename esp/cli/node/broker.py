@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from esp.cli.node.arguments import CommandParser
-from esp.cli.node.settings import add_arguments, load_settings
+from esp.cli.node.settings import add_arguments, load_settings, security_path
 from esp.model.errors import OperatorError
 from esp.runtime.log_flood import FloodFilter
 
@@ -140,7 +140,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _require_no_security(options: argparse.Namespace, settings: "BrokerSettings") -> None:
     """Keep a node that was made secure from serving anyone because an option was forgotten."""
-    path = os.path.abspath(options.data_dir or settings.log_dirs[0]) + "-security"
+    path = security_path(options.data_dir or settings.log_dirs[0])
     if options.config is None and not settings.tls and os.path.exists(path):
         raise OperatorError(
             f"This node was made secure, and would serve everyone now: {path} has its certificates.",

@@ -9,7 +9,7 @@ from esp.broker.node_directories import controller_endpoints
 from esp.cli.node.cluster_plan import SECURITY_SETTINGS
 from esp.cli.node.format import format_node, random_uuid
 from esp.cli.node.security import CLIENTS, CONTROLLER, HOSTS, NODES, Security
-from esp.cli.node.settings import DEFAULT_DATA_DIR, load_settings
+from esp.cli.node.settings import DEFAULT_DATA_DIR, load_settings, security_path
 from esp.cli.properties import parse_pairs
 from esp.model.errors import OperatorError
 from esp.model.ids import NodeId
@@ -21,7 +21,6 @@ from esp.settings.setting import SettingError
 from esp.storage.layout import META_PROPERTIES_FILE
 from esp.storage.meta_properties import read_meta_properties
 
-_SUFFIX: Final = "-security"
 _LISTENERS: Final = f"{CLIENTS}://127.0.0.1:9092,{NODES}://127.0.0.1:0,{CONTROLLER}://127.0.0.1:0"
 _UNROUTABLE: Final = ("", "0.0.0.0", "::")  # noqa: S104 - recognised here, bound nowhere
 
@@ -44,12 +43,6 @@ class LoneNode(NamedTuple):
         )
 
 
-def security_path(data_dir: str) -> Path:
-    """The directory of a lone node's protection."""
-    path = Path(data_dir).absolute()
-    return path.with_name(path.name + _SUFFIX)
-
-
 def prepare_blocking(env: Env, options: argparse.Namespace) -> LoneNode:
     """Make what is missing: authority, certificate, password, settings, and the node's data directories.
 
@@ -66,7 +59,7 @@ def prepare_blocking(env: Env, options: argparse.Namespace) -> LoneNode:
     if own:
         raise OperatorError(f"--set {own[0]}: with --secure the node has its own.", f"Leave {own[0]} out.")
     data_dir = options.data_dir or given.get("log.dirs", DEFAULT_DATA_DIR).split(",")[0].strip()
-    security = Security(security_path(data_dir))
+    security = Security(Path(security_path(data_dir)))
     meta = read_meta_properties(env.disk, str(Path(data_dir) / META_PROPERTIES_FILE))
     if meta is not None and not security.exists:
         raise OperatorError(

@@ -1,6 +1,7 @@
 """The settings of one node, from the options that the commands about nodes share."""
 
 import argparse
+import os
 from collections.abc import Sequence
 from typing import Final
 
@@ -30,6 +31,11 @@ def add_overrides(parser: argparse.ArgumentParser) -> None:
         dest="overrides",
         help="a setting that goes before the file's; may be given several times",
     )
+
+
+def security_path(data_dir: str) -> str:
+    """The directory of the protection of a node that is started with ``--secure``, beside its data."""
+    return os.path.abspath(data_dir) + "-security"
 
 
 def load_settings(options: argparse.Namespace) -> BrokerSettings:

@@ -84,6 +84,11 @@ def test_paths_and_names_may_be_limited():
             resolve(text, **allowed)
 
 
+def test_a_pattern_of_names_that_is_none_is_refused():
+    with pytest.raises(ReferenceRefusedError, match="no regular expression"):
+        resolve("${env:SECRET}", **{"config.providers.env.param.allowlist.pattern": "("})
+
+
 @pytest.mark.parametrize(
     ("changes", "name"),
     [

@@ -314,3 +314,17 @@ async def test_this_nodes_own_controller_decides_about_the_client_too(world):
     assert local.seen == [(ApiKey.ALLOCATE_PRODUCER_IDS, REQUEST, "cli")]
     (client,) = local.clients
     assert (client.principal, client.address.host, client.is_this_node) == ("User:alice", "192.0.2.7", False)
+
+
+@in_world
+async def test_an_enclosed_answer_that_cannot_be_read_is_asked_for_again(world):
+    answer, inside = enveloped()
+
+    def broken_first(message):
+        told = answer(message)
+        return told if len(inside) > 1 else EnvelopeResponse(response_data=b"\0\0", error_code=ErrorCode.none)
+
+    await world.server(envelope=broken_first)
+    channel = new_channel(world, Quorum(OTHER, OTHER_ADDRESS))
+    told = await channel.call(ApiKey.ALLOCATE_PRODUCER_IDS, REQUEST, timeout_ms=1000, client=ALICE)
+    assert (told, len(inside)) == (granted(), 2)
