@@ -15,7 +15,7 @@ from esp.settings.broker import (
     SECURITY_PROTOCOLS,
     Listener,
 )
-from esp.settings.setting import SettingError
+from esp.settings.setting import FamilyError, SettingError
 
 _LISTENER: Final = re.compile(
     r"(?P<name>[^:/]+)://(?:\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^:\[\]/]*)):(?P<port>[0-9]+)"
@@ -30,18 +30,8 @@ SPEAK_SASL: Final = ("SASL_PLAINTEXT", "SASL_SSL")
 """The security protocols with authentication by SASL."""
 
 
-class ListenerError(Exception):
-    """The settings of this family do not go together.
-
-    Args:
-        name: the setting that is to be changed.
-        reason: why.
-    """
-
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(reason)
-        self.name = name
-        self.reason = reason
+class ListenerError(FamilyError):
+    """The settings of listeners do not go together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,25 +6,15 @@ from typing import Final
 from esp.model.ids import NodeId
 from esp.settings.broker import BROKER, CONTROLLER, QuorumServer, QuorumVoter
 from esp.settings.listeners import parse_address
-from esp.settings.setting import SettingError
+from esp.settings.setting import FamilyError, SettingError
 
 ROLES_NAME: Final = "process.roles"
 VOTERS_NAME: Final = "controller.quorum.voters"
 SERVERS_NAME: Final = "controller.quorum.bootstrap.servers"
 
 
-class QuorumError(Exception):
-    """The settings of this family do not go together.
-
-    Args:
-        name: the setting that is to be changed.
-        reason: why.
-    """
-
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(reason)
-        self.name = name
-        self.reason = reason
+class QuorumError(FamilyError):
+    """The settings of the quorum do not go together."""
 
 
 def parse_voters(entries: Sequence[str]) -> tuple[QuorumVoter, ...]:

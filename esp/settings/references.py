@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from esp.settings.properties import parse_properties
+from esp.settings.setting import FamilyError
 
 PROVIDERS: Final = "config.providers"
 _PREFIX: Final = PROVIDERS + "."
@@ -26,18 +27,8 @@ _PARAMETERS: Final = {_FILE: _PATHS, _DIRECTORY: _PATHS, _ENVIRONMENT: _NAMES}
 _REFERENCE: Final = re.compile(r"\$\{(?P<provider>[^}:]*):(?:(?P<path>[^}:]*):)?(?P<key>[^}]*)\}")
 
 
-class ReferenceRefusedError(Exception):
-    """A reference, or a provider, cannot be used.
-
-    Args:
-        name: the setting.
-        reason: why; it holds no value that a provider has given.
-    """
-
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(reason)
-        self.name = name
-        self.reason = reason
+class ReferenceRefusedError(FamilyError):
+    """A reference, or a provider, cannot be used."""
 
 
 class Places(NamedTuple):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from esp.model.sasl import SaslMechanism, SaslPolicy
 from esp.model.sasl_login import SaslLogin
-from esp.settings.setting import Kind, Setting, SettingError, Value, at_least, one_of
+from esp.settings.setting import FamilyError, Kind, Setting, SettingError, Value, at_least, one_of
 from esp.settings.tls import PREFIX, names_for
 
 if TYPE_CHECKING:
@@ -154,18 +154,8 @@ SASL_REFUSED: Final[dict[str, str]] = {
 }
 
 
-class SaslError(Exception):
-    """Settings of this family do not go together.
-
-    Args:
-        name: the setting that is to be changed, as it was given.
-        reason: why.
-    """
-
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(reason)
-        self.name = name
-        self.reason = reason
+class SaslError(FamilyError):
+    """Settings of this family do not go together."""
 
 
 def unprefixed(name: str) -> str | None:

@@ -60,6 +60,20 @@ class SettingError(ValueError):
         self.shown = shown
 
 
+class FamilyError(Exception):
+    """Settings of one family do not go together, or a text of it cannot be read.
+
+    Args:
+        name: the setting that is to be changed, as it was given.
+        reason: why, without the texts of passwords.
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(reason)
+        self.name = name
+        self.reason = reason
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """A setting whose values are checked.

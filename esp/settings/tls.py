@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from esp.model.tls import TLS_1_2, TLS_1_3, TLS_VERSIONS, ClientAuth, KeyStore, StoreType, TlsPolicy, TrustStore
-from esp.settings.setting import Kind, Setting, SettingError, Value, at_least, one_of
+from esp.settings.setting import FamilyError, Kind, Setting, SettingError, Value, at_least, one_of
 
 PREFIX: Final = "listener.name."
 """The beginning of the names of settings that are given for one listener only; its name follows, in small letters."""
@@ -144,18 +144,8 @@ TLS_REFUSED: Final = {
 }
 
 
-class TlsError(Exception):
-    """Settings of this family do not go together.
-
-    Args:
-        name: the setting that is to be changed, as it was given.
-        reason: why.
-    """
-
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(reason)
-        self.name = name
-        self.reason = reason
+class TlsError(FamilyError):
+    """Settings of this family do not go together."""
 
 
 def names_for(listener: str, setting: str) -> tuple[str, str]:
