@@ -4,11 +4,17 @@ The broker that a client asks counts, and takes back what the controller has ref
 refused while there is a debt from earlier ones. Clients of older versions would take that for a failure; for them it is done all the same.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
+from esp.broker.forwarding import forward
 from esp.broker.request import Request
+from esp.broker.services import Services
+from esp.broker.turns.request_parts import with_elements
 from esp.model.errors import ApiError, ErrorCode
+from esp.protocol.error_responses import refused_elements
+from esp.protocol.registry import SERVED, ApiKey
 
 REFUSAL: Final = ApiError(ErrorCode.throttling_quota_exceeded)
 
@@ -49,3 +55,40 @@ class MutationQuota:
         count = sum(self._counts.get(topic, 0) for topic in refused)
         if self._meter is not None and count:
             self._meter.charge_mutations(-count, strict=self._is_strict)
+
+
+async def forward_admitted(
+    services: Services,
+    request: Request,
+    api_key: ApiKey,
+    message: Any,
+    admitted: Sequence[Any],
+    *,
+    key: Callable[[Any], object],
+    answered: str,
+) -> Any:
+    """Pass on the topics of a request that its quota admits; return the controller's answer, with the others refused.
+
+    Args:
+        services: the broker's.
+        request: the client's.
+        api_key: its API.
+        message: its message, of the newest version, with all topics.
+        admitted: those of them that are passed on.
+        key: returns the name or id by which an answer names a topic.
+        answered: the name of the answer's list of topics.
+
+    Raises:
+        ApiError: as :func:`~esp.broker.forwarding.forward`.
+    """
+    if len(admitted) == len(message.topics):
+        return await forward(services, request, api_key, message)
+    keys = set(map(key, admitted))
+    left = {key(topic): topic for topic in message.topics if key(topic) not in keys}
+    refused = refused_elements(
+        api_key, SERVED[api_key].max_version, replace(message, topics=tuple(left.values())), REFUSAL
+    )
+    if not admitted:
+        return refused
+    answer = await forward(services, request, api_key, replace(message, topics=tuple(admitted)))
+    return with_elements(answer, answered, (*getattr(answer, answered), *getattr(refused, answered)))

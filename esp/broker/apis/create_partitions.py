@@ -4,7 +4,6 @@ On brokers the answer waits until this node serves the new partitions (decision 
 """
 
 from collections import Counter
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -13,8 +12,8 @@ from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, C
 
 from esp.broker.answer_fields import NO_THROTTLE, require_time
 from esp.broker.controller.services import ControllerServices
-from esp.broker.forwarding import forward, until_applied
-from esp.broker.mutation_quota import REFUSAL, MutationQuota
+from esp.broker.forwarding import until_applied
+from esp.broker.mutation_quota import MutationQuota, forward_admitted
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import ClusterImage
@@ -72,35 +71,13 @@ def _added(services: Services, topic: CreatePartitionsTopic) -> int:
     return 0 if found is None else topic.count - len(found.partitions)
 
 
-async def _create(
-    services: Services, request: Request, message: CreatePartitionsRequest, admitted: tuple[CreatePartitionsTopic, ...]
-) -> CreatePartitionsResponse:
-    """Have the controller add the admitted partitions; return its answer, with the others refused for the quota."""
-    if len(admitted) == len(message.topics):
-        answer: CreatePartitionsResponse = await forward(services, request, ApiKey.CREATE_PARTITIONS, message)
-        return answer
-    grown: tuple[CreatePartitionsTopicResult, ...] = ()
-    if admitted:
-        grown = (await forward(services, request, ApiKey.CREATE_PARTITIONS, replace(message, topics=admitted))).results
-    names = {topic.name for topic in admitted}
-    refused = dict.fromkeys(topic.name for topic in message.topics if topic.name not in names)
-    return CreatePartitionsResponse(
-        throttle_time=NO_THROTTLE,
-        results=(
-            *grown,
-            *(
-                CreatePartitionsTopicResult(name=name, error_code=REFUSAL.code, error_message=REFUSAL.message)
-                for name in refused
-            ),
-        ),
-    )
-
-
 async def handle(services: Services, request: Request, message: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Pass the controller's answer on once this node follows."""
     quota = MutationQuota(request, STRICT_FROM)
     admitted = tuple(topic for topic in message.topics if quota.admits(topic.name, partial(_added, services, topic)))
-    answer = await _create(services, request, message, admitted)
+    answer: CreatePartitionsResponse = await forward_admitted(
+        services, request, ApiKey.CREATE_PARTITIONS, message, admitted, key=lambda topic: topic.name, answered="results"
+    )
     quota.give_back(result.name for result in answer.results if result.error_code is not ErrorCode.none)
     if not message.validate_only:
         grown = {result.name for result in answer.results if result.error_code is ErrorCode.none}

@@ -21,8 +21,8 @@ from kio.static.primitive import i8, i16, i32
 
 from esp.broker.answer_fields import NO_THROTTLE, require_time
 from esp.broker.controller.services import ControllerServices
-from esp.broker.forwarding import forward, until_applied
-from esp.broker.mutation_quota import REFUSAL, MutationQuota
+from esp.broker.forwarding import until_applied
+from esp.broker.mutation_quota import MutationQuota, forward_admitted
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import CLUSTER_DEFAULT
@@ -123,39 +123,15 @@ def _partitions(services: Services, topic: CreatableTopic) -> int:
     return len(topic.assignments) or services.replicas.settings.current.num_partitions
 
 
-async def _create(
-    services: Services, request: Request, message: CreateTopicsRequest, admitted: tuple[CreatableTopic, ...]
-) -> CreateTopicsResponse:
-    """Have the controller create the admitted topics; return its answer, with the others refused for the quota."""
-    if len(admitted) == len(message.topics):
-        answer: CreateTopicsResponse = await forward(services, request, ApiKey.CREATE_TOPICS, message)
-        return answer
-    created: tuple[CreatableTopicResult, ...] = ()
-    if admitted:
-        created = (await forward(services, request, ApiKey.CREATE_TOPICS, replace(message, topics=admitted))).topics
-    names = {topic.name for topic in admitted}
-    refused = dict.fromkeys(topic.name for topic in message.topics if topic.name not in names)
-    return CreateTopicsResponse(
-        throttle_time=NO_THROTTLE,
-        topics=(
-            *created,
-            *(
-                CreatableTopicResult(
-                    name=name, topic_id=None, error_code=REFUSAL.code, error_message=REFUSAL.message, configs=()
-                )
-                for name in refused
-            ),
-        ),
-    )
-
-
 async def handle(services: Services, request: Request, message: CreateTopicsRequest) -> CreateTopicsResponse:
     """Pass the controller's answer on once this node follows."""
     quota = MutationQuota(request, STRICT_FROM)
     admitted = tuple(
         topic for topic in message.topics if quota.admits(topic.name, partial(_partitions, services, topic))
     )
-    answer = await _create(services, request, message, admitted)
+    answer: CreateTopicsResponse = await forward_admitted(
+        services, request, ApiKey.CREATE_TOPICS, message, admitted, key=lambda topic: topic.name, answered="topics"
+    )
     quota.give_back(topic.name for topic in answer.topics if topic.error_code is not ErrorCode.none)
     if not services.access.is_open:
         answer = replace(answer, topics=tuple(_as_allowed(services, request, topic) for topic in answer.topics))

@@ -4,7 +4,6 @@ On brokers the answer waits until the deletion is done here; the listeners of co
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -15,8 +14,8 @@ from kio.schema.types import TopicName
 
 from esp.broker.answer_fields import NO_THROTTLE, require_time
 from esp.broker.controller.services import ControllerServices
-from esp.broker.forwarding import forward, until_applied
-from esp.broker.mutation_quota import REFUSAL, MutationQuota
+from esp.broker.forwarding import until_applied
+from esp.broker.mutation_quota import MutationQuota, forward_admitted
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.topics import DeletedTopic, decide_delete_topics
@@ -93,35 +92,6 @@ def _partitions(services: Services, topic: DeleteTopicState) -> int:
     return 0 if found is None else len(found.partitions)
 
 
-async def _delete(
-    services: Services, request: Request, message: DeleteTopicsRequest, admitted: tuple[DeleteTopicState, ...]
-) -> DeleteTopicsResponse:
-    """Have the controller delete the admitted topics; return its answer, with the others refused for the quota."""
-    if len(admitted) == len(message.topics):
-        answer: DeleteTopicsResponse = await forward(services, request, ApiKey.DELETE_TOPICS, message)
-        return answer
-    deleted: tuple[DeletableTopicResult, ...] = ()
-    if admitted:
-        deleted = (await forward(services, request, ApiKey.DELETE_TOPICS, replace(message, topics=admitted))).responses
-    keys = {_key(topic) for topic in admitted}
-    refused = {_key(topic): topic for topic in message.topics if _key(topic) not in keys}
-    return DeleteTopicsResponse(
-        throttle_time=NO_THROTTLE,
-        responses=(
-            *deleted,
-            *(
-                DeletableTopicResult(
-                    name=topic.name,
-                    topic_id=topic.topic_id,
-                    error_code=REFUSAL.code,
-                    error_message=REFUSAL.message,
-                )
-                for topic in refused.values()
-            ),
-        ),
-    )
-
-
 async def handle(
     services: Services, request: Request, message: DeleteTopicsRequest | RequestUpTo5
 ) -> DeleteTopicsResponse:
@@ -138,7 +108,9 @@ async def handle(
     admitted = tuple(
         topic for topic in message.topics if quota.admits(_key(topic), partial(_partitions, services, topic))
     )
-    answer = await _delete(services, request, message, admitted)
+    answer: DeleteTopicsResponse = await forward_admitted(
+        services, request, ApiKey.DELETE_TOPICS, message, admitted, key=_key, answered="responses"
+    )
     quota.give_back(
         key
         for topic in answer.responses
