@@ -21,7 +21,7 @@ class Node(NodeProcess):
 
     def format(self, cluster_id: str, *options: str) -> None:
         """Format the node's directories for a cluster, with further options of ``esp format``."""
-        command = [sys.executable, "-m", "esp", "format", "--cluster-id", cluster_id, *self._options(), *options]
+        command = [sys.executable, "-m", "esp", "format", f"--cluster-id={cluster_id}", *self._options(), *options]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the command is made here
         if done.returncode != 0:
             raise NodeError(f"the node could not be formatted\n{done.stdout}{done.stderr}")

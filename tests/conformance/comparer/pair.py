@@ -1,11 +1,11 @@
 """A node of ours and one of Apache Kafka, alike as far as settings go."""
 
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from esp.cli.node.format import random_uuid
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node import Node
 from esp.testing.node_process import HOST
@@ -43,8 +43,9 @@ def running_pair(directory: Path, tools: KafkaTools | None = None) -> Iterator[t
     settings = _settings(kafka_port, kafka_controller_port)
     kafka = RealKafka(directory / "kafka", settings, kafka_port, tools=tools, heap="400m")
     esp = Node(directory / "esp", _settings(port, controller_port), port)
+    cluster_id = random_uuid()
     for node in (esp, kafka):
-        node.format(secrets.token_urlsafe(16), "--standalone", "--feature", "transaction.version=2")
+        node.format(cluster_id, "--standalone", "--feature", "transaction.version=2")
     with esp as ours, kafka as theirs:
         targets = Target("ESP", ours, controller_port), Target("Kafka", theirs, kafka_controller_port)
         try:
