@@ -124,8 +124,11 @@ class Cluster:
 
     def controller_address(self, number: int) -> str:
         """The address of the node's controller listener, as reached from outside."""
-        port = self.network.public_port(number, self._controller_ports[number])
-        return f"{self.network.host_of(number)}:{port}"
+        return f"{self.network.host_of(number)}:{self.network.public_port(number, self.controller_port(number))}"
+
+    def controller_port(self, number: int) -> int:
+        """The port of the node's controller listener."""
+        return self._controller_ports[number]
 
     @property
     def bootstrap(self) -> str:

@@ -1,17 +1,15 @@
 """Three nodes that know one another by passwords: brokers by SCRAM over TLS, controllers by PLAIN over TLS or by certificates."""
 
-import itertools
-import threading
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from esp.settings.broker import STANDARD_AUTHORIZER
 from esp.testing.cluster import Cluster
 from esp.testing.pytest_plugin import ClusterFactory
 from tests.integration.conftest import eventually
+from tests.integration.steady_writer import SteadyWriter, read_all
 from tests.models.certificates import Authority
 
 pytestmark = pytest.mark.timeout(300)
@@ -77,51 +75,6 @@ def client(cluster: Cluster, tls: dict[str, str], password: str = CAROL, **more:
     }
 
 
-class Writer:
-    """Writes numbers until it is stopped, and knows which were acknowledged."""
-
-    def __init__(self, settings: dict[str, object]) -> None:
-        self.acknowledged: list[int] = []
-        self._producer = Producer({**settings, "enable.idempotence": True, "message.timeout.ms": 120_000})
-        self._stops = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        for number in itertools.count():
-            if self._stops.wait(0.002):
-                break
-            self._producer.produce(
-                "t",
-                b"%d" % number,
-                on_delivery=lambda error, _message, number=number: error or self.acknowledged.append(number),
-            )
-            self._producer.poll(0)
-        assert self._producer.flush(120) == 0
-
-    def stop(self) -> None:
-        self._stops.set()
-        self._thread.join()
-
-    def until_more(self, count: int = 100) -> None:
-        """Wait until as many more records are acknowledged."""
-        goal = len(self.acknowledged) + count
-        eventually(lambda: len(self.acknowledged) >= goal, 90)
-
-
-def read_all(settings: dict[str, object]) -> list[int]:
-    consumer = Consumer({**settings, "group.id": "readers", "enable.auto.commit": False})
-    end = consumer.get_watermark_offsets(TopicPartition("t", 0), timeout=60)[1]
-    consumer.assign([TopicPartition("t", 0, 0)])
-    found: list[int] = []
-    while len(found) < end:
-        for message in consumer.consume(1000, 30):
-            assert message.error() is None, message.error()
-            found.append(int(message.value()))
-    consumer.close()
-    return found
-
-
 @pytest.mark.parametrize("kind", ["plain", "certificates"])
 def test_three_nodes_replicate_and_survive_kills_while_their_log_ins_are_renewed(
     make_cluster: ClusterFactory, tls: dict[str, str], kind: str
@@ -133,7 +86,7 @@ def test_three_nodes_replicate_and_survive_kills_while_their_log_ins_are_renewed
         admin = AdminClient(settings)
         topic = NewTopic("t", 1, 3, config={"min.insync.replicas": "2"})
         admin.create_topics([topic])["t"].result(60)
-        writer = Writer(settings)
+        writer = SteadyWriter(settings)
         try:
             writer.until_more()
             for number in (1, 2, 3):

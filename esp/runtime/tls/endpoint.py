@@ -64,37 +64,24 @@ class TlsEndpoint:
         return TlsStatus(self._policy.listener, ends_s, self._failures, self._peers.ended)
 
     def watch(self) -> None:
-        """Look at the files again and again from now on; on the running loop."""
-        asyncio.get_running_loop().call_later(WATCH_S, self._look)
+        """Look at the files again and again until the running loop ends. An error of ours stops the node, as in every callback of the loop."""
+        self._watching = asyncio.get_running_loop().create_task(self._watch(), name=f"TLS of {self._policy.listener}")
+        self._watching.add_done_callback(lambda watching: None if watching.cancelled() else watching.result())
 
-    def _look(self) -> None:
-        self._peers.end_expired(datetime.now(UTC))
-        looking = asyncio.get_running_loop().run_in_executor(None, self.reload_blocking)
-        looking.add_done_callback(self._after_look)
-
-    def _after_look(self, looking: "asyncio.Future[TlsContexts | None]") -> None:
-        if looking.cancelled():
-            return
-        contexts = looking.result()
-        if contexts is not None:
-            self.contexts = contexts
-        trust = self.contexts.trust
-        chains = [] if trust is None else self._peers.not_held_against(trust)
-        if trust is None or not chains:
-            self.watch()
-            return
-        judging = asyncio.get_running_loop().run_in_executor(None, _find_untrusted_blocking, trust, chains)
-        judging.add_done_callback(partial(self._after_judgement, trust, chains))
-
-    def _after_judgement(
-        self, trust: Trust, chains: Sequence[Chain], judging: "asyncio.Future[dict[Chain, str]]"
-    ) -> None:
-        if judging.cancelled():
-            return
-        untrusted = judging.result()
-        self._peers.end({chain: f"it is trusted no longer: {reason}" for chain, reason in untrusted.items()})
-        self._peers.set_held_against(trust, chains)
-        self.watch()
+    async def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(WATCH_S)
+            self._peers.end_expired(datetime.now(UTC))
+            contexts = await loop.run_in_executor(None, self.reload_blocking)
+            if contexts is not None:
+                self.contexts = contexts
+            trust = self.contexts.trust
+            chains = [] if trust is None else self._peers.not_held_against(trust)
+            if trust is not None and chains:
+                untrusted = await loop.run_in_executor(None, _find_untrusted_blocking, trust, chains)
+                self._peers.end({chain: f"it is trusted no longer: {reason}" for chain, reason in untrusted.items()})
+                self._peers.set_held_against(trust, chains)
 
     def reload_blocking(self) -> TlsContexts | None:
         """Return what the files hold if they have changed and can be used; otherwise None."""

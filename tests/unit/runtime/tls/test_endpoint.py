@@ -1,8 +1,11 @@
 """Stores that change while their listener is there."""
 
+import asyncio
 import ssl
+import time
 
 import pytest
+import uvloop
 
 from esp.model.errors import OperatorError
 from esp.model.tls import ClientAuth, KeyStore, StoreType, TlsPolicy, TrustStore
@@ -121,3 +124,32 @@ def test_nodes_whose_trust_store_does_not_believe_their_own_key_store_do_not_sta
     )
     with pytest.raises(OperatorError, match="does not believe its own key store"):
         TlsEndpoint(policy, TlsParts(BufferSweeper(), TransferTurns()))
+
+
+def test_the_looks_end_with_the_loop_though_its_threads_are_still_busy(made, monkeypatch):
+    monkeypatch.setattr("esp.runtime.tls.endpoint.WATCH_S", 0.01)
+    endpoint, unhandled = made(), []
+
+    async def serve():
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _loop, context: unhandled.append(context))
+        endpoint.watch()
+        await asyncio.sleep(0.05)
+        loop.run_in_executor(None, time.sleep, 0.1)
+
+    uvloop.run(serve())
+    assert not unhandled
+
+
+def test_an_error_of_a_look_reaches_the_loop(made, monkeypatch):
+    monkeypatch.setattr("esp.runtime.tls.endpoint.WATCH_S", 0.01)
+    endpoint = made()
+    monkeypatch.setattr(endpoint, "reload_blocking", lambda: 1 // 0)
+
+    async def serve():
+        told = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.set_result(context))
+        endpoint.watch()
+        return await asyncio.wait_for(told, 10)
+
+    assert isinstance(uvloop.run(serve())["exception"], ZeroDivisionError)
