@@ -113,6 +113,17 @@ class Network(Protocol):
             OperatorError: they cannot be used.
         """
 
+    async def reload_tls(self, policy: TlsPolicy, *, validate_only: bool) -> None:
+        """Read the keys and certificates of terms again that :meth:`load_tls` was given, without waiting for a change to be noticed.
+
+        Args:
+            policy: the terms.
+            validate_only: whether they are only tried.
+
+        Raises:
+            OperatorError: they cannot be used; those that were read before stay in force.
+        """
+
     def tls_status(self) -> Iterable[TlsStatus]:
         """The encrypted connections so far, by listener."""
 

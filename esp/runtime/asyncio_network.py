@@ -46,6 +46,10 @@ class AsyncioNetwork:
             endpoint = self._endpoints[policy] = tls.TlsEndpoint(policy, parts)
             endpoint.watch()
 
+    async def reload_tls(self, policy: TlsPolicy, *, validate_only: bool) -> None:
+        """See :class:`esp.ports.network.Network`."""
+        await self._endpoints[policy].reload(validate_only=validate_only)
+
     def tls_status(self) -> Iterable[TlsStatus]:
         """See :class:`esp.ports.network.Network`."""
         return [endpoint.status for endpoint in self._endpoints.values()]

@@ -69,7 +69,8 @@ NOT_WHILE_RUNNING: Final[Mapping[str, str]] = {
     "listeners": "This release binds its listeners when it starts; change the node's file and restart it",
     **dict.fromkeys(
         (name for name in TLS_SETTINGS if name.startswith("ssl.") and not name.startswith("ssl.allow.")),
-        "Keys and certificates are read again when their files change; for another setting change the node's file and restart it",
+        "Keys and certificates are read again when their files change, or when the present location is set again; "
+        "for another setting change the node's file and restart it",
     ),
     **dict.fromkeys(
         (

@@ -11,12 +11,15 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
     AclPermissionType,
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
     ResourcePatternType,
     ResourceType,
 )
@@ -36,6 +39,7 @@ from tests.integration.test_metrics import scrape
 from tests.integration.wire import Wire
 from tests.models.certificates import PASSWORD, Authority
 
+ALTER_BROKER = ("--alter", "--entity-type", "brokers", "--entity-name", "1")
 VALUES = [b"%d " % number * 300 for number in range(300)]
 
 
@@ -386,6 +390,29 @@ def test_a_renewed_certificate_is_taken_while_connections_go_on_and_a_bad_one_is
     eventually(lambda: served_serial(node, identities) == renewed.certificate.serial_number, 30)
     assert producer.send("t", b"after").get(30).offset == 1
     producer.close()
+
+
+def test_a_renewed_certificate_is_in_force_when_its_location_is_set_again_as_administrators_of_kafka_do_it(
+    fresh_node: NodeFactory, identities: Identities, kafka_tools: KafkaTools, tmp_path: Path
+) -> None:
+    path = tmp_path / "own.pem"
+    identities.authority.issue("CN=node").write_pem(path)
+    node = fresh_node(identities.settings | {"ssl.keystore.location": str(path)})
+    setting = "listener.name.plaintext.ssl.keystore.location"
+    renewed = identities.authority.issue("CN=node")
+    renewed.write_pem(path)
+    server = ("--bootstrap-server", node.bootstrap, "--command-config", identities.java_file())
+    done = kafka_tools.run("configs", *server, *ALTER_BROKER, "--add-config", f"{setting}={path}")
+    assert "Completed updating config" in done.stdout, done.stdout + done.stderr
+    assert served_serial(node, identities) == renewed.certificate.serial_number
+
+    identities.authority.issue("CN=other").write_pem(path)
+    entry = ConfigEntry(setting, str(path), incremental_operation=AlterConfigOpType.SET)
+    change = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": node.bootstrap, **identities.librdkafka})
+    with pytest.raises(KafkaException, match="its certificate is CN=other, but the present one is CN=node"):
+        admin.incremental_alter_configs([change])[change].result(30)
+    assert served_serial(node, identities) == renewed.certificate.serial_number
 
 
 def connect_as(node: NodeProcess, authority: Authority, path: Path, ends: datetime | None = None) -> Wire:

@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import Any, Final
 
 from esp.broker.configs.checks import BROKER_LOGGER, ConfigChecks, check_form, duplicates
-from esp.broker.configs.messages import AlterRequest, AlterResponse, Outcome, answer_to, changes_of, outcomes_in
+from esp.broker.configs.messages import AlterRequest, AlterResponse, Outcome, answer_to, changes_of, only, outcomes_in
+from esp.broker.configs.store_reloads import StoreReloads
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import forward, until_applied
 from esp.broker.request import Request
@@ -30,13 +31,25 @@ async def alter_at_broker(services: Services, request: Request, message: AlterRe
         ApiError: REQUEST_TIMED_OUT, there is no active controller.
     """
     checks = ConfigChecks(services.node_id, services.settings, services.metadata.image.broker_configs)
+    reloads = StoreReloads(services.node_id, services.settings.tls)
     validate_only = message.validate_only
-    outcomes, passed = _sift(
-        message, _DUPLICATE_AT_BROKER, lambda change: checks.take(change, validate_only=validate_only)
+    outcomes, checked = _sift(
+        message, _DUPLICATE_AT_BROKER, lambda change: checks.take(reloads.without(change), validate_only=validate_only)
     )
+    passed: dict[int, ConfigChange] = {}
+    for index, change in checked.items():
+        try:
+            await reloads.make(change, services.env.network, validate_only=validate_only)
+        except ApiError as error:
+            outcomes[index] = error
+            continue
+        rest = reloads.without(change)
+        if rest is change or rest.operations:
+            passed[index] = rest
     if passed:
         whole: Any = message
-        asked = replace(whole, resources=tuple(message.resources[index] for index in passed))
+        resources = tuple(only(message.resources[index], change) for index, change in passed.items())
+        asked = replace(whole, resources=resources)
         decided = outcomes_in(await forward(services, request, ApiKey(request.api_key), asked))
         for index, change in passed.items():
             outcomes[index] = decided[change.resource]

@@ -1,6 +1,8 @@
 """The messages of AlterConfigs and IncrementalAlterConfigs as changes of settings, and outcomes as their answers."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest
 from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse, AlterConfigsResponse
@@ -48,6 +50,12 @@ def changes_of(message: AlterRequest) -> list[ConfigChange | ApiError]:
         else:
             changes.append(ConfigChange(resource, operations))
     return changes
+
+
+def only(resource: Any, change: ConfigChange) -> Any:
+    """A resource of a request with those of its settings that a change has."""
+    names = {operation.name for operation in change.operations}
+    return replace(resource, configs=tuple(config for config in resource.configs if config.name in names))
 
 
 def answer_to(message: AlterRequest, outcomes: Sequence[Outcome]) -> AlterResponse:

@@ -55,6 +55,7 @@ class TlsEndpoint:
         """Those of new connections."""
         self._peers = Peers(policy.listener)
         self._failures = 0
+        self._reading = asyncio.Lock()
 
     @property
     def status(self) -> TlsStatus:
@@ -64,7 +65,7 @@ class TlsEndpoint:
         return TlsStatus(self._policy.listener, ends_s, self._failures, self._peers.ended)
 
     def watch(self) -> None:
-        """Look at the files again and again until the running loop ends. An error of ours stops the node, as in every callback of the loop."""
+        """Look at the files again and again until the running loop ends; what goes wrong goes wrong in a callback of the loop."""
         self._watching = asyncio.get_running_loop().create_task(self._watch(), name=f"TLS of {self._policy.listener}")
         self._watching.add_done_callback(lambda watching: None if watching.cancelled() else watching.result())
 
@@ -73,9 +74,10 @@ class TlsEndpoint:
         while True:
             await asyncio.sleep(WATCH_S)
             self._peers.end_expired(datetime.now(UTC))
-            contexts = await loop.run_in_executor(None, self.reload_blocking)
-            if contexts is not None:
-                self.contexts = contexts
+            async with self._reading:
+                contexts = await loop.run_in_executor(None, self.read_changes_blocking)
+                if contexts is not None:
+                    self._use(contexts)
             trust = self.contexts.trust
             chains = [] if trust is None else self._peers.not_held_against(trust)
             if trust is not None and chains:
@@ -83,14 +85,23 @@ class TlsEndpoint:
                 self._peers.end({chain: f"it is trusted no longer: {reason}" for chain, reason in untrusted.items()})
                 self._peers.set_held_against(trust, chains)
 
-    def reload_blocking(self) -> TlsContexts | None:
+    async def reload(self, *, validate_only: bool) -> None:
+        """Read the files now, whether they have changed or not, and use them unless they are only to be tried.
+
+        Raises:
+            OperatorError: they cannot be used.
+        """
+        async with self._reading:
+            contexts = await asyncio.get_running_loop().run_in_executor(None, self._read_blocking)
+            if not validate_only:
+                self._use(contexts)
+
+    def read_changes_blocking(self) -> TlsContexts | None:
         """Return what the files hold if they have changed and can be used; otherwise None."""
         if not self._files.is_changed_blocking():
             return None
-        listener = self._policy.listener
         try:
-            contexts = load_contexts_blocking(self._policy)
-            check_successor(self._policy, self.contexts.identity, contexts.identity)
+            return self._read_blocking()
         except OperatorError as error:
             log.error(
                 "the changed files are refused, and those read before stay in force. %s. %s",
@@ -98,15 +109,27 @@ class TlsEndpoint:
                 error.remedy,
             )
             return None
+
+    def _read_blocking(self) -> TlsContexts:
+        """Return what the files hold.
+
+        Raises:
+            OperatorError: it cannot be used in place of what was read before.
+        """
+        contexts = load_contexts_blocking(self._policy)
+        check_successor(self._policy, self.contexts.identity, contexts.identity)
         if contexts.trust == self.contexts.trust:  # so that what was held against it need not be looked at again
             contexts = contexts._replace(trust=self.contexts.trust)
+        return contexts
+
+    def _use(self, contexts: TlsContexts) -> None:
+        self.contexts = contexts
         log.info(
             "the listener %s uses the changed files: its certificate is %s, until %s",
-            listener,
+            self._policy.listener,
             contexts.identity.subject,
             contexts.identity.certificate.not_valid_after_utc,
         )
-        return contexts
 
     def accept(
         self, below: AsyncioConnection, make_owner: Callable[[Connection], ConnectionOwner], shares: LoopShares

@@ -33,6 +33,10 @@ class HostNetwork:
         """See :class:`esp.ports.network.Network`."""
         assert not list(policies), "this network has plaintext only"
 
+    async def reload_tls(self, policy: TlsPolicy, *, validate_only: bool) -> None:
+        """See :class:`esp.ports.network.Network`."""
+        raise AssertionError(f"this network has plaintext only, not {policy} ({validate_only=})")
+
     def tls_status(self) -> Iterable[TlsStatus]:
         """See :class:`esp.ports.network.Network`. Nothing is encrypted here."""
         return ()

@@ -37,8 +37,8 @@ def made(tmp_path):
 
 
 def reload(endpoint):
-    assert endpoint.reload_blocking() is None, "the change has not settled yet"
-    return endpoint.reload_blocking()
+    assert endpoint.read_changes_blocking() is None, "the change has not settled yet"
+    return endpoint.read_changes_blocking()
 
 
 def agree(server: ssl.SSLContext, client: ssl.SSLContext) -> ssl.SSLObject:
@@ -67,7 +67,7 @@ def test_a_new_pair_is_taken(made, tmp_path):
     renewed.write_pem(tmp_path / "node.pem")
     contexts = reload(endpoint)
     assert agree(contexts.server, endpoint.contexts.client).getpeercert(binary_form=True) == renewed.der
-    assert endpoint.reload_blocking() is None
+    assert endpoint.read_changes_blocking() is None
 
 
 @pytest.mark.parametrize(
@@ -126,6 +126,25 @@ def test_nodes_whose_trust_store_does_not_believe_their_own_key_store_do_not_sta
         TlsEndpoint(policy, TlsParts(BufferSweeper(), TransferTurns()))
 
 
+def test_files_are_read_at_once_when_that_is_asked_for(made, tmp_path):
+    async def body():
+        endpoint = made()
+        renewed = AUTHORITY.issue("CN=node")
+        renewed.write_pem(tmp_path / "node.pem")
+        before = endpoint.contexts
+        await endpoint.reload(validate_only=True)
+        assert endpoint.contexts is before
+        await endpoint.reload(validate_only=False)
+        taken = endpoint.contexts
+        assert agree(taken.server, before.client).getpeercert(binary_form=True) == renewed.der
+        AUTHORITY.issue("CN=other").write_pem(tmp_path / "node.pem")
+        with pytest.raises(OperatorError, match="its certificate is CN=other"):
+            await endpoint.reload(validate_only=False)
+        assert endpoint.contexts is taken
+
+    asyncio.run(body())
+
+
 def test_the_looks_end_with_the_loop_though_its_threads_are_still_busy(made, monkeypatch):
     monkeypatch.setattr("esp.runtime.tls.endpoint.WATCH_S", 0.01)
     endpoint, unhandled = made(), []
@@ -144,7 +163,7 @@ def test_the_looks_end_with_the_loop_though_its_threads_are_still_busy(made, mon
 def test_an_error_of_a_look_reaches_the_loop(made, monkeypatch):
     monkeypatch.setattr("esp.runtime.tls.endpoint.WATCH_S", 0.01)
     endpoint = made()
-    monkeypatch.setattr(endpoint, "reload_blocking", lambda: 1 // 0)
+    monkeypatch.setattr(endpoint, "read_changes_blocking", lambda: 1 // 0)
 
     async def serve():
         told = asyncio.get_running_loop().create_future()
