@@ -4,15 +4,23 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from esp.model.ids import METADATA_TOPIC
+from esp.model.ids import METADATA_PARTITION, METADATA_TOPIC, TopicPartition
 from esp.simulation.machine.directory_tree import DirectoryTree
 from esp.simulation.machine.disk_image import DiskImage, make_tree, take_image
+from esp.simulation.machine.file_content import FileContent
 from esp.simulation.nodes_tier import cluster
 from esp.simulation.nodes_tier.ledger import Ledger
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.rot import RotKind, Target, find_rotten
 from esp.simulation.nodes_tier.world import World
-from esp.storage.layout import META_PROPERTIES_FILE, RUNNING_FILE
+from esp.storage.checkpoints import decode_checkpoint, encode_checkpoint
+from esp.storage.layout import (
+    HIGH_WATERMARK_FILE,
+    LOG_START_FILE,
+    META_PROPERTIES_FILE,
+    RECOVERY_POINT_FILE,
+    RUNNING_FILE,
+)
 
 ASIDE: Final = "/aside"
 """The place for directories of partitions that cannot be opened."""
@@ -25,6 +33,8 @@ OWN_FAULT: Final = re.compile(
 _METADATA: Final = f"{cluster.DATA}/{METADATA_TOPIC}-0/"
 _ROOTS: Final = (cluster.DATA, cluster.MORE)
 _KEPT: Final = (_METADATA, *(f"{root}/{name}" for root in _ROOTS for name in (META_PROPERTIES_FILE, ".lock")))
+_SHARED: Final = tuple(f"{cluster.DATA}/{name}" for name in (RECOVERY_POINT_FILE, LOG_START_FILE, HIGH_WATERMARK_FILE))
+"""Checkpoints with lines of records, and one of the metadata log."""
 
 
 class DiskCopy(NamedTuple):
@@ -93,7 +103,8 @@ class Caretaker:
         markers = self._take(node, lambda path: path.endswith(f"/{RUNNING_FILE}"))
         files = {path: node.disk.stat(path).identity for path in markers}
         image = copied.files
-        node.change_disk(make_tree({**image, **kept}))
+        checkpoints = {path: self._keep_member(image.get(path), node.disk.content(path)) for path in _SHARED}
+        node.change_disk(make_tree({**image, **kept, **{path: data for path, data in checkpoints.items() if data}}))
         node.damaged = dict.fromkeys(copied.damaged)
         for path, identity in files.items():
             content = node.disk.content(path)
@@ -102,6 +113,19 @@ class Caretaker:
             if content is not None and image.get(path) != markers[path]:
                 content.identity = identity
                 self._ledger.markers_in_place += 1
+
+    @staticmethod
+    def _keep_member(copied: bytes | None, present: FileContent | None) -> bytes:
+        """A checkpoint of a copy, with what the present one says of the metadata log, which stays; empty if neither says anything.
+
+        The log may be another one by now, on another disk: it may never have been flushed up to where the copy has it.
+        """
+        offsets = _read_checkpoint(copied or b"")
+        offsets.pop(METADATA_PARTITION, None)
+        known = _read_checkpoint(bytes(present.cached) if present is not None else b"")
+        if METADATA_PARTITION in known:
+            offsets[METADATA_PARTITION] = known[METADATA_PARTITION]
+        return encode_checkpoint(offsets) if offsets else b""
 
     def _take(self, node: SimulatedNode, wanted: Callable[[str], bool]) -> DiskImage:
         images = (take_image(node.disk, root, wanted) for root in _ROOTS if node.disk.exists(root))
@@ -130,6 +154,14 @@ class Caretaker:
         else:
             node.move_away(target.directory, ASIDE)
             self.on_moved_away(node, target.directory)
+
+
+def _read_checkpoint(data: bytes) -> dict[TopicPartition, int]:
+    """The entries of a checkpoint; none if it has rotted, as a node takes it (REC-6)."""
+    try:
+        return decode_checkpoint(data)
+    except ValueError:
+        return {}
 
 
 def find_damaged(node: SimulatedNode) -> str | None:

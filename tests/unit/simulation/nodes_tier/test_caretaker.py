@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from esp.model.ids import METADATA_PARTITION, TopicPartition
 from esp.simulation.machine.disk_image import walk
 from esp.simulation.nodes_tier.caretaker import ASIDE, Caretaker, find_named
 from esp.simulation.nodes_tier.disk_nemesis import DiskNemesis
@@ -12,6 +13,8 @@ from esp.simulation.nodes_tier.ledger import Ledger
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.rot import RotKind, find_targets
 from esp.simulation.nodes_tier.world import World
+from esp.storage.checkpoints import read_checkpoint, write_checkpoint_blocking
+from esp.storage.layout import RECOVERY_POINT_FILE
 
 PROFILE = Profile.draw(1, node_count=3)
 
@@ -130,6 +133,34 @@ async def scenario_of_old_records(world, ledger):
 
 def test_an_old_copy_of_the_records_leaves_the_member_of_the_quorum_as_it_is():
     scenario_of_old_records()
+
+
+@with_world
+async def scenario_of_another_metadata_log(world, ledger):
+    """The copy is of the disk before, on which more of the metadata log was flushed than there is on the new one."""
+    node, caretaker = world.nodes[1], Caretaker(world, ledger)
+    node.kill()
+    node.disk.crash()
+    path, record = f"/data/{RECOVERY_POINT_FILE}", TopicPartition("t", 0)
+    write_checkpoint_blocking(node.disk, path, {METADATA_PARTITION: 10_000, record: 5})
+    copied = caretaker.copy_records(node)
+    caretaker.replace_disk(node)
+    caretaker.restore_records(node, copied)
+    assert read_checkpoint(node.disk, path) == {record: 5}
+    await world.start(node)
+    assert node.is_serving
+    node.kill()
+    node.disk.crash()
+    write_checkpoint_blocking(node.disk, path, {METADATA_PARTITION: 3})
+    caretaker.restore_records(node, copied)
+    assert read_checkpoint(node.disk, path) == {METADATA_PARTITION: 3, record: 5}
+    node.disk.corrupt(path, 0, 0x80)
+    caretaker.restore_records(node, copied)
+    assert read_checkpoint(node.disk, path) == {record: 5}, "what cannot be read counts as absent"
+
+
+def test_an_old_copy_of_the_records_says_nothing_of_the_metadata_log():
+    scenario_of_another_metadata_log()
 
 
 @with_world
