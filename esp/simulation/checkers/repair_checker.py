@@ -49,6 +49,8 @@ class RepairChecker:
         """The number of reassignments that the controllers began by themselves."""
         self._profile = profile
         self._is_asked = is_asked
+        self._term_s = 0.0
+        """Since when the present controller is active: it counts no absence from earlier on (REPAIR-1)."""
         self._away_s: dict[NodeId, float] = {}
         self._back_s: dict[NodeId, float] = {}
         self._last_absences: dict[NodeId, tuple[float, float]] = {}
@@ -57,6 +59,8 @@ class RepairChecker:
 
     def on_change(self, old: ClusterImage, new: ClusterImage, now_s: float) -> None:
         """The newest committed metadata is ``new`` now. Raises ViolationError."""
+        if new.epoch != old.epoch:
+            self._term_s = now_s
         self._note_absences(old, new, now_s)
         if new.topics_by_id is old.topics_by_id:
             return
@@ -194,7 +198,7 @@ class RepairChecker:
         gone = tuple(node for node in state.removing_replicas if node in self._away_s and not is_draining(new, node))
         for node in gone:
             if node not in former.removing_replicas and not self._may_be_given_up(node, now_s):
-                away_s = now_s - self._away_s[node]
+                away_s = self._seen_away_s(node, now_s)
                 raise ViolationError("INV-REPAIR", name, f"{node} is given up after {away_s:.1f} s (REPAIR-1): {state}")
         leaving = [node for node in gone if node in former.removing_replicas]
         if any(self._may_be_given_up(node, now_s) and not self._must_be_given_up(node, now_s) for node in leaving):
@@ -202,14 +206,16 @@ class RepairChecker:
         away_in_passing = {node for node in leaving if not self._may_be_given_up(node, now_s)}
         return tuple(node for node in gone if node in state.original_replicas and node not in away_in_passing)
 
+    def _seen_away_s(self, node: NodeId, now_s: float) -> float:
+        """The time for which the present controller can have seen a broker away."""
+        return now_s - max(self._away_s.get(node, now_s), self._term_s)
+
     def _may_be_given_up(self, node: NodeId, now_s: float) -> bool:
-        away_s = now_s - self._away_s.get(node, now_s)
-        return away_s >= self._profile.dead_after_ms / 1000 / CLOCK_RATE_MAX - COMMIT_S
+        return self._seen_away_s(node, now_s) >= self._profile.dead_after_ms / 1000 / CLOCK_RATE_MAX - COMMIT_S
 
     def _must_be_given_up(self, node: NodeId, now_s: float) -> bool:
-        """True if every controller, whatever its clock, has seen by now that a broker is away for long."""
-        away_s = now_s - self._away_s.get(node, now_s)
-        return away_s >= self._profile.dead_after_ms / 1000 * CLOCK_RATE_MAX + UNSEEN_S
+        """True if the controller, whatever its clock, has seen by now that a broker is away for long."""
+        return self._seen_away_s(node, now_s) >= self._profile.dead_after_ms / 1000 * CLOCK_RATE_MAX + UNSEEN_S
 
     def _waits(self, state: PartitionState, now_s: float) -> bool:
         """True if a reassignment cannot end because of a broker that may have been given up; then it does not count (REPAIR-5)."""

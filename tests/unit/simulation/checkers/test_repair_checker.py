@@ -26,16 +26,23 @@ class Scene:
         self.cluster.create_partition(1, 2)
         (self.topic,) = self.cluster.image.topics_by_id.values()
         self.checker = RepairChecker(PROFILE, lambda _key, _replicas: is_asked)
+        self.term = TERM
 
     def change(self, now_s, act):
         before = self.cluster.image
         act(self.cluster)
-        self.look(before, now_s, TERM)
+        self.look(before, now_s)
 
-    def look(self, before, now_s, term):
-        """Let the checker see what there is now, as a controller of a term brought it about."""
-        before = replace(before, epoch=LeaderEpoch(TERM))
-        self.checker.on_change(before, replace(self.cluster.image, epoch=LeaderEpoch(term)), now_s)
+    def look(self, before, now_s):
+        """Let the checker see what there is now, as the controller brought it about."""
+        epoch = LeaderEpoch(self.term)
+        self.checker.on_change(replace(before, epoch=epoch), replace(self.cluster.image, epoch=epoch), now_s)
+
+    def elect(self, now_s):
+        """Another controller becomes active."""
+        before = replace(self.cluster.image, epoch=LeaderEpoch(self.term))
+        self.term += 1
+        self.checker.on_change(before, replace(before, epoch=LeaderEpoch(self.term)), now_s)
 
     def move(self, now_s, *replicas, for_repair=True, topic=None):
         wanted = [Reassignment(topic or self.topic.name, 0, tuple(map(NodeId, replicas)))]
@@ -118,7 +125,7 @@ def test_more_at_once_than_is_allowed_is_found():
         wanted = [Reassignment(name, 0, (NodeId(3), NodeId(4)))]
         scene.cluster.decide(decide_reassignments(scene.cluster.image, wanted))
     with pytest.raises(ViolationError, match="REPAIR-2"):
-        scene.look(before, 1.0, TERM)
+        scene.look(before, 1.0)
 
 
 def test_repair_that_goes_on_though_its_broker_is_back_is_found():
@@ -150,16 +157,37 @@ def test_who_was_leaving_already_is_given_up_only_if_it_was_away_for_long(redire
 
 def test_repair_is_owed_by_the_controller_in_whose_term_it_was_decided():
     scene = Scene()
+    scene.elect(0.0)
     scene.change(0.0, lambda cluster: cluster.fence(2))
-    before = scene.cluster.image
-    wanted = [Reassignment(scene.topic.name, 0, (NodeId(1), NodeId(3)))]
-    scene.cluster.decide(decide_reassignments(before, wanted, for_repair=True))
-    scene.look(before, 12.0, TERM + 1)
+    scene.move(12.0, 1, 3)
     scene.change(13.0, lambda cluster: cluster.start_broker(2))
     for term in (None, TERM):
         scene.checker.check_withdrawn(scene.cluster.image, 100.0, term)
     with pytest.raises(ViolationError, match="REPAIR-3"):
         scene.checker.check_withdrawn(scene.cluster.image, 100.0, TERM + 1)
+
+
+def test_another_controller_counts_absences_from_its_own_beginning():
+    scene = Scene()
+    scene.change(0.0, lambda cluster: cluster.fence(2))
+    scene.elect(10.0)
+    with pytest.raises(ViolationError, match="REPAIR-1"):
+        scene.move(13.0, 1, 3)
+    scene = Scene()
+    scene.change(0.0, lambda cluster: cluster.fence(2))
+    scene.elect(10.0)
+    scene.move(22.0, 1, 3)
+    assert scene.checker.begun == 1
+
+
+def test_another_controller_that_redirects_a_repair_has_not_given_up_who_was_leaving():
+    scene = Scene()
+    scene.change(0.0, lambda cluster: cluster.fence(2))
+    scene.move(20.0, 1, 3)
+    scene.elect(40.0)
+    scene.move(43.0, 1, 4)
+    scene.change(44.0, lambda cluster: cluster.start_broker(2))
+    scene.checker.check_withdrawn(scene.cluster.image, 100.0, TERM + 1)
 
 
 def test_replica_on_a_broker_that_never_comes_back_is_still_to_be_moved():
