@@ -1,9 +1,10 @@
-"""Holds what metered clients could send against the quotas that were in force at the node that took it (INV-QUOTA).
+"""Holds the time for which metered clients were to wait against the quotas that were in force at the node that said it (INV-QUOTA).
 
-Times are those of the client: a request that left after one moment and was answered before another was handled between the two. Quotas are
-those of the images that the node published; each change lets muted connections go on, so a quota is held against what was sent between two
-changes. Changes are made by one client, and of an entity only while the outcome of the change before is known: an acknowledged change is in
-force at the node that answered, and in the end.
+Times are those of the client: a request that left after one moment and was answered before another was handled between the two. So of what
+a node has counted in its windows some is certain, and with it the least time for which it must have a client wait. Quotas are those of the
+images that the node published; each change lets muted connections go on, so only what was sent between two changes is looked at. Changes
+are made by one client, and of an entity only while the outcome of the change before is known: an acknowledged change is in force at the
+node that answered, and in the end.
 """
 
 from collections.abc import Callable
@@ -21,7 +22,10 @@ USER: Final = "ANONYMOUS"
 """All simulated clients: no listener authenticates them."""
 
 WINDOWS_S: Final = 11
-"""The time of all windows over which a node measures: that much may come at once."""
+"""The time of all windows over which a node measures: what it has counted counts for so long."""
+
+FORGIVEN_S: Final = WINDOWS_S + 1
+"""The longest time over which a rate is taken, and for which a client need not wait: the oldest sample may have begun a window earlier."""
 
 ROUNDING_S: Final = 0.002
 """Nodes count in whole milliseconds."""
@@ -96,7 +100,7 @@ class QuotaChecker:
         """A node has answered a metered client; ``feed`` is what it had when the request left.
 
         Raises:
-            ViolationError: INV-QUOTA: the client could send more than its quota, or went on while it was to wait.
+            ViolationError: INV-QUOTA: the client is to wait for less than its quota asks for, or went on while it was to wait.
         """
         if feed is None or self.feed_of(node) is not feed or feed.changed_s >= sent.sent_s:
             return
@@ -115,21 +119,21 @@ class QuotaChecker:
                 raise ViolationError(_INVARIANT, node.name, f"{sent.client_id} has no quota and is throttled: {sent}")
             return
         self.judged += 1
-        for first in before:
-            self._check_stretch(node, quota, [each for each in before if each.sent_s >= first.sent_s])
-
-    def _check_stretch(self, node: SimulatedNode, quota: float, stretch: list[Sent]) -> None:
-        """A node looks at a rate when it has done a request: each connection may have sent one that is too much."""
-        length_s = max(each.answered_s for each in stretch) - stretch[0].sent_s
-        excess = max(each.size for each in stretch) * len({each.connection for each in stretch})
-        allowed = quota * (WINDOWS_S + (length_s + ROUNDING_S) * self._clock_rate) + excess
-        size = sum(each.size for each in stretch)
-        if size > allowed:
+        counted = sum(each.size for each in before if self._counts(each, sent))
+        least_ms = (counted / quota - FORGIVEN_S - ROUNDING_S) * 1000
+        if sent.throttle_ms < least_ms:
             raise ViolationError(
                 _INVARIANT,
                 node.name,
-                f"{stretch[0].client_id} sent {size} bytes in {length_s:.3f} s with a quota of {quota:.0f} a second",
+                f"{sent.client_id} has sent {counted} bytes with a quota of {quota:.0f} a second, and is to wait for less than"
+                f" {least_ms:.0f} ms: {sent} (QUOTA-2)",
             )
+
+    def _counts(self, earlier: Sent, sent: Sent) -> bool:
+        """True if a node certainly had a request in its windows, of all connections of the client, when it had done another."""
+        age_s = (sent.answered_s - earlier.sent_s) * self._clock_rate + ROUNDING_S
+        is_before = earlier.answered_s <= sent.sent_s or earlier.connection == sent.connection
+        return (is_before and age_s < WINDOWS_S) or earlier is sent
 
     def on_changed(self, node: SimulatedNode, entity: QuotaEntity, value: float | None) -> None:
         """A node has acknowledged a quota, or with None that it is gone. Raises ViolationError."""
