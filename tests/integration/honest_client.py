@@ -11,7 +11,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Event
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from esp.records.builder import NewRecord, build_batch
 from tests.integration import messages
@@ -23,10 +23,11 @@ PAUSE_S: Final = 0.002
 OWN_WAITS: Final = Path("/proc/thread-self/schedstat")
 
 
-class Server(NamedTuple):
-    """Whom it writes to."""
+class Door(Protocol):
+    """The way in that an honest client takes; another process can be told of it."""
 
-    port: int
+    def open(self, port: int, timeout_s: float = ...) -> Wire:
+        """A connection to the node at a port, which serves the client now."""
 
 
 class Latency(NamedTuple):
@@ -44,15 +45,16 @@ class HonestClient:
     """Writes one record after another, once begun until its end.
 
     Args:
+        door: the way in.
         port: the node's.
         pid: the node's.
     """
 
-    def __init__(self, port: int, pid: int) -> None:
+    def __init__(self, door: Door, port: int, pid: int) -> None:
         spawn = multiprocessing.get_context("spawn")
         self._told, telling = spawn.Pipe(duplex=False)
         self._ends = spawn.Event()
-        self._process = spawn.Process(target=write_honestly, args=(port, pid, self._ends, telling), daemon=True)
+        self._process = spawn.Process(target=write_honestly, args=(door, port, pid, self._ends, telling), daemon=True)
         self._process.start()
         telling.close()
         assert self._told.poll(60), "the honest client does not write"
@@ -74,13 +76,13 @@ class HonestClient:
         return told
 
 
-def write_honestly(port: int, pid: int, ends: Event, telling: Connection) -> None:
+def write_honestly(door: Door, port: int, pid: int, ends: Event, telling: Connection) -> None:
     """Write records until ``ends`` is set; tell the latencies, or in words what went wrong."""
     batch = build_batch([NewRecord(b"x" * 100)], base_offset=0, leader_epoch=-1, timestamp_ms=int(time.time() * 1000))
     latencies: list[Latency] = []
     begun = False
     try:
-        with Wire(Server(port), 30) as wire:
+        with door.open(port, 30) as wire:
             while not ends.is_set():
                 waited_before_ms = waited_for_processor_ms(pid)
                 begun_s = time.monotonic()

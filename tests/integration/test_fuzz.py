@@ -9,26 +9,34 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.fuzz import KINDS, split, spoil
+from tests.integration.hostile_clients import Attacker, split, spoil
+from tests.integration.hostile_strangers import Stranger
 
-MINUTES = 1.0
 TIMES_MAX = 8
 """What a machine that does other things too may make of the factor of two that is asked for when the fuzzer runs alone."""
 
 
 @pytest.mark.timeout(300)
-def test_hostile_clients_harm_nobody_else(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("minutes", "kind", "options"),
+    [(1.0, Attacker, ()), (0.5, Stranger, ("--secure",))],
+    ids=["everyone is served", "clients log in over TLS"],
+)
+def test_hostile_clients_harm_nobody_else(
+    tmp_path: Path, minutes: float, kind: type[Attacker], options: tuple[str, ...]
+) -> None:
     """In a process of its own: the attackers leave sockets behind, and take memory."""
     command = [
         sys.executable,
         "-m",
         "tests.integration.fuzz",
         "--minutes",
-        str(MINUTES),
+        str(minutes),
         "--seed",
         "1",
         "--times",
         str(TIMES_MAX),
+        *options,
     ]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run(
@@ -36,8 +44,8 @@ def test_hostile_clients_harm_nobody_else(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout[-20_000:]
     assert "failures: 0" in done.stdout
-    counts = {name: int(count) for count, name in re.findall(r"(\d+) x ([a-z, ]+): ", done.stdout)}
-    assert set(counts) == set(KINDS)
+    counts = {name: int(count) for count, name in re.findall(r"(\d+) x ([-A-Za-z, ]+): ", done.stdout)}
+    assert set(counts) == set(kind.KINDS)
     assert all(counts.values()), done.stdout
     answered = re.search(r"(\d+) requests answered", done.stdout)
     assert answered is not None

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, Protocol
 
 from kio.index import load_response_from_request
 from kio.schema.request_header.v2.header import RequestHeader as FlexibleHeader
+from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
+from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from kio.serial import entity_reader, entity_writer
 
 from esp.testing.node_process import HOST
@@ -63,6 +65,17 @@ class Wire:
         answer = self.read()
         assert answer.correlation_id == correlation_id
         return parse(request, answer)
+
+    def log_in(self, user: str, password: str) -> None:
+        """Log in by PLAIN.
+
+        Raises:
+            PermissionError: the node refuses.
+        """
+        self.call(SaslHandshakeRequest(mechanism="PLAIN"))
+        answer = self.call(SaslAuthenticateRequest(auth_bytes=f"\0{user}\0{password}".encode()))
+        if answer.error_code:
+            raise PermissionError(answer.error_message)
 
     def read(self) -> Answer:
         """Read the next frame.

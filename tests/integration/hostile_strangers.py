@@ -1,0 +1,280 @@
+"""Hostile clients, by seed, of a node that speaks TLS and asks for log-ins: strangers, and a user without rights.
+
+The user does what the hostile clients of an open node do, within TLS and after its log-in. Strangers spoil handshakes, records and log-ins,
+or begin very many of them.
+"""
+
+import base64
+import random
+import re
+import socket
+import ssl
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import ClassVar, Final
+
+from kio.schema.envelope.v0.request import EnvelopeRequest
+from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
+from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
+from OpenSSL import SSL
+
+from esp.testing.node_process import NodeProcess
+from tests.integration import messages
+from tests.integration.hostile_clients import Attacker, split, spoil
+from tests.integration.wire import frame
+from tests.models.certificates import Authority
+
+MALLORY: Final = ("mallory", "a password that everyone knows")
+"""A user that may do nothing."""
+
+HARD_TO_CHECK: Final = "many-iterations"
+"""A user whose password takes as long to check as any may."""
+
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "x" * 300, "")
+
+
+def _trusting() -> ssl.SSLContext:
+    """Attackers do not care whom they attack."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+class Stranger(Attacker):
+    """One of many; see :class:`tests.integration.hostile_clients.Attacker`."""
+
+    KINDS: ClassVar[Mapping[str, int]] = {
+        "spoilt requests": 6,
+        "answers that nobody takes": 3,
+        "very many elements": 3,
+        "bomb": 1,
+        "plaintext": 2,
+        "spoilt handshakes": 6,
+        "half a handshake": 4,
+        "a handshake, slowly": 2,
+        "handshakes": 4,
+        "large certificates": 2,
+        "other handshakes on the same connection": 2,
+        "spoilt records": 6,
+        "spoilt log-ins": 8,
+        "wrong passwords": 4,
+        "denied envelopes": 2,
+    }
+
+    def __init__(self, node: NodeProcess, rng: random.Random) -> None:
+        super().__init__(node, rng)
+        self._tls = _trusting()
+        more: dict[str, Callable[[], None]] = {
+            "plaintext": self._garbage_in_plaintext,
+            "spoilt handshakes": self._spoil_handshake,
+            "half a handshake": self._half_handshake,
+            "a handshake, slowly": self._shake_slowly,
+            "handshakes": self._shake_often,
+            "large certificates": self._show_much,
+            "other handshakes on the same connection": self._renegotiate,
+            "spoilt records": self._spoil_records,
+            "spoilt log-ins": self._spoil_log_in,
+            "wrong passwords": self._guess,
+            "denied envelopes": self._enclose,
+        }
+        self._attacks |= more
+
+    def _connect(self) -> socket.socket:
+        """The user has logged in."""
+        connection = self._secured()
+        try:
+            connection.sendall(frame(SaslHandshakeRequest(mechanism="PLAIN"), 1))
+            connection.recv(65_536)
+            name, password = MALLORY
+            connection.sendall(frame(SaslAuthenticateRequest(auth_bytes=f"\0{name}\0{password}".encode()), 2))
+            connection.recv(65_536)
+        except OSError:
+            connection.close()
+            raise
+        return connection
+
+    def _secured(self, context: ssl.SSLContext | None = None) -> ssl.SSLSocket:
+        """A connection whose handshake is done."""
+        connection = super()._connect()
+        try:
+            return (context or self._tls).wrap_socket(connection)
+        except OSError:
+            connection.close()
+            raise
+
+    def _garbage_in_plaintext(self) -> None:
+        """A client that does not know of TLS, or that speaks something else."""
+        with super()._connect() as connection:
+            other = b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n"
+            connection.sendall(self._rng.choice((frame(messages.metadata(), 1), other, self._rng.randbytes(20_000))))
+            connection.recv(65_536)
+
+    def _hello(self) -> bytes:
+        """The first message of a handshake."""
+        arrived, leaving = ssl.MemoryBIO(), ssl.MemoryBIO()
+        with suppress(ssl.SSLWantReadError):
+            self._tls.wrap_bio(arrived, leaving).do_handshake()
+        return leaving.read()
+
+    def _spoil_handshake(self) -> None:
+        with super()._connect() as connection:
+            for piece in split(spoil(self._hello(), self._rng), self._rng):
+                connection.sendall(piece)
+            connection.settimeout(0.05)
+            with suppress(TimeoutError):
+                connection.recv(65_536)
+
+    def _half_handshake(self) -> None:
+        """Many connections that begin a handshake and say no more for a while."""
+        with ExitStack() as open_:
+            for _ in range(self._rng.randint(1, 50)):
+                hello = self._hello()
+                connection = open_.enter_context(super()._connect())
+                connection.sendall(hello[: self._rng.randint(1, len(hello))])
+            time.sleep(self._rng.uniform(0, 0.5))  # the attack is that nothing happens
+
+    def _shake_slowly(self) -> None:
+        with super()._connect() as connection:
+            for byte in self._hello():
+                connection.sendall(bytes([byte]))
+
+    def _shake_often(self) -> None:
+        """Handshakes, each of which costs the node a signature."""
+        for _ in range(self._rng.randint(1, 30)):
+            with self._secured():
+                pass
+
+    def _show_much(self) -> None:
+        """Certificates as large as handshakes may have."""
+        with self._secured(large_certificate()) as connection:
+            connection.settimeout(0.5)
+            connection.sendall(frame(messages.api_versions(), 1))
+            with suppress(TimeoutError):
+                connection.recv(65_536)
+
+    def _renegotiate(self) -> None:
+        """TLS 1.2 lets a client ask for another handshake, again and again, which servers must refuse."""
+        context = SSL.Context(SSL.TLSv1_2_METHOD)
+        with super()._connect() as below:
+            below.setblocking(True)
+            connection = SSL.Connection(context, below)
+            connection.set_connect_state()
+            with suppress(SSL.Error):
+                connection.do_handshake()
+                for _ in range(20):
+                    connection.renegotiate()
+                    connection.do_handshake()
+
+    def _spoil_records(self) -> None:
+        """Records that are cut, changed, repeated, or no records at all, on a connection that was secure."""
+        with self._in_memory() as (connection, engine, leaving):
+            for _ in range(self._rng.randint(1, 5)):
+                engine.write(self._request())
+                for piece in split(spoil(leaving.read(), self._rng), self._rng):
+                    connection.sendall(piece)
+            connection.settimeout(0.05)
+            with suppress(TimeoutError):
+                connection.recv(65_536)
+
+    @contextmanager
+    def _in_memory(self) -> Iterator[tuple[socket.socket, ssl.SSLObject, ssl.MemoryBIO]]:
+        """A secure connection whose records leave by hand."""
+        arrived, leaving = ssl.MemoryBIO(), ssl.MemoryBIO()
+        engine = self._tls.wrap_bio(arrived, leaving)
+        with super()._connect() as connection:
+            while True:
+                try:
+                    engine.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    connection.sendall(leaving.read())
+                    received = connection.recv(65_536)
+                    if not received:
+                        raise EOFError("the node ended the handshake") from None
+                    arrived.write(received)
+            connection.sendall(leaving.read())
+            yield connection, engine, leaving
+
+    def _spoil_log_in(self) -> None:
+        """Messages of a log-in that are changed, repeated or out of order."""
+        with self._secured() as connection:
+            asked = frame(SaslHandshakeRequest(mechanism=self._rng.choice(MECHANISMS)), 1)
+            said = [asked, *(self._said() for _ in range(self._rng.randint(1, 4)))]
+            if self._rng.random() < 0.2:
+                self._rng.shuffle(said)
+            for data in said:
+                whole = spoil(data, self._rng) if self._rng.random() < 0.5 else data
+                for piece in split(whole, self._rng):
+                    connection.sendall(piece)
+                self._tally.requests += 1
+            connection.settimeout(0.05)
+            with suppress(TimeoutError):
+                connection.recv(65_536)
+
+    def _said(self) -> bytes:
+        """A message of some mechanism, for a client that has not said so, or with bytes that no mechanism knows."""
+        token = base64.urlsafe_b64encode(b'{"alg":"none"}').rstrip(b"=")
+        said = self._rng.choice(
+            (
+                b"\0mallory\0" + bytes(self._rng.randint(0, 3)),
+                b"\0" * self._rng.randint(0, 500),
+                b"n,,n=mallory,r=" + b"r" * self._rng.choice((0, 5, 300, 60_000)),
+                b"p=tls-unique,a=honest,n=honest,r=abc",
+                b"c=biws,r=abc,p=" + base64.b64encode(self._rng.randbytes(self._rng.choice((0, 20, 32, 64)))),
+                b"n,a=honest,\x01auth=Bearer " + token + b"." + token + b"." + b"\x01\x01",
+                self._rng.randbytes(self._rng.choice((1, 100, 60_000))),
+            )
+        )
+        return frame(SaslAuthenticateRequest(auth_bytes=said), 2)
+
+    def _guess(self) -> None:
+        """Passwords of a user whose password takes long to check, and of others; no guess waits to hear that it was wrong."""
+        for _ in range(self._rng.randint(1, 20)):
+            with self._secured() as connection:
+                mechanism = self._rng.choice(("PLAIN", "SCRAM-SHA-512"))
+                connection.sendall(frame(SaslHandshakeRequest(mechanism=mechanism), 1))
+                connection.recv(65_536)
+                user = self._rng.choice((HARD_TO_CHECK, "honest", "nobody"))
+                first = f"\0{user}\0guess" if mechanism == "PLAIN" else f"n,,n={user},r=0123456789"
+                connection.sendall(frame(SaslAuthenticateRequest(auth_bytes=first.encode()), 2))
+                if mechanism != "PLAIN":
+                    nonce = re.search(rb"r=([^,]+)", connection.recv(65_536))
+                    assert nonce is not None, "each user gets a salt, those that are not there too"
+                    last = b"c=biws,r=" + nonce[1] + b",p=" + base64.b64encode(bytes(64))
+                    connection.sendall(frame(SaslAuthenticateRequest(auth_bytes=last), 3))
+                self._tally.requests += 1
+                connection.settimeout(0.02)
+                with suppress(TimeoutError):
+                    connection.recv(65_536)
+
+    def _enclose(self) -> None:
+        """Requests in the name of another, which only nodes may send, and only to controllers."""
+        for _ in range(10):
+            with self._connect() as connection:
+                request = EnvelopeRequest(
+                    request_data=spoil(self._request(), self._rng)[4:],
+                    request_principal=self._rng.choice((None, b"", b"\0\0\x05User\x07honest\0\0", b"\xff" * 100)),
+                    client_host_address=self._rng.choice((b"", b"\x7f\0\0\1", b"\0" * 16, b"\1" * 5)),
+                )
+                connection.sendall(spoil(frame(request, 1), self._rng))
+                self._tally.requests += 1
+                connection.settimeout(0.05)
+                with suppress(TimeoutError):
+                    connection.recv(65_536)
+
+
+@cache
+def large_certificate() -> ssl.SSLContext:
+    """A client's terms, with a certificate of 4,000 names."""
+
+    names = [f"host-{number}.example" for number in range(4_000)]
+    with tempfile.TemporaryDirectory() as directory:
+        store = Authority("CN=Unknown").issue("CN=mallory", hosts=names).write_pem(Path(directory) / "store.pem")
+        context = _trusting()
+        context.load_cert_chain(store)
+    return context
