@@ -8,7 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from esp.model.ids import uuid_to_base64
+from esp.cli.node.security import CLIENTS, HOSTS, NODES, Security
+from esp.model.ids import NodeId, uuid_to_base64
+from esp.runtime.env import SystemRandom
 from esp.testing.node import Node
 from esp.testing.node_networks import NodeNetwork, PlainNetwork
 from esp.testing.node_process import STOP_TIMEOUT_S, CpuSeconds, NodeProcess
@@ -41,6 +43,8 @@ class Cluster:
         controllers_only: the nodes that are no brokers.
         brokers_only: the nodes that are no controllers.
         static_voters: True if the voters stand in the settings of all nodes (``kraft.version`` 0), not in the metadata log.
+        secure: True if clients log in over TLS, nodes know one another by certificates, and an authorizer decides, as ``--secure`` makes
+            it: ``security`` has the settings of the administrator's clients.
     """
 
     def __init__(
@@ -55,8 +59,12 @@ class Cluster:
         controllers_only: Collection[int] = (),
         brokers_only: Collection[int] = (),
         static_voters: bool = False,
+        secure: bool = False,
     ) -> None:
         self.directory = directory
+        self.security = Security(directory / "security") if secure else None
+        if self.security is not None:
+            self.security.create_blocking(SystemRandom())
         self.network = network or PlainNetwork()
         self.cluster_id = _random_id()
         self._settings = dict(settings or {})
@@ -68,9 +76,12 @@ class Cluster:
         self._ports = {number: free_port() for number in numbers}
         self._first_voters = [number for number in numbers if "controller" in self._roles[number]]
         self._controller_ports = {number: free_port() for number in self._first_voters}
+        self._node_ports = {number: free_port() for number in numbers}
         self.nodes: dict[int, NodeProcess] = {
             number: self.make(number, (node_settings or {}).get(number, {})) for number in numbers
         }
+        if self.security is not None:
+            self.security.write_client_settings_blocking(self.bootstrap)
 
     def make(
         self, number: int, settings: Mapping[str, str] | None = None, *, name: str | None = None, roles: str = "broker"
@@ -88,7 +99,9 @@ class Cluster:
         roles = self._roles.setdefault(number, roles)
         bound: dict[str, int] = {}
         if "broker" in roles:
-            bound["PLAINTEXT"] = self._ports.setdefault(number, free_port())
+            bound[CLIENTS if self.security else "PLAINTEXT"] = self._ports.setdefault(number, free_port())
+            if self.security is not None:
+                bound[NODES] = self._node_ports.setdefault(number, free_port())
         if "controller" in roles:
             bound["CONTROLLER"] = self._controller_ports.setdefault(number, free_port())
         told = {listener: network.public_port(number, port) for listener, port in bound.items()}
@@ -99,6 +112,7 @@ class Cluster:
             "advertised.listeners": ",".join(f"{listener}://{host}:{port}" for listener, port in told.items()),
             "controller.listener.names": "CONTROLLER",
             **self._quorum_settings(),
+            **(self.security.settings_of_blocking(NodeId(number), (*HOSTS, host)) if self.security else {}),
             **(REPLICATED if self._brokers >= 3 else {}),
             **self._settings,
             **(settings or {}),
@@ -151,10 +165,13 @@ class Cluster:
 
     def format(self, *more: str) -> None:
         """Format all nodes, which are the first voters, with further options of the product's command."""
-        options = more
+        options = (
+            *more,
+            *(f"--add-scram={user}" for user in (self.security.first_users_blocking() if self.security else ())),
+        )
         if not self._static_voters:
             voters = (f"{number}@{self.controller_address(number)}:{_random_id()}" for number in self._first_voters)
-            options = ("--initial-controllers", ",".join(voters), *more)
+            options = ("--initial-controllers", ",".join(voters), *options)
         with ThreadPoolExecutor() as pool:
             list(pool.map(lambda node: node.format(self.cluster_id, *options), self.nodes.values()))
 

@@ -115,6 +115,10 @@ class Security:
         credential = make_credential(MECHANISM, password, random_bytes(random, _SALT_BYTES), MIN_ITERATIONS)
         return FirstMetadata(credentials=(scram_credential_record(ADMINISTRATOR, MECHANISM, credential),))
 
+    def first_users_blocking(self) -> Sequence[str]:
+        """Return the users that a new cluster begins with, in the words of ``esp format --add-scram``."""
+        return (f'{MECHANISM.sasl_name}=[name={ADMINISTRATOR},password="{self._password_blocking()}"]',)
+
     def write_client_settings_blocking(self, bootstrap: str) -> None:
         """Write the settings of the administrator's clients.
 
