@@ -496,5 +496,11 @@ def _partition_of(view: ReplicaView) -> int:
 
 
 def _is_half_cut(log: Log, view: ReplicaView) -> bool:
-    """True after a cut that failed halfway (LOG-13): the log serves nothing any more, and the next process goes by its files."""
-    return log.is_offline and view.end_offset < log.log_end_offset
+    """True after a cut that failed halfway (LOG-13): the log serves nothing any more, and the next process goes by its files.
+
+    A log that went offline in the turn in which it had appended has all of it in its files.
+    """
+    if not log.is_offline or view.end_offset >= log.log_end_offset:
+        return False
+    rest = view.read_rest()
+    return not rest or rest[-1].next_offset < log.log_end_offset

@@ -214,6 +214,14 @@ def test_commit_of_what_fewer_than_the_minimum_hold_is_found():
         scene.commit(scene.leader, 4)
 
 
+def test_commit_by_the_fetch_of_a_follower_whose_log_went_offline_in_the_turn_in_which_it_appended_is_right():
+    scene = Scene()
+    append_to_all([scene.leader, scene.second])
+    scene.second.log.is_offline = True
+    scene.look(scene.leader, scene.second)
+    scene.commit(scene.leader, 4)
+
+
 def test_commit_by_the_fetch_of_a_follower_whose_disk_is_gone_since_is_counted():
     scene = Scene()
     append(scene.leader.log)
