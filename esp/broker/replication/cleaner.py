@@ -17,10 +17,11 @@ from esp.model.errors import CorruptionError
 from esp.ports.env import Env
 from esp.settings.broker import BrokerSettings
 from esp.storage.compaction.choice import Cleanable
-from esp.storage.compaction.cleaning import are_present, finding_dirt, replacing
+from esp.storage.compaction.cleaning import are_present, finding_dirt, preparing, replacing
 from esp.storage.compaction.output import CleanedSegment, LeftAloneError
 from esp.storage.compaction.round import CleanerLimits, CleaningRound
-from esp.storage.steps import read, sync
+from esp.storage.log import Log
+from esp.storage.steps import Syncing, read, sync
 from esp.storage.transaction_index import AbortedTransaction
 
 log = logging.getLogger(__name__)
@@ -149,6 +150,7 @@ class LogCleaner:
             return False
         cleaning = CleaningRound(source, cleanable, limits, env.clock.wall_ms(), aborted)
         try:
+            await self._prepare(hosted, cleaning)
             await self._run(hosted, cleaning, cleaning.indexing_blocking())
             fates = cleaning.fates()
             for sources in await env.cpu.run(cleaning.groups_blocking):
@@ -216,6 +218,28 @@ class LogCleaner:
         if self._has_ended(hosted, cleaning):
             raise _RoundEndedError
 
+    async def _prepare(self, hosted: HostedPartition, cleaning: CleaningRound) -> None:
+        """Have all names of the log's files on the device before others come beside them.
+
+        Raises:
+            _RoundEndedError: the round must not go on.
+            OSError: the device failed; the directory is offline.
+        """
+        if cleaning.log.names_are_durable:
+            return
+        async with self._replicas.directories_lock, hosted.busy:
+            if self._has_ended(hosted, cleaning):
+                raise _RoundEndedError
+            await self._sync(hosted, cleaning.log, preparing(cleaning.log))
+
+    async def _sync(self, hosted: HostedPartition, source: Log, syncing: Syncing[None]) -> None:
+        """Do something with the files of a replica's log. Raises OSError: the device failed; the directory is offline."""
+        try:
+            await sync(syncing, source.files.disk)
+        except OSError as error:
+            self._replicas.on_disk_error(hosted, error)
+            raise
+
     async def _replace(self, hosted: HostedPartition, cleaning: CleaningRound, output: CleanedSegment) -> None:
         """Let a cleaned segment take the place of its sources.
 
@@ -229,11 +253,8 @@ class LogCleaner:
             if not are_present(cleaning.log, output):
                 cleaning.note_dropped(output)
                 return
-            try:
-                await sync(replacing(cleaning.log, output, self._env.clock.wall_ms()), cleaning.log.files.disk)
-            except OSError as error:
-                self._replicas.on_disk_error(hosted, error)
-                raise
+            source = cleaning.log
+            await self._sync(hosted, source, replacing(source, output, self._env.clock.wall_ms()))
 
     async def _conclude(self, hosted: HostedPartition, cleaning: CleaningRound) -> None:
         """Write down up to where the log is clean now."""

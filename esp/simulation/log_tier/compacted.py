@@ -61,6 +61,9 @@ _DROP_SHARE: Final = 0.2
 _HIDDEN_SHARE: Final = 0.2
 """Of the runs: in the end a value is hidden by the log start, and its tombstone goes, before the segment of the value does (CLEAN-2)."""
 
+_INTERRUPTED_SHARE: Final = 0.2
+"""Of the runs: in the end a start that completes a swap is killed before the names are synced, and the power is lost in the next round."""
+
 
 class AppendedBatch(NamedTuple):
     """A batch that was appended, with its records."""
@@ -79,8 +82,8 @@ class CompactedLogRun:
     purpose: ClassVar = "compacted logs"
     """Of the stream from which all is drawn."""
 
-    hides_values: ClassVar = True
-    """True if runs may end with a value that the log start hides."""
+    ends_aimed: ClassVar = True
+    """True if runs may end with a value that the log start hides, or with a swap that does not come to its end."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -126,8 +129,12 @@ class CompactedLogRun:
             if self._has_many_segments and self._aims.random() < _ROLL_SHARE:
                 self._log.roll(self._now_ms)
             self._check()
-        if self.hides_values and stream("hidden values", self._seed).random() < _HIDDEN_SHARE:
+        if self.ends_aimed and stream("hidden values", self._seed).random() < _HIDDEN_SHARE:
             self._hide_value()
+            self._check()
+        ends = stream("ends in a swap", self._seed)
+        if self.ends_aimed and ends.random() < _INTERRUPTED_SHARE:
+            self._interrupt_swap(ends)
             self._check()
         self._lose_power()
         self._check()
@@ -301,6 +308,30 @@ class CompactedLogRun:
             self._directory.write_cleaned_blocking()
             self._now_ms += DELETE_RETENTION_MS + 1
         self._reopen(loses_power=self._aims.random() < 0.5)
+
+    def _interrupt_swap(self, random: Random) -> None:
+        """Two processes die in a swap, the second one when all files have their names, and the third one in the next round (CLEAN-7)."""
+        self._append_sealed(b"swapped", None)
+        self._append_sealed(b"other", b"value")
+        self._note_round()
+        self._directory.write_recovery_points_blocking()
+        self._kill_before_names_are_synced(1)
+        with suppress(ProcessKilledError):
+            clean_blocking(self._log, self._now_ms)
+        self._disk.crash()
+        self._kill_before_names_are_synced(0)
+        with suppress(ProcessKilledError):
+            self._open()
+        self._disk.crash()
+        self._kill_no_more()
+        self._open()
+        self._log.high_watermark = self._log.log_end_offset
+        self._now_ms += DELETE_RETENTION_MS + 1
+        self._note_round()
+        self._disk.kill_after(random.randrange(12))
+        with suppress(ProcessKilledError):
+            clean_blocking(self._log, self._now_ms)
+        self._reopen(loses_power=True)
 
     def _note_round(self) -> None:
         """A round begins: note what it may remove."""

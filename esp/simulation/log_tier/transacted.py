@@ -49,7 +49,7 @@ class TransactedLogRun(CompactedLogRun):
     """
 
     purpose: ClassVar = "compacted logs of transactions"
-    hides_values: ClassVar = False
+    ends_aimed: ClassVar = False
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)

@@ -74,6 +74,24 @@ def finding_dirt(log: Log, now_ms: int) -> Reading[Dirt | None]:
     return Dirt(cleanable, is_worth_cleaning(cleanable, settings, now_ms=now_ms, oldest_ms=oldest_ms))
 
 
+def preparing(log: Log) -> Syncing[None]:
+    """Bring the names of a log's files to the device, if they may not be there, before a round writes the first ``*.cleaned`` (CLEAN-7).
+
+    The process before this one may have ended when it had completed a swap, and before the sync of its names. What a power loss brought
+    back of that swap would count as undecided beside a new ``*.cleaned``, and its sources are gone.
+
+    No flush, cut or removal of segments of this log may be running.
+
+    Raises:
+        OSError: the device failed: the log is offline.
+    """
+    try:
+        yield from log.files.unsynced.syncing_names()
+    except OSError:
+        log.take_offline()
+        raise
+
+
 def are_present(log: Log, output: CleanedSegment) -> bool:
     """True if the sources of a cleaned segment are still in the log."""
     segments = log.files.segments
@@ -110,6 +128,7 @@ def clean_blocking(
     if dirt is None or not dirt.is_due:
         return None
     cleanable = dirt.cleanable
+    sync_blocking(preparing(log), log.files.disk)
     try:
         aborted = log.aborted.find_blocking(log.first_segment_offset, cleanable.end) if log.aborted.may_exist else ()
         cleaning = CleaningRound(log, cleanable, limits, now_ms, aborted)

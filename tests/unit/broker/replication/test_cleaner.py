@@ -2,13 +2,15 @@
 
 import asyncio
 
+import pytest
+
 from esp.broker.replication.cleaner import limits_of
 from esp.model.errors import ErrorCode
 from esp.records.batch import iterate_records
 from esp.records.batch_header import find_end_offset, read_header
 from esp.records.builder import NewRecord, build_batch
 from esp.settings.broker import BrokerSettings
-from esp.storage.compaction.round import CleanerLimits
+from esp.storage.compaction.round import CleanerLimits, CleaningRound
 from tests.unit.broker.config_requests import SET, TOPIC, alter
 from tests.unit.broker.conversation import create_topic, delete_topic, fetch, produce
 from tests.unit.broker.simulated_node import simulated
@@ -110,3 +112,39 @@ async def test_nothing_is_compacted_where_that_is_switched_off(node):
     await fill(client)
     await asyncio.sleep(10)
     assert node.log("t").cleaned_to == 0
+
+
+@simulated(log_cleaner_backoff_ms=1000)
+async def test_a_round_begins_when_the_names_of_the_log_are_on_the_device(node):
+    """The process before may have died before the sync of names that it gave (CLEAN-7)."""
+    client = await node.client()
+    await create_topic(client, **COMPACTED)
+    await fill(client)
+    await until(lambda: node.log("t").recovery_point == node.log("t").log_end_offset)
+    await node.restart()
+    log = node.log("t")
+    assert not log.names_are_durable
+    begun = []
+    indexing_blocking = CleaningRound.indexing_blocking
+
+    def watch(cleaning):
+        begun.append((cleaning.log, cleaning.log.names_are_durable))
+        return indexing_blocking(cleaning)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CleaningRound, "indexing_blocking", watch)
+        await until(lambda: begun)
+    assert begun[0] == (log, True)
+
+
+@simulated(log_cleaner_backoff_ms=1000)
+async def test_a_round_that_cannot_sync_the_names_takes_the_directory_offline(node):
+    client = await node.client()
+    await create_topic(client, **COMPACTED)
+    await fill(client)
+    await until(lambda: node.log("t").recovery_point == node.log("t").log_end_offset)
+    await node.restart()
+    log = node.log("t")
+    node.disk.fail("sync", log.path)
+    await until(lambda: log.is_offline)
+    assert log.cleaned_to == 0

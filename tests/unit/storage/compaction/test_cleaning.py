@@ -12,7 +12,7 @@ from esp.records.batch_header import DELETE_HORIZON_BIT, HEADER_SIZE, read_heade
 from esp.records.builder import Record, seal_batch
 from esp.replication.partition_follower import append_fetched
 from esp.simulation.machine.disk import SimulatedDisk
-from esp.simulation.machine.disk_faults import ProcessKilledError
+from esp.simulation.machine.disk_faults import Operation, ProcessKilledError
 from esp.storage.compaction.cleaning import clean_blocking, cleanable_part
 from esp.storage.compaction.key_map import KeyMap
 from esp.storage.compaction.round import CleanerLimits
@@ -496,6 +496,50 @@ def test_a_stop_at_any_file_operation_loses_nothing(changes: int, loses_power: b
     clean(log)
     assert len(records_of(log)) == 5
     assert latest(records_of(log)) == wanted
+
+
+@pytest.mark.parametrize("changes", range(8))
+def test_a_swap_that_a_start_completed_is_on_the_device_before_its_segment_is_written_anew(changes: int) -> None:
+    """Else a power loss brings a part of it back, which counts as undecided beside what is written now (CLEAN-7)."""
+    for seed in range(12):
+        disk = new_disk(seed)
+        directory, log = filled(disk)
+        wanted = latest(records_of(log))
+        directory.write_checkpoints_blocking()
+        log.high_watermark = 12
+        kill_before_names_are_synced(disk, 2)
+        with pytest.raises(ProcessKilledError):
+            clean(log)
+        disk.crash()
+        kill_before_names_are_synced(disk, 1)
+        with pytest.raises(ProcessKilledError):
+            reopen(disk, COMPACTED)
+        disk.crash()
+        disk.on_operation = lambda _operation: None
+        log = reopen(disk, COMPACTED)[1]
+        log.high_watermark = 24
+        disk.kill_after(changes)
+        with suppress(ProcessKilledError):
+            clean(log)
+        disk.power_loss()
+        log = reopen(disk, COMPACTED)[1]
+        assert latest(records_of(log)) == wanted
+
+
+def kill_before_names_are_synced(disk: SimulatedDisk, moments: int) -> None:
+    """End the process when files have got other names, and these are about to be synced, for the ``moments``-th time."""
+    left, has_renamed = moments, False
+
+    def on_operation(operation: Operation | None) -> None:
+        nonlocal left, has_renamed
+        if operation == "sync" and has_renamed:
+            left -= 1
+            has_renamed = False
+            if not left:
+                disk.kill_after(0)
+        has_renamed |= operation == "rename"
+
+    disk.on_operation = on_operation
 
 
 def test_the_offset_of_compaction_is_known_after_a_restart_and_not_beyond_what_was_flushed() -> None:
