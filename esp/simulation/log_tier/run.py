@@ -7,6 +7,7 @@ when something counts as durable. A naive model, the list of batches that should
 import errno
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from math import inf
 from random import Random
 from typing import Final
@@ -80,6 +81,10 @@ _MOVING_START_SHARE: Final = 0.5
 _SHORT_LIVES_SHARE: Final = 0.15
 """Of the runs: starts end in their first operations, and soon after the next one the power is lost."""
 
+_LOST_FRONTS_SHARE: Final = 0.1
+"""Of the runs: the device holds the log start, and of the records around it a part, when the power is lost, and is lost again."""
+
+_UNFLUSHED: Final = 4
 _FIRST_OPERATIONS: Final = 6
 _SOON_STEPS: Final = 8
 
@@ -87,6 +92,11 @@ _SOON_STEPS: Final = 8
 def has_short_lives(seed: int) -> bool:
     """True if in a seed's run starts after clean shutdowns are cut short, and the power is lost soon after the next (REC-1)."""
     return stream("short lives", seed).random() < _SHORT_LIVES_SHARE
+
+
+def loses_fronts(seed: int) -> bool:
+    """True if in a seed's run the power is lost, twice in succession, when the log start is ahead of what was flushed (REC-7)."""
+    return stream("lost fronts", seed).random() < _LOST_FRONTS_SHARE
 
 
 class LogRun:
@@ -145,6 +155,10 @@ class LogRun:
         self._has_short_lives = has_short_lives(seed)
         if self._has_short_lives:
             self._steps += [self._stop] * 2
+        self._front_random = stream("fronts", seed)
+        if loses_fronts(seed):
+            self.settings = replace(self.settings, segment_bytes=1)
+            self._steps += [self._lose_front] * 3
         self._steps_left: int | None = None
         """Until the power is lost because a start was cut short; None if none was."""
         self._epoch = 0
@@ -377,6 +391,19 @@ class LogRun:
 
     def _lose_power(self) -> None:
         self._reopen(loses_power=True)
+
+    def _lose_front(self) -> None:
+        """Records that are not flushed are committed and deleted; only the log start is on the device when the power is lost, twice."""
+        for _ in range(_UNFLUSHED):
+            self._append()
+        log = self.log
+        log.high_watermark = log.log_end_offset
+        log.raise_log_start(
+            self._front_random.randint(max(log.log_start_offset, log.recovery_point), log.log_end_offset)
+        )
+        self._directory.write_log_starts_blocking()
+        for _ in range(2):
+            self._lose_power()
 
     def _kill(self) -> None:
         self._reopen(loses_power=False)

@@ -8,9 +8,10 @@ import pytest
 from esp.model.errors import CorruptionError
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.log_tier.checks import check_log, check_reads, check_recovered
-from esp.simulation.log_tier.run import LogRun, has_short_lives
+from esp.simulation.log_tier.run import LogRun, has_short_lives, loses_fronts
 from esp.simulation.log_tier.transactions import list_transactions
 from esp.storage.clean_marker import CleanMarker
+from esp.storage.recovery import _Loader
 from esp.storage.transaction_index import TransactionIndex
 
 
@@ -159,6 +160,18 @@ def run_short_lives(count):
 def test_in_a_part_of_the_runs_starts_are_cut_short_and_the_power_is_lost_soon_after():
     assert 10 < sum(has_short_lives(seed) for seed in range(200)) < 60
     run_short_lives(5)
+
+
+def test_in_a_part_of_the_runs_logs_start_over_and_the_power_is_lost_again(monkeypatch):
+    assert 5 < sum(loses_fronts(seed) for seed in range(200)) < 40
+    starts = []
+    start_over = _Loader._start_over
+    monkeypatch.setattr(
+        _Loader, "_start_over", lambda loader: (starts.append(loader.log_start_offset), start_over(loader))
+    )
+    for seed in [seed for seed in range(200) if loses_fronts(seed)][:3]:
+        LogRun(seed).run()
+    assert len(starts) > 3
 
 
 def test_a_marker_of_a_clean_shutdown_that_a_power_loss_brings_back_is_seen(monkeypatch):
