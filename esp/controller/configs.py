@@ -23,6 +23,9 @@ from esp.schemas.metadata_records import (
 )
 from esp.settings.throttled_replicas import REPAIRED_REPLICAS
 
+BROKER_LOGGER: Final = 8
+"""The type of the resource that is a node's loggers: their levels are in no metadata log."""
+
 _NONE: Final[Mapping[str, str]] = {}
 
 

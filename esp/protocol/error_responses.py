@@ -87,6 +87,21 @@ def _topics_with_partitions(request: Any) -> _Content:
     }
 
 
+def _topics_to_cut(request: Any) -> _Content:
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    {"partition_index": partition.partition_index, "low_watermark": -1}
+                    for partition in topic.partitions
+                ],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
 def _topics_with_epochs(request: Any) -> _Content:
     return {
         "topics": [
@@ -265,7 +280,7 @@ _REFUSED_SINGLY: Final[Mapping[int, Callable[[Any], _Content]]] = MappingProxyTy
     {
         ApiKey.LIST_OFFSETS: _topics_with_partitions,
         ApiKey.OFFSET_FOR_LEADER_EPOCH: _topics_with_epochs,
-        ApiKey.DELETE_RECORDS: _topics_with_partitions,
+        ApiKey.DELETE_RECORDS: _topics_to_cut,
         ApiKey.OFFSET_DELETE: _topics_with_partitions,
         ApiKey.DESCRIBE_PRODUCERS: _topics_with_indexes,
         ApiKey.DESCRIBE_GROUPS: _groups_to_describe,

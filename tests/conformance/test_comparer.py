@@ -10,9 +10,10 @@ from esp.protocol.registry import SERVED_ON, ListenerKind
 from esp.testing.kafka_tools import KafkaTools
 from tests.conformance.comparer.compare import Difference, compare, play, plays_of
 from tests.conformance.comparer.difference import differences, masked
-from tests.conformance.comparer.known import Known, Reason
+from tests.conformance.comparer.known import WITHOUT_RIGHTS, Known, Reason
 from tests.conformance.comparer.messages import request_of
-from tests.conformance.comparer.pair import running_pair
+from tests.conformance.comparer.pair import running_guarded_pair, running_pair
+from tests.conformance.comparer.rights import ALL, RIGHTS, compare_without, compare_without_any, set_rights
 from tests.conformance.comparer.setup import prepare
 from tests.conformance.comparer.table import CASES
 from tests.conformance.comparer.transactions.table import SCENES
@@ -51,6 +52,24 @@ def test_no_answer_differs_without_a_reason(kafka_tools: KafkaTools, tmp_path: P
         found = [str(each) for each in differing if not known.explains(each)]
     assert not found, "\n".join(found)
     assert not [reason for reason in known.reasons if reason not in known.used], "reasons for what does not differ"
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(600)
+def test_clients_without_permissions_are_answered_as_by_kafka(kafka_tools: KafkaTools, tmp_path: Path) -> None:
+    known, also_known = Known.read(), Known.read(title=WITHOUT_RIGHTS)
+    of_each_api = list({(case.key, case.listener): case for case in reversed(CASES)}.values())
+    with running_guarded_pair(tmp_path, kafka_tools) as (ours, theirs):
+        for target in (ours, theirs):
+            set_rights(target, ALL, ())
+            prepare(target)
+        without_any = compare_without_any(ours, theirs, CASES)
+        found = [
+            str(each)
+            for each in itertools.chain(without_any, compare_without(ours, theirs, of_each_api, RIGHTS))
+            if not known.explains(each) and not also_known.explains(each)
+        ]
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("kind", ListenerKind)

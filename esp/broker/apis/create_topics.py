@@ -20,6 +20,7 @@ from kio.schema.create_topics.v7.response import (
 from kio.static.primitive import i8, i16, i32
 
 from esp.broker.answer_fields import NO_THROTTLE, require_time
+from esp.broker.authorization.access import Access
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import until_applied
 from esp.broker.mutation_quota import MutationQuota, forward_admitted
@@ -38,7 +39,7 @@ STRICT_FROM: Final = 6
 
 
 async def handle_at_controller(
-    services: ControllerServices, _request: Request, message: CreateTopicsRequest
+    services: ControllerServices, request: Request, message: CreateTopicsRequest
 ) -> CreateTopicsResponse:
     """Create what can be created; each topic is answered for itself."""
     if message.topics:
@@ -85,7 +86,9 @@ async def handle_at_controller(
                 ),
             )
         )
-    return CreateTopicsResponse(throttle_time=NO_THROTTLE, topics=tuple(answers))
+    return CreateTopicsResponse(
+        throttle_time=NO_THROTTLE, topics=tuple(_as_allowed(services.access, request, topic) for topic in answers)
+    )
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:
@@ -101,9 +104,9 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _as_allowed(services: Services, request: Request, topic: CreatableTopicResult) -> CreatableTopicResult:
+def _as_allowed(access: Access, request: Request, topic: CreatableTopicResult) -> CreatableTopicResult:
     """A created topic without its settings, if the client may not describe them (KIP-525)."""
-    if topic.error_code is not ErrorCode.none or services.access.allows(
+    if topic.error_code is not ErrorCode.none or access.allows(
         request.client, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name
     ):
         return topic
@@ -134,7 +137,7 @@ async def handle(services: Services, request: Request, message: CreateTopicsRequ
     )
     quota.give_back(topic.name for topic in answer.topics if topic.error_code is not ErrorCode.none)
     if not services.access.is_open:
-        answer = replace(answer, topics=tuple(_as_allowed(services, request, topic) for topic in answer.topics))
+        answer = replace(answer, topics=tuple(_as_allowed(services.access, request, topic) for topic in answer.topics))
     if not message.validate_only:
         created = [
             TopicId(topic.topic_id)

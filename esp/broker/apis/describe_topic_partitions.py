@@ -18,7 +18,7 @@ from kio.schema.describe_topic_partitions.v0.response import (
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
 
-from esp.broker.answer_fields import NO_THROTTLE, broker_ids
+from esp.broker.answer_fields import NO_THROTTLE, OPERATIONS_NOT_ASKED, broker_ids
 from esp.broker.authorization.access import authorized_operations
 from esp.broker.request import Request
 from esp.broker.services import Services
@@ -60,13 +60,16 @@ def handle(
         may_describe = Permission(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
         if message.topics:
             if services.access.refuses(request.client, may_describe):
-                denied.append(_without_partitions(services, request, name, ErrorCode.topic_authorization_failed))
+                denied.append(
+                    _without_partitions(name, ErrorCode.topic_authorization_failed, i32(OPERATIONS_NOT_ASKED))
+                )
                 continue
         elif not services.access.allows(request.client, *may_describe):
             continue
         topic = image.topics_by_name.get(TopicName(name))
         if topic is None:
-            topics.append(_without_partitions(services, request, name, ErrorCode.unknown_topic_or_partition))
+            operations = _operations(services, request, name)
+            topics.append(_without_partitions(name, ErrorCode.unknown_topic_or_partition, operations))
             continue
         if left == 0:
             next_cursor = Cursor(topic_name=TopicName(name), partition_index=i32(0))
@@ -88,15 +91,13 @@ def handle(
     )
 
 
-def _without_partitions(
-    services: Services, request: Request, name: str, error: ErrorCode
-) -> DescribeTopicPartitionsResponseTopic:
+def _without_partitions(name: str, error: ErrorCode, operations: i32) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         error_code=error,
         name=TopicName(name),
         topic_id=None,
         partitions=(),
-        topic_authorized_operations=_operations(services, request, name),
+        topic_authorized_operations=operations,
     )
 
 

@@ -8,9 +8,9 @@ from kio.schema.list_config_resources.v1.response import ConfigResource, ListCon
 from kio.static.primitive import i8
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.configs.checks import BROKER_LOGGER
 from esp.broker.request import Request
 from esp.broker.services import Services
+from esp.controller.configs import BROKER_LOGGER
 from esp.model.errors import ApiError, ErrorCode
 from esp.schemas.metadata_records import (
     BROKER_RESOURCE,

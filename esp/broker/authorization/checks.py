@@ -10,13 +10,15 @@ Whether something exists is looked up only where the client may know: a denied n
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
+from esp.controller.configs import BROKER_LOGGER
 from esp.controller.image import ClusterImage
 from esp.model.acl import CLUSTER_NAME, AclOperation, Permission, ResourceType
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
 from esp.protocol.registry import ApiKey, ListenerKind
-from esp.schemas.metadata_records import GROUP_RESOURCE, TOPIC_RESOURCE
+from esp.schemas.metadata_records import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 
 _TOPIC_DENIED: Final = ErrorCode.topic_authorization_failed
 _GROUP_DENIED: Final = ErrorCode.group_authorization_failed
@@ -32,6 +34,10 @@ MESSAGES: Final[Mapping[ErrorCode, str]] = MappingProxyType(
     }
 )
 """Kafka's text beside each code, where an answer has room for one."""
+
+
+_CONFIGURED: Final = (TOPIC_RESOURCE, GROUP_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER, CLIENT_METRICS_RESOURCE)
+"""The types of resources that have settings."""
 
 
 class Whole(NamedTuple):
@@ -151,10 +157,25 @@ def _names(operation: AclOperation, resource_type: ResourceType, code: ErrorCode
     )
 
 
-def _configs(operation: AclOperation, answered: str) -> Each:
-    """Each resource needs an operation on it; those that are no topics and no groups, on the cluster."""
+def _deleted(image: ClusterImage, name: str | None, topic_id: UUID | None) -> Element | None:
+    """Deleting a topic needs Delete; to hear that there is none of that name, Delete or Describe."""
+    if name is None:
+        found = None if topic_id is None else image.topics_by_id.get(TopicId(topic_id))
+        if found is None:
+            return None
+        name = found.name
+    operations: tuple[AclOperation, ...] = (AclOperation.DELETE,)
+    if name not in image.topics_by_name:
+        operations = (AclOperation.DELETE, AclOperation.DESCRIBE)
+    return Element(_TOPIC_DENIED, tuple(Permission(operation, ResourceType.TOPIC, name) for operation in operations))
 
-    def of(_image: ClusterImage, resource: Any) -> Element:
+
+def _configs(operation: AclOperation, answered: str) -> Each:
+    """Each resource needs an operation on it; those that are no topics and no groups, on the cluster; an unknown type has no settings."""
+
+    def of(_image: ClusterImage, resource: Any) -> Element | None:
+        if resource.resource_type not in _CONFIGURED:
+            return None
         if resource.resource_type == TOPIC_RESOURCE:
             return Element(_TOPIC_DENIED, (Permission(operation, ResourceType.TOPIC, resource.resource_name),))
         if resource.resource_type == GROUP_RESOURCE:
@@ -218,8 +239,10 @@ CHECKS: Final[Mapping[int, tuple[Check, ...]]] = MappingProxyType(
         ApiKey.SASL_AUTHENTICATE: (FREE,),
         ApiKey.CREATE_TOPICS: (_CREATED_TOPICS,),
         ApiKey.DELETE_TOPICS: (
-            _topics(AclOperation.DELETE, answered="responses"),
-            _names(AclOperation.DELETE, ResourceType.TOPIC, _TOPIC_DENIED, "topic_names", "responses"),
+            Each(
+                "Delete topic", "topics", "responses", lambda image, topic: _deleted(image, topic.name, topic.topic_id)
+            ),
+            Each("Delete topic", "topic_names", "responses", lambda image, name: _deleted(image, name, None)),
         ),
         ApiKey.DELETE_RECORDS: (_topics(AclOperation.DELETE),),
         ApiKey.INIT_PRODUCER_ID: (

@@ -5,14 +5,14 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from esp.broker.configs.checks import BROKER_LOGGER, ConfigChecks, check_form, duplicates
+from esp.broker.configs.checks import ConfigChecks, check_form, duplicates
 from esp.broker.configs.messages import AlterRequest, AlterResponse, Outcome, answer_to, changes_of, only, outcomes_in
 from esp.broker.configs.store_reloads import StoreReloads
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import forward, until_applied
 from esp.broker.request import Request
 from esp.broker.services import Services
-from esp.controller.configs import ConfigChange, apply_operations, configs_of
+from esp.controller.configs import BROKER_LOGGER, ConfigChange, apply_operations, configs_of
 from esp.controller.image import ClusterImage
 from esp.model.errors import ApiError, ErrorCode
 from esp.protocol.registry import ApiKey

@@ -8,7 +8,14 @@ from collections.abc import Mapping, Sequence
 
 from esp.broker.configs.logger_levels import change_logger_levels, validate_logger_changes
 from esp.controller.config_rules import ConfigRules
-from esp.controller.configs import ConfigChange, ConfigOperation, ConfigResource, Operation, apply_operations
+from esp.controller.configs import (
+    BROKER_LOGGER,
+    ConfigChange,
+    ConfigOperation,
+    ConfigResource,
+    Operation,
+    apply_operations,
+)
 from esp.controller.image import CLUSTER_DEFAULT
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
@@ -22,9 +29,6 @@ from esp.settings.broker import BrokerSettings
 from esp.settings.dynamic import DYNAMIC_ONLY, validate_broker_changes
 from esp.settings.known import known_settings
 from esp.settings.setting import find_integer
-
-BROKER_LOGGER = 8
-"""The type of the resource that is a node's loggers."""
 
 
 def duplicates(changes: Sequence[ConfigChange]) -> frozenset[ConfigResource]:

@@ -13,8 +13,8 @@ from kio.schema.describe_configs.v4.response import (
 from kio.static.primitive import i8
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.configs.checks import BROKER_LOGGER
 from esp.broker.configs.logger_levels import logger_levels
+from esp.controller.configs import BROKER_LOGGER
 from esp.controller.image import CLUSTER_DEFAULT, ClusterImage
 from esp.controller.topics import find_name_problem
 from esp.model.errors import ApiError, ErrorCode

@@ -147,6 +147,8 @@ class ProduceAppender:
             hosted = None
             try:
                 if refusal is not None:
+                    if acks not in _ACKS:  # a denied topic is refused as one, whatever else is wrong (AUTHZ-5)
+                        self._require_permission(topic, request)
                     raise refusal
                 hosted = self.find(topic, partition, request)
                 leader = hosted.leader or hosted.leading()
@@ -234,12 +236,7 @@ class ProduceAppender:
         Raises:
             ApiError: there is none; TOPIC_AUTHORIZATION_FAILED, before it is known if there is one.
         """
-        if not self.access.is_open:
-            name = topic_name(self._metadata.image, topic)
-            if name is not None and self.access.refuses(
-                request.client, Permission(AclOperation.WRITE, ResourceType.TOPIC, name)
-            ):
-                raise ApiError(ErrorCode.topic_authorization_failed)
+        self._require_permission(topic, request)
         replicas = self._replicas
         here = replicas.by_topic.get(topic) if isinstance(topic, str) else replicas.by_topic_id.get(topic)
         hosted = here.get(partition) if here is not None else None
@@ -248,6 +245,16 @@ class ProduceAppender:
         if hosted.is_internal and request.client_id != ADMIN_CLIENT_ID:
             raise ApiError(ErrorCode.invalid_topic_exception)
         return hosted
+
+    def _require_permission(self, topic: TopicRef, request: Request) -> None:
+        """Raises ApiError: TOPIC_AUTHORIZATION_FAILED, the client may not write to the topic, whether or not it is there."""
+        if self.access.is_open:
+            return
+        name = topic_name(self._metadata.image, topic)
+        if name is not None and self.access.refuses(
+            request.client, Permission(AclOperation.WRITE, ResourceType.TOPIC, name)
+        ):
+            raise ApiError(ErrorCode.topic_authorization_failed)
 
 
 def fail(results: list[ProduceResult], failed: Mapping[int, ErrorCode]) -> None:

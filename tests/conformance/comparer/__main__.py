@@ -7,11 +7,14 @@ import argparse
 import itertools
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
+from tests.conformance.comparer.case import Case
 from tests.conformance.comparer.compare import compare, play, plays_of
-from tests.conformance.comparer.known import Known
-from tests.conformance.comparer.pair import running_pair
+from tests.conformance.comparer.known import WITHOUT_RIGHTS, Known
+from tests.conformance.comparer.pair import running_guarded_pair, running_pair
+from tests.conformance.comparer.rights import ALL, RIGHTS, compare_without, compare_without_any, set_rights
 from tests.conformance.comparer.setup import prepare
 from tests.conformance.comparer.table import CASES
 from tests.conformance.comparer.transactions.table import SCENES
@@ -23,8 +26,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("apis", nargs="*", help="APIs to compare; all if none is given")
     parser.add_argument("--all", action="store_true", help="show known differences too")
+    parser.add_argument("--rights", action="store_true", help="compare what clients without permissions are answered")
     arguments = parser.parse_args()
     cases = [case for case in CASES if not arguments.apis or case.api_name in arguments.apis]
+    if arguments.rights:
+        return _compare_rights(cases, shows_all=arguments.all)
     plays = plays_of(scene for scene in SCENES if not arguments.apis or scene.label in arguments.apis)
     known = Known.read()
     shown = counted = 0
@@ -40,6 +46,23 @@ def main() -> int:
                 sys.stdout.write(f"{'known: ' if is_known else ''}{difference}\n")
     requests = sum(len(case.versions) for case in cases) + len(plays)
     sys.stdout.write(f"{requests} requests, {shown} differences and {counted} known ones\n")
+    return 1 if shown else 0
+
+
+def _compare_rights(cases: Sequence[Case], *, shows_all: bool) -> int:
+    known, also_known = Known.read(), Known.read(title=WITHOUT_RIGHTS)
+    shown = 0
+    with tempfile.TemporaryDirectory() as directory, running_guarded_pair(Path(directory)) as (ours, theirs):
+        for target in (ours, theirs):
+            set_rights(target, ALL, ())
+            prepare(target)
+        without_any = compare_without_any(ours, theirs, cases)
+        for difference in itertools.chain(without_any, compare_without(ours, theirs, cases, RIGHTS)):
+            is_known = known.explains(difference) or also_known.explains(difference)
+            if shows_all or not is_known:
+                shown += not is_known
+                sys.stdout.write(f"{'known: ' if is_known else ''}{difference}\n")
+    sys.stdout.write(f"{len(cases)} requests, {shown} differences\n")
     return 1 if shown else 0
 
 

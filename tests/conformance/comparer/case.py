@@ -1,7 +1,7 @@
 """One row of the table of cases: a request that both brokers are sent in each version."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from esp.protocol.registry import SERVED, ApiKey, ListenerKind
@@ -41,6 +41,10 @@ class Case:
         """The served versions that it is for."""
         api = SERVED[self.key]
         return range(max(api.min_version, self.first_version), min(api.max_version, self.last_version) + 1)
+
+    def only(self, version: int) -> "Case":
+        """This case in one of its versions."""
+        return replace(self, first_version=version, last_version=version)
 
     def content_for(self, target: Target, version: int) -> Content:
         """What the request says."""

@@ -18,9 +18,12 @@ class Difference(NamedTuple):
     place: str
     ours: Any
     theirs: Any
+    rights: str = ""
+    """The rights that the client lacked; nothing is said where nobody was asked for any."""
 
     def __str__(self) -> str:
-        where = f"{self.api} v{self.version}, {self.case}: {self.place or 'answer'}"
+        case = f"{self.case}, {self.rights}" if self.rights else self.case
+        where = f"{self.api} v{self.version}, {case}: {self.place or 'answer'}"
         return f"{where}\n    ESP   {self.ours!r:.300}\n    Kafka {self.theirs!r:.300}"
 
 

@@ -8,6 +8,7 @@ from tests.conformance.comparer.compare import Difference
 
 DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "PROTOCOL.md"
 HEADING: Final = "| API | request | where | reason |"
+WITHOUT_RIGHTS: Final = "| API | request without a permission | where | reason |"
 
 
 class Reason(NamedTuple):
@@ -39,11 +40,11 @@ class Known:
         """Rows that explained something."""
 
     @classmethod
-    def read(cls, document: str | None = None) -> "Known":
-        """The rows of the document as it stands."""
+    def read(cls, document: str | None = None, title: str = HEADING) -> "Known":
+        """The rows of the document as it stands, of the table with a title row."""
         text = DOCUMENT.read_text() if document is None else document
-        _, heading, rest = text.partition(HEADING)
-        assert heading, f"{DOCUMENT} has no table of differences: {HEADING}"
+        _, heading, rest = text.partition(title)
+        assert heading, f"{DOCUMENT} has no table of differences: {title}"
         rows = []
         for line in rest.splitlines()[2:]:
             if not line.startswith("|"):

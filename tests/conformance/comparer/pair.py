@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Final
 
 from esp.cli.node.format import random_uuid
+from esp.settings.broker import STANDARD_AUTHORIZER
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node import Node
 from esp.testing.node_process import HOST
 from esp.testing.ports import free_port
 from esp.testing.real_kafka import RealKafka
-from tests.conformance.comparer.target import Target
+from tests.conformance.comparer.target import ADMIN, ADMIN_PASSWORD, Target
 
 # No retention: what a case deletes stays in its segment on both, however long the cases before it took. Nor do transactions time out.
 _SETTINGS: Final = {
@@ -53,6 +54,62 @@ def running_pair(directory: Path, tools: KafkaTools | None = None) -> Iterator[t
         finally:
             for target in targets:
                 target.close()
+
+
+@contextmanager
+def running_guarded_pair(directory: Path, tools: KafkaTools | None = None) -> Iterator[tuple[Target, Target]]:
+    """Start both with rules of access: of what anonymous clients may do on the open listeners, :mod:`tests.conformance.comparer.rights`.
+
+    Args:
+        directory: where they keep their data.
+        tools: Kafka's, unless they are to be found.
+    """
+    ports, kafka_ports = ({name: free_port() for name in _LISTENERS} for _ in range(2))
+    kafka = RealKafka(directory / "kafka", _guarded(kafka_ports), kafka_ports["PLAINTEXT"], tools=tools, heap="400m")
+    esp = Node(directory / "esp", _guarded(ports), ports["PLAINTEXT"])
+    cluster_id = random_uuid()
+    for node in (esp, kafka):
+        node.format(cluster_id, "--standalone", "--feature", "transaction.version=2")
+    with esp as ours, kafka as theirs:
+        targets = (
+            Target("ESP", ours, ports["OPEN"], ports["ADMIN"]),
+            Target("Kafka", theirs, kafka_ports["OPEN"], kafka_ports["ADMIN"]),
+        )
+        try:
+            yield targets
+        finally:
+            for target in targets:
+                target.close()
+
+
+_LISTENERS: Final = {
+    "PLAINTEXT": "PLAINTEXT",
+    "ADMIN": "SASL_PLAINTEXT",
+    "CONTROLLER": "SASL_PLAINTEXT",
+    "OPEN": "PLAINTEXT",
+}
+"""Each with its protocol: nodes and the administrator log in, the client that lacks rights does not."""
+
+
+def _guarded(ports: dict[str, int]) -> dict[str, str]:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    log_in = f'{module} required username="{ADMIN}" password="{ADMIN_PASSWORD}" user_{ADMIN}="{ADMIN_PASSWORD}";'
+    return {
+        **_SETTINGS,
+        "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items()),
+        "advertised.listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items()),
+        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in _LISTENERS.items()),
+        "controller.listener.names": "CONTROLLER,OPEN",
+        "controller.quorum.bootstrap.servers": f"{HOST}:{ports['CONTROLLER']}",
+        "inter.broker.listener.name": "ADMIN",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.admin.plain.sasl.jaas.config": log_in,
+        "listener.name.controller.plain.sasl.jaas.config": log_in,
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "super.users": f"User:{ADMIN}",
+    }
 
 
 def _settings(port: int, controller_port: int) -> dict[str, str]:

@@ -13,6 +13,8 @@ from tests.integration.wire import Wire, frame
 
 CLOSED: Final = "the connection was closed"
 NO_ANSWER: Final = "no answer"
+ADMIN: Final = "admin"
+ADMIN_PASSWORD: Final = "admin-secret"
 _TAG_BYTES: Final = 1
 """The size of the tagged fields of a response header, of which there are none."""
 TIMEOUT_S: Final = 30
@@ -26,12 +28,15 @@ class Target:
         name: what it is called in reports.
         node: the running node, broker and controller.
         controller_port: of its controller listener.
+        admin_port: of the listener at which an administrator logs in, where there are rules of access.
     """
 
-    def __init__(self, name: str, node: NodeProcess, controller_port: int) -> None:
+    def __init__(self, name: str, node: NodeProcess, controller_port: int, admin_port: int | None = None) -> None:
         self.name = name
         self.node = node
         self._controller_port = controller_port
+        self._admin_port = admin_port
+        self._admin: Wire | None = None
         self._wires: dict[ListenerKind, Wire] = {}
         self._topic_ids: dict[str, uuid.UUID] = {}
 
@@ -54,10 +59,19 @@ class Target:
             return NO_ANSWER
         return answer
 
+    def ask_as_admin(self, key: ApiKey, version: int, content: Mapping[str, Any]) -> Plain:
+        """The answer to a client that may do everything: where there are rules of access, the administrator."""
+        if self._admin_port is None:
+            return self.ask(key, version, content)
+        if self._admin is None:
+            self._admin = Wire(self.node, TIMEOUT_S, port=self._admin_port)
+            self._admin.log_in(ADMIN, ADMIN_PASSWORD)
+        return plain(self._admin.call(request_of(SERVED[key], version, content)))
+
     def topic_id(self, name: str) -> uuid.UUID:
         """The id of a topic that is there."""
         if name not in self._topic_ids:
-            (topic,) = self.ask(ApiKey.METADATA, 12, {"topics": [{"name": name, "topic_id": None}]})["topics"]
+            (topic,) = self.ask_as_admin(ApiKey.METADATA, 12, {"topics": [{"name": name, "topic_id": None}]})["topics"]
             assert topic["topic_id"] is not None, f"{self.name} has no topic {name}"
             self._topic_ids[name] = topic["topic_id"]
         return self._topic_ids[name]
@@ -73,20 +87,23 @@ class Target:
     @cached_property
     def cluster_id(self) -> str:
         """The cluster's id."""
-        return str(self.ask(ApiKey.DESCRIBE_CLUSTER, 1, {"endpoint_type": 1})["cluster_id"])
+        return str(self.ask_as_admin(ApiKey.DESCRIBE_CLUSTER, 1, {"endpoint_type": 1})["cluster_id"])
 
     @cached_property
     def quorum(self) -> Mapping[str, Any]:
         """What DescribeQuorum says of the metadata log."""
         asked = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
-        answer: Mapping[str, Any] = self.ask(ApiKey.DESCRIBE_QUORUM, 2, {"topics": asked})["topics"][0]["partitions"][0]
-        return answer
+        answer: Plain = self.ask_as_admin(ApiKey.DESCRIBE_QUORUM, 2, {"topics": asked})
+        return answer["topics"][0]["partitions"][0]
 
     def close(self) -> None:
         """End the connections; the next request makes another."""
         for wire in self._wires.values():
             wire.socket.close()
         self._wires.clear()
+        if self._admin is not None:
+            self._admin.socket.close()
+            self._admin = None
 
 
 def _describe(wire: Wire, request: Any) -> Any:

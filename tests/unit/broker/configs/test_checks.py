@@ -1,7 +1,7 @@
 import pytest
 
-from esp.broker.configs.checks import BROKER_LOGGER, ConfigChecks, check_form, duplicates
-from esp.controller.configs import ConfigChange, ConfigOperation, ConfigResource, Operation
+from esp.broker.configs.checks import ConfigChecks, check_form, duplicates
+from esp.controller.configs import BROKER_LOGGER, ConfigChange, ConfigOperation, ConfigResource, Operation
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
 from esp.settings.node import load_broker_settings
