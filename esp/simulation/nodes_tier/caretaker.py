@@ -4,7 +4,9 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from esp.model.errors import CorruptionError
 from esp.model.ids import METADATA_PARTITION, METADATA_TOPIC, TopicPartition
+from esp.records.batch import check_batch, read_whole_header
 from esp.simulation.machine.directory_tree import DirectoryTree
 from esp.simulation.machine.disk_image import DiskImage, make_tree, take_image
 from esp.simulation.machine.file_content import FileContent
@@ -15,8 +17,10 @@ from esp.simulation.nodes_tier.rot import RotKind, Target, find_rotten
 from esp.simulation.nodes_tier.world import World
 from esp.storage.checkpoints import decode_checkpoint, encode_checkpoint
 from esp.storage.layout import (
+    CLEAN_SHUTDOWN_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_FILE,
+    LOG_SUFFIX,
     META_PROPERTIES_FILE,
     RECOVERY_POINT_FILE,
     RUNNING_FILE,
@@ -33,6 +37,7 @@ OWN_FAULT: Final = re.compile(
 _METADATA: Final = f"{cluster.DATA}/{METADATA_TOPIC}-0/"
 _ROOTS: Final = (cluster.DATA, cluster.MORE)
 _KEPT: Final = (_METADATA, *(f"{root}/{name}" for root in _ROOTS for name in (META_PROPERTIES_FILE, ".lock")))
+_CLEAN_MARKER: Final = f"{cluster.DATA}/{CLEAN_SHUTDOWN_FILE}"
 _SHARED: Final = tuple(f"{cluster.DATA}/{name}" for name in (RECOVERY_POINT_FILE, LOG_START_FILE, HIGH_WATERMARK_FILE))
 """Checkpoints with lines of records, and one of the metadata log."""
 
@@ -103,6 +108,8 @@ class Caretaker:
         markers = self._take(node, lambda path: path.endswith(f"/{RUNNING_FILE}"))
         files = {path: node.disk.stat(path).identity for path in markers}
         image = copied.files
+        if not self._is_metadata_log_whole(node):
+            image = {path: data for path, data in image.items() if path != _CLEAN_MARKER}
         checkpoints = {path: self._keep_member(image.get(path), node.disk.content(path)) for path in _SHARED}
         node.change_disk(make_tree({**image, **kept, **{path: data for path, data in checkpoints.items() if data}}))
         node.damaged = dict.fromkeys(copied.damaged)
@@ -113,6 +120,14 @@ class Caretaker:
             if content is not None and image.get(path) != markers[path]:
                 content.identity = identity
                 self._ledger.markers_in_place += 1
+
+    def _is_metadata_log_whole(self, node: SimulatedNode) -> bool:
+        """True if a clean shutdown may have left the node's metadata log, which stays, with the bytes that it has now.
+
+        A marker in a copy, which was taken after such a shutdown, is about this log as well.
+        """
+        kept = self._take(node, lambda path: path.startswith(_METADATA) and path.endswith(LOG_SUFFIX))
+        return all(_holds_whole_batches(data) for data in kept.values())
 
     @staticmethod
     def _keep_member(copied: bytes | None, present: FileContent | None) -> bytes:
@@ -154,6 +169,19 @@ class Caretaker:
         else:
             node.move_away(target.directory, ASIDE)
             self.on_moved_away(node, target.directory)
+
+
+def _holds_whole_batches(data: bytes) -> bool:
+    """True if a file holds batches, and nothing else."""
+    rest = memoryview(data)
+    try:
+        while rest:
+            header = read_whole_header(rest)
+            check_batch(rest[: header.size], header)
+            rest = rest[header.size :]
+    except CorruptionError:
+        return False
+    return True
 
 
 def _read_checkpoint(data: bytes) -> dict[TopicPartition, int]:

@@ -14,9 +14,10 @@ from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.rot import RotKind, find_targets
 from esp.simulation.nodes_tier.world import World
 from esp.storage.checkpoints import read_checkpoint, write_checkpoint_blocking
-from esp.storage.layout import RECOVERY_POINT_FILE
+from esp.storage.layout import CLEAN_SHUTDOWN_FILE, LOG_SUFFIX, RECOVERY_POINT_FILE
 
 PROFILE = Profile.draw(1, node_count=3)
+METADATA = "/data/__cluster_metadata-0"
 
 
 def with_world(scenario):
@@ -161,6 +162,30 @@ async def scenario_of_another_metadata_log(world, ledger):
 
 def test_an_old_copy_of_the_records_says_nothing_of_the_metadata_log():
     scenario_of_another_metadata_log()
+
+
+@with_world
+async def scenario_of_a_clean_shutdown(world, ledger):
+    """The copy is of a node that was stopped in order; the node of now was not."""
+    node, caretaker = world.nodes[1], Caretaker(world, ledger)
+    await node.stop()
+    copied = caretaker.copy_records(node)
+    assert any(path.endswith(CLEAN_SHUTDOWN_FILE) for path in copied.files)
+    for torn in (False, True):
+        await world.start(node)
+        node.kill()
+        node.disk.crash()
+        if torn:
+            *_, active = sorted(path for path, _ in walk(node.disk, METADATA) if path.endswith(LOG_SUFFIX))
+            node.disk.open(active).append([bytes(20)])
+        caretaker.restore_records(node, copied)
+        assert node.disk.exists(f"/data/{CLEAN_SHUTDOWN_FILE}") is not torn
+    await world.start(node)
+    assert node.is_serving
+
+
+def test_an_old_copy_tells_of_no_clean_shutdown_where_the_metadata_log_is_torn():
+    scenario_of_a_clean_shutdown()
 
 
 @with_world
