@@ -6,7 +6,7 @@ days of retention.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from esp.simulation.machine.links import LinkCondition, LinkRule
@@ -15,6 +15,11 @@ from esp.simulation.nodes_tier.world import World
 
 _BACK_WITHIN_S: Final = 20.0
 """The time within which the nodes that were away are back."""
+
+
+def leaves_majorities(gone: Collection[int], quorums: Iterable[Collection[int]]) -> bool:
+    """True if of each set of voters, by their nodes, more than half are left when those that are ``gone`` do not vote."""
+    return all(2 * sum(number in gone for number in quorum) < len(quorum) for quorum in quorums)
 
 
 class Outage:

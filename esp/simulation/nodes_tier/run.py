@@ -46,7 +46,7 @@ from esp.simulation.nodes_tier.late_epochs import late_epochs
 from esp.simulation.nodes_tier.ledger import Ledger, copies_lost_allowed, is_flushed, lossy_restarts_allowed
 from esp.simulation.nodes_tier.nemesis import Nemesis, draw_plan
 from esp.simulation.nodes_tier.node import DELIBERATE, KILLED_IN_DISK, POWER_LOST, SimulatedNode
-from esp.simulation.nodes_tier.outage import Outage
+from esp.simulation.nodes_tier.outage import Outage, leaves_majorities
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.quotas import Quotas
 from esp.simulation.nodes_tier.rebalance_watch import RebalanceWatch
@@ -606,13 +606,16 @@ class Run:
     def _must_give_up(self, node: SimulatedNode) -> bool:
         """True if a starting node reaches no active controller for so long that it ends (initial.broker.registration.timeout.ms).
 
-        It is cut off for ever, an outage keeps it away, or an outage leaves the quorum without a majority.
+        It is cut off for ever, an outage keeps it away, or an outage leaves the quorum without a majority: of voters that have their disks.
         """
         world = self._world
         drivers = [driver for other in world.nodes.values() if (driver := probe.raft(other)) is not None]
         quorums = [{voter.key.node_id for voter in driver.voters.voters} for driver in drivers if driver.voters.voters]
-        has_majority = all(2 * len(world.away & quorum) < len(quorum) for quorum in quorums)
-        return node.node_id in world.keeps_down or node.node_id in world.away or not has_majority
+        return (
+            node.node_id in world.keeps_down
+            or node.node_id in world.away
+            or (bool(world.away) and not leaves_majorities({*world.away, *self._ledger.strangers}, quorums))
+        )
 
     def _on_new_disk(self, node: SimulatedNode) -> None:
         self._replicas.on_new_disk(node)

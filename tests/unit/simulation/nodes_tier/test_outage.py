@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from esp.simulation.nodes_tier.outage import Outage
+from esp.simulation.nodes_tier.outage import Outage, leaves_majorities
 from esp.simulation.nodes_tier.outage_profile import CUT_OFF, DEAD, STANDING, OutageProfile
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.world import World
@@ -18,6 +18,13 @@ def test_one_most_or_all_are_away_in_a_part_of_the_runs():
     assert {outage.manner for outage in outages} == {DEAD, CUT_OFF, STANDING}
     assert max(outage.seconds for outage in outages if len(outage.nodes) < 3) <= 150
     assert max(outage.seconds for outage in outages) > 600
+
+
+def test_more_than_half_of_each_set_of_voters_is_a_majority():
+    assert leaves_majorities({1}, [{1, 2, 3}])
+    assert not leaves_majorities({1, 3}, [{1, 2, 3}])
+    assert not leaves_majorities({1}, [{1, 2, 3}, {1, 2}])
+    assert leaves_majorities({4}, [{1, 2, 3}])
 
 
 @pytest.mark.parametrize("manner", [DEAD, CUT_OFF, STANDING])
