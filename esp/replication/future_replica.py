@@ -36,7 +36,8 @@ class FutureReplica:
         """The place at which the copy has to be cut before it can go on; None if it is a prefix of ``source``. Ask until it is None."""
         log = self.log
         end_offset = log.log_end_offset
-        if end_offset < source.log_start_offset:
+        if end_offset < source.log_start_offset or log.log_start_offset > source.log_start_offset:
+            # The source's start falls back where a process ended before it was durable, or a follower's log was cut below it (LOG-12).
             return Cut(source.log_start_offset, is_whole=True)
         last_epoch = log.leader_epochs.epoch_of(end_offset - 1)
         if last_epoch is not None and end_offset == source.log_start_offset:

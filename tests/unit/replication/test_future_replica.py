@@ -94,6 +94,21 @@ def test_a_copy_whose_source_was_cut_and_went_on_is_cut_where_both_part():
     assert FutureReplica(filled([1, 1, 2, 2])).find_cut(filled([1, 1, 1, 3, 3])) == Cut(2, is_whole=False)
 
 
+def test_a_copy_that_starts_behind_its_source_whose_start_has_fallen_back_starts_there():
+    """A process that ends leaves the log start that was written down, and the copy may know a later one."""
+    source = filled([0] * 5)
+    source.high_watermark = 5
+    copy = FutureReplica(filled([0] * 5))
+    copy.log.high_watermark = 5
+    copy.log.raise_log_start(3)
+    assert not copy.is_equal(source)
+    assert copy.find_cut(source) == Cut(0, is_whole=True)
+    copy.cut(Cut(0, is_whole=True))
+    assert copy.find_cut(source) is None
+    copy.take(source.read(0, 5, 10), source, 0)
+    assert copy.is_equal(source)
+
+
 def test_a_copy_that_ends_before_its_source_begins_starts_there():
     source = filled([1, 1, 1])
     source.high_watermark = 3
