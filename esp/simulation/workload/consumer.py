@@ -17,6 +17,9 @@ from esp.simulation.workload.history import History
 FETCH_TIMEOUT_S: Final = 5.0
 PAUSE_S: Final = 0.1
 
+LOOK_AGAIN_POLLS: Final = 20
+"""Polls without a record after which a reader that knows of more looks for the leader anew."""
+
 Seen = Callable[[str, TopicId, int, int, list[tuple[BatchHeader, memoryview]]], None]
 """Told of what an answer holds: reader, topic, partition, the offset that was asked for, the batches."""
 
@@ -97,16 +100,24 @@ class Consumer:
             await asyncio.sleep(PAUSE_S * self._rng.uniform(0.2, 1.8))
 
     async def read_to(self, topic: str, topic_id: TopicId, partition: int, end_offset: int, tries: int) -> int:
-        """Read from the start up to an offset; returns how far it came in that many polls."""
-        offset = 0
+        """Read from the start up to an offset; returns how far it came in that many polls.
+
+        A leader that was left behind, and reads on with its clients, has nothing new for ever: the leader is looked for anew then, as real
+        clients do in time.
+        """
+        offset = idle = 0
         for _ in range(tries):
             if offset >= end_offset:
                 break
+            before = offset
             try:
                 offset = await self.poll(topic, topic_id, partition, offset)
             except NoAnswerError:
                 self._client.forget_leader(topic, partition)
                 await asyncio.sleep(PAUSE_S)
+            idle = idle + 1 if offset == before else 0
+            if idle % LOOK_AGAIN_POLLS == LOOK_AGAIN_POLLS - 1:
+                self._client.forget_leader(topic, partition)
         return offset
 
     async def poll(self, topic: str, topic_id: TopicId, partition: int, offset: int) -> int:

@@ -115,3 +115,9 @@ def test_reading_to_an_offset_gives_up_after_so_many_tries():
     scene = Scene(fetched())
     assert scene.read_to(4, tries=5) == 0
     assert len(scene.asked) == 5
+
+
+def test_a_reader_that_knows_of_more_than_it_gets_looks_for_the_leader_anew():
+    scene = Scene(*[fetched()] * 45, fetched(make_batch(0)))
+    assert scene.read_to(1, tries=100) == 1
+    assert scene.cluster.forgotten == 2
