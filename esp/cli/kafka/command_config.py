@@ -11,9 +11,10 @@ from contextvars import ContextVar
 from ssl import SSLContext
 from typing import Any, Final
 
-from esp.cli.text_files import read_text
+from esp.cli.text_files import PLACES, read_text
 from esp.model.errors import OperatorError
 from esp.settings.properties import Property, parse_properties
+from esp.settings.references import PROVIDERS, ReferenceRefusedError, describes_provider, resolve_references
 
 _NUMBERS: Final = frozenset(
     {
@@ -46,6 +47,7 @@ def read_command_config(path: str) -> dict[str, Any]:
         entries = parse_properties(read_text(path))
     except ValueError as error:
         raise OperatorError(f"{path}: {error}", "Write one name=value per line.") from error
+    entries = _resolved_blocking(path, entries)
     settings: dict[str, Any] = {}
     tls: dict[str, Property] = {}
     sasl: dict[str, Property] = {}
@@ -73,6 +75,27 @@ def read_command_config(path: str) -> dict[str, Any]:
     if protocol in _AUTHENTICATED:
         settings |= _read_login(path, protocol, sasl)
     return settings
+
+
+def _resolved_blocking(path: str, entries: list[Property]) -> list[Property]:
+    """The entries with the values that they refer to, if the file names providers (``config.providers``).
+
+    Raises:
+        OperatorError: a reference cannot be resolved.
+    """
+    if not any(entry.name.startswith(PROVIDERS) for entry in entries):
+        return entries
+    last = {entry.name: entry for entry in entries}
+    try:
+        resolved = resolve_references({name: entry.value for name, entry in last.items()}, PLACES)
+    except ReferenceRefusedError as error:
+        where = _where(path, last[error.name]) if error.name in last else f"{path}: {error.name}"
+        raise OperatorError(f"{where}: {error.reason}", f"Correct {error.name}, or the place that it names.") from error
+    return [
+        entry._replace(value=resolved[entry.name])
+        for entry in entries
+        if entry.name != PROVIDERS and not describes_provider(entry.name)
+    ]
 
 
 def _where(path: str, entry: Property) -> str:

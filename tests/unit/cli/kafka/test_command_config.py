@@ -39,6 +39,35 @@ def test_what_is_not_kept_is_refused_with_its_line(tmp_path: Path, line: str, wo
     assert "line 2" in refused.value.problem
 
 
+PROVIDERS = """config.providers=file,env
+config.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider
+config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider
+"""
+
+
+def test_values_may_stand_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLS_PASSWORD", "open sesame")
+    (tmp_path / "others").write_text("id=tools\n")
+    text = (
+        f"{PROVIDERS}client.id=${{file:{tmp_path}/others:id}}\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="alice" password="${env:TOOLS_PASSWORD}";\n'
+    )
+    settings = read_command_config(written(tmp_path, text))
+    assert settings["client_id"] == "tools"
+    assert settings["sasl_plain_password"] == "open sesame"
+
+
+def test_without_providers_a_reference_is_a_text(tmp_path: Path) -> None:
+    assert read_command_config(written(tmp_path, "client.id=${env:NAME}\n")) == {"client_id": "${env:NAME}"}
+
+
+def test_a_reference_that_leads_nowhere_is_refused_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(OperatorError) as refused:
+        read_command_config(written(tmp_path, f"{PROVIDERS}client.id=${{env:NO_SUCH_NAME}}\n"))
+    assert "line 4: client.id: ${env:NO_SUCH_NAME}: there is no such variable" in refused.value.problem
+
+
 def test_settings_hold_for_one_command_and_for_clients_that_have_them() -> None:
     with using({"client_id": "a", "send_buffer_bytes": 5}):
         assert settings_for({"client_id": "x"}) == {"client_id": "a"}
