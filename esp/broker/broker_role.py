@@ -310,10 +310,11 @@ class RunningBroker:
         raft, metadata = self._node.raft, self._node.metadata
         contact = raft.leader_contact
         timeout_us = self._settings.controller_quorum_fetch_timeout_ms * 1000
-        is_in_touch = raft.is_leader or (
-            contact is not None and self._env.clock.monotonic_us() - contact.heard_us <= timeout_us
+        is_known = raft.is_leader or (
+            contact is not None
+            and contact.is_caught_up(metadata.image.offset + 1, self._env.clock.monotonic_us(), timeout_us)
         )
-        return is_in_touch and self.lifecycle.is_confirmed and self.replicas.applied_offset >= metadata.image.offset
+        return is_known and self.lifecycle.is_confirmed and self.replicas.applied_offset >= metadata.image.offset
 
     def _address_of(self, node_id: NodeId) -> Address | None:
         """The address of a broker for other brokers, according to the image that clients see now."""

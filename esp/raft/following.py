@@ -165,7 +165,7 @@ class Following:
             self._back_off(state)
         elif response.error is ErrorCode.none:
             state.has_fetched = True
-            member.leader_contact = LeaderContact(member.known_leader, member.now.monotonic_us)
+            self._note_contact(response)
             if not state.is_leader_gone:
                 state.deadline_us = member.draw_timeout_us(member.settings.fetch_timeout_us)
             if isinstance(response, FetchResponse):
@@ -265,6 +265,16 @@ class Following:
             if not self._append(response.records):
                 self._back_off(state)
             self._advance(response.high_watermark)
+
+    def _note_contact(self, response: FetchResponse | FetchSnapshotResponse) -> None:
+        """The leader has answered; a piece of a snapshot says nothing of what is committed by now."""
+        member, before = self._member, self._member.leader_contact
+        high_watermark = None
+        if isinstance(response, FetchResponse):
+            high_watermark = response.high_watermark
+        elif before is not None and before.node_id == member.known_leader:
+            high_watermark = before.high_watermark
+        member.leader_contact = LeaderContact(member.known_leader, member.now.monotonic_us, high_watermark)
 
     def _truncate(self, state: Follower, leader_end: EpochEnd) -> None:
         """Cut batches that the leader does not have (TRUNC-4); a later answer may ask for more."""

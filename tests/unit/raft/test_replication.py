@@ -424,3 +424,26 @@ def test_the_last_answer_of_a_leader_is_remembered_also_when_it_is_lost():
     node.on_tick(at(60))
     assert node.role is not Role.FOLLOWER
     assert node.leader_contact == LeaderContact(NodeId(2), at(0.2).monotonic_us)
+
+
+def test_a_member_is_behind_until_it_has_what_its_leader_says_is_committed():
+    node, request = _follower()
+    _answer(node, request, high_watermark=40)
+    contact = node.leader_contact
+    assert contact.high_watermark == 40
+    now_us = at(0.7).monotonic_us
+    assert not contact.is_caught_up(39, now_us, 1_000_000)
+    assert contact.is_caught_up(40, now_us, 1_000_000)
+    assert not contact.is_caught_up(40, now_us, 400_000), "it was heard too long ago"
+    assert not LeaderContact(NodeId(2), now_us).is_caught_up(40, now_us, 1_000_000), "it does not know either"
+
+
+def test_a_snapshot_says_nothing_of_what_is_committed_by_now():
+    node, request = _follower()
+    effects = _answer(node, request, snapshot_id=SnapshotId(40, 2), high_watermark=90)
+    request = sent(effects, FetchSnapshotRequest)[2]
+    piece = FetchSnapshotResponse(
+        leader_epoch=LeaderEpoch(3), snapshot_id=SnapshotId(40, 2), size=8, position=0, data=b"four"
+    )
+    node.on_response(at(0.3), NodeId(2), request, piece)
+    assert node.leader_contact == LeaderContact(NodeId(2), at(0.3).monotonic_us, 90)
