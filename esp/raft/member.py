@@ -70,7 +70,7 @@ class LeaderContact(NamedTuple):
     """The end of what it had committed, as its last answer with records said; None if it has not said that, or did not know it."""
 
     def is_caught_up(self, end_offset: int, now_us: int, timeout_us: int) -> bool:
-        """True if a reader of the log up to ``end_offset`` knows what was committed ``timeout_us`` ago, and what this leader had then (BRK-9)."""
+        """True if a reader of the log up to ``end_offset`` knows what was committed a moment ago, of at most ``timeout_us`` (BRK-9)."""
         is_in_touch = now_us - self.heard_us <= timeout_us
         return is_in_touch and self.high_watermark is not None and end_offset >= self.high_watermark
 
