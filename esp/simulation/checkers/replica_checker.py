@@ -10,6 +10,7 @@ from esp.simulation.checkers.committed import CommittedLog
 from esp.simulation.checkers.compacted_records import CompactedRecords
 from esp.simulation.checkers.log_start_checker import LogStartChecker
 from esp.simulation.checkers.recovery import LostLife, check_epochs, check_producers
+from esp.simulation.checkers.renewed_replicas import RenewedReplicas
 from esp.simulation.checkers.replacements import Replacements
 from esp.simulation.checkers.replica_view import BatchView, ReplicaView
 from esp.simulation.checkers.rises import Rises
@@ -70,6 +71,7 @@ class ReplicaChecker:
         """The replicas whose producers' states were held against the batches alone that have not rotted, by name."""
         self.moved = 0
         """The number of times that a replica moved to another log directory."""
+        self._renewed = RenewedReplicas()
         self._hosted: dict[int, dict[HostedPartition, ReplicaView]] = {}
         self._lost: dict[int, dict[Key, LostLife]] = {}
         self._unassigned: set[tuple[int, Key]] = set()
@@ -87,6 +89,11 @@ class ReplicaChecker:
             self._look_at(node, hosted, known)
         if len(known) > len(replicas):
             self._forget(node, known, replicas)
+        if self._renewed:
+            for hosted in replicas:
+                if hosted.leader is not None:
+                    epoch = self._leader_epoch(hosted.topic_id, hosted.name.partition)
+                    self._renewed.check(node.name, hosted, self.views, epoch)
 
     def before_start(self, node: SimulatedNode, log: Log, start_offset: int) -> None:
         """A log of a node is about to start later: what goes is looked at as long as it is there. Raises ViolationError."""
@@ -264,6 +271,7 @@ class ReplicaChecker:
             self._left.pop(hosted, None)
             self.rises.take(hosted.log)
             key = (hosted.topic_id, hosted.name.partition)
+            self._renewed.note(node, key)
             views = self.views[node.node_id]
             if views.get(key) is view:
                 del views[key]
