@@ -180,10 +180,15 @@ class ReplicaView:
         return min(self.log_start_offset, self.end_offset)
 
     def sound_end(self) -> int:
-        """The beginning of the first batch of which something has rotted; the log end if none has."""
+        """The end of what stands before the first batch of which something has rotted; the log end if none has.
+
+        In a compacted log a batch may begin later than the one before it ends.
+        """
+        end_offset: int | None = None
         for batch in self.batches:
             if batch.content.rotten and batch.is_rotten():
-                return batch.base_offset
+                return batch.base_offset if end_offset is None else end_offset
+            end_offset = batch.next_offset
         return self.end_offset
 
     def _stands(self, batch: BatchView) -> bool:

@@ -115,3 +115,15 @@ def test_standing_end_is_where_the_files_end(node):
     view = view_of(node)
     node.log.truncate_to(2)
     assert (view.end_offset, view.standing_end()) == (3, 2)
+
+
+def test_what_is_sound_ends_before_a_gap_that_compaction_left(node):
+    view = view_of(node)
+    assert view.sound_end() == 3
+    last = view.batches.pop()
+    view._bases.pop()
+    gap = last._replace(base_offset=7, next_offset=8)
+    view._add(gap)
+    gap.content.rot(gap.position + 70, 1)
+    assert gap.is_rotten()
+    assert view.sound_end() == 2
