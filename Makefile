@@ -16,7 +16,7 @@ setup: $(STAMP)  ## Make the virtual environment and install everything into it
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip "setuptools>=77,<82" wheel
-	$(BIN)/python -m pip install --quiet --editable ".[dev,pipeline]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev,pipeline,spark]"
 	@touch $@
 
 run: $(STAMP)  ## Play the flights of 2013 through a broker and Spark, check every count (PIPELINE_NODES=3: a cluster whose leaders are killed; ARGS=...)
