@@ -18,6 +18,9 @@ def import_kio() -> None:
         sys.modules["hypothesis"] = None  # type: ignore[assignment]  # how Python is told that a module cannot be imported
     try:
         importlib.import_module("kio.static.primitive")
+    except ModuleNotFoundError as error:
+        if error.name != "kio":
+            raise  # otherwise this is an executor of Spark's, which reads columns and needs nothing of kio's
     finally:
         if hidden:
             del sys.modules["hypothesis"]

@@ -92,21 +92,28 @@ class Batches(NamedTuple):
         return (self.attributes & TIMESTAMP_TYPE_BIT).astype(bool)
 
 
-def scan_batches(data: Buffer, place: Place, *, check_crcs: bool = True) -> Batches:
+def scan_batches(data: Buffer, place: Place, *, size: int | None = None, check_crcs: bool = True) -> Batches:
     """Find the whole batches at the front of ``data``; bytes of one more, which is cut, may follow.
+
+    Args:
+        data: the bytes.
+        place: the partition, for messages.
+        size: the number of bytes that count. Others may follow: with some of them behind the last batch
+            (:data:`~esp.arrow.varints.SLACK`) it is decoded without a copy. Without it all count.
+        check_crcs: whether batches are held against their checksums.
 
     Raises:
         BrokenBatchError: a batch has another format than 2, a wrong checksum, or impossible counts.
     """
     memory = memoryview(data).cast("B")
     begins: list[int] = []
-    position, size_of_all = 0, len(memory)
+    position, size_of_all = 0, len(memory) if size is None else size
     read_length = _LENGTH.unpack_from
     while size_of_all - position >= HEADER_SIZE:
-        size = read_length(memory, position + LENGTH_OFFSET)[0] + SIZE_BEFORE_LENGTH_ENDS
-        if size < HEADER_SIZE:
+        batch_size = read_length(memory, position + LENGTH_OFFSET)[0] + SIZE_BEFORE_LENGTH_ENDS
+        if batch_size < HEADER_SIZE:
             raise BrokenBatchError(
-                place, _base_offset(memory, position), f"a length of {size} bytes, less than a header"
+                place, _base_offset(memory, position), f"a length of {batch_size} bytes, less than a header"
             )
         if memory[position + MAGIC_OFFSET] != MAGIC:
             raise BrokenBatchError(
@@ -114,11 +121,11 @@ def scan_batches(data: Buffer, place: Place, *, check_crcs: bool = True) -> Batc
                 _base_offset(memory, position),
                 f"format {memory[position + MAGIC_OFFSET]}; only {MAGIC} is known",
             )
-        if position + size > size_of_all:
+        if position + batch_size > size_of_all:
             break
         begins.append(position)
-        position += size
-    return _read_headers(memory, begins, position, place, check_crcs)
+        position += batch_size
+    return _read_headers(memory, begins, position, size_of_all - position, place, check_crcs)
 
 
 def _base_offset(memory: memoryview, position: int) -> int:
@@ -126,7 +133,9 @@ def _base_offset(memory: memoryview, position: int) -> int:
     return offset
 
 
-def _read_headers(memory: memoryview, begins: Sequence[int], end: int, place: Place, check_crcs: bool) -> Batches:
+def _read_headers(
+    memory: memoryview, begins: Sequence[int], end: int, cut_bytes: int, place: Place, check_crcs: bool
+) -> Batches:
     starts = np.array(begins, np.int64)
     octets = np.frombuffer(memory, np.uint8)
     headers = octets[starts[:, None] + np.arange(HEADER_SIZE)].view(_HEADER).reshape(len(begins))
@@ -161,5 +170,5 @@ def _read_headers(memory: memoryview, begins: Sequence[int], end: int, place: Pl
         record_counts=counts,
         attributes=column("attributes"),
         next_offset=int(base_offsets[-1] + deltas[-1]) + 1 if begins else None,
-        cut_bytes=len(memory) - end,
+        cut_bytes=cut_bytes,
     )

@@ -19,12 +19,14 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError as KafkaPythonError
 from kafka.errors import TopicAuthorizationFailedError
 
+from esp.consumer.errors import ConsumerError
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node import Node
 from esp.testing.node_process import NodeError
 from esp.testing.ports import free_port
 from esp.testing.pytest_plugin import NodeFactory
 from tests.integration.conftest import eventually
+from tests.integration.source_rows import read_values
 from tests.models.certificates import PASSWORD, Authority
 
 VALUES = [b"%d " % number * 100 for number in range(300)]
@@ -75,6 +77,19 @@ class LogIn:
             "sasl.username": self.user,
             "sasl.password": self.password,
         }
+
+    @property
+    def spark(self) -> dict[str, str]:
+        module = PLAIN_MODULE if self.mechanism == "PLAIN" else SCRAM_MODULE
+        options = {
+            "kafka.security.protocol": self.protocol,
+            "kafka.sasl.mechanism": self.mechanism,
+            "kafka.sasl.jaas.config": f'{module} required username="{self.user}" password="{_quoted(self.password)}";',
+        }
+        if self.protocol == "SASL_SSL":
+            options["kafka.ssl.truststore.type"] = "PEM"
+            options["kafka.ssl.truststore.location"] = str(self.authority / "ca.pem")
+        return options
 
     def java_file(self, directory: Path) -> str:
         module = PLAIN_MODULE if self.mechanism == "PLAIN" else SCRAM_MODULE
@@ -186,10 +201,19 @@ def _poll(consumer: Consumer, read: list[bytes]) -> int:
     return len(read)
 
 
+def read_with_the_data_source(log_in: LogIn, topic: str) -> list[bytes | None]:
+    producer = Producer(log_in.librdkafka)
+    for value in VALUES:
+        producer.produce(topic, value)
+    assert producer.flush(30) == 0
+    return read_values(log_in.bootstrap, topic, **log_in.spark)
+
+
 CLIENTS = {
     "kafka-python": write_and_read_with_kafka_python,
     "aiokafka": write_and_read_with_aiokafka,
     "librdkafka": write_and_read_with_librdkafka,
+    "data source esp": read_with_the_data_source,
 }
 
 
@@ -264,6 +288,25 @@ def test_librdkafka_tells_that_authentication_failed(guarded: GuardedNode, mecha
         return any(error.code() == KafkaError._AUTHENTICATION for error in told)
 
     eventually(is_told, 30)
+
+
+@pytest.mark.parametrize(("protocol", "mechanism"), [("SASL_SSL", "PLAIN"), ("SASL_PLAINTEXT", "SCRAM-SHA-512")])
+def test_the_data_source_names_the_setting_to_correct(guarded: GuardedNode, protocol: str, mechanism: str) -> None:
+    log_in = guarded.log_in(protocol, mechanism, "alice", "wrong")
+    with pytest.raises(
+        ConsumerError, match=r"does not let this client in: .*: correct kafka\.sasl\.jaas\.config"
+    ) as caught:
+        read_values(log_in.bootstrap, "t", **log_in.spark)
+    assert "wrong" not in str(caught.value)
+
+
+def test_the_data_source_does_not_believe_a_stranger(guarded: GuardedNode, tmp_path: Path) -> None:
+    log_in = guarded.log_in("SASL_SSL", "PLAIN")
+    options = {**log_in.spark, "kafka.ssl.truststore.location": str(Authority().write_pem(tmp_path / "other.pem"))}
+    with pytest.raises(
+        ConsumerError, match=r"the certificate of the broker at 127\.0\.0\.1 is not believed: .*ssl\.truststore"
+    ):
+        read_values(log_in.bootstrap, "t", **options)
 
 
 @pytest.mark.kafka

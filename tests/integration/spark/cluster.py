@@ -112,16 +112,16 @@ class Cluster:
             consumer.close()
         return positions
 
-    def read(self, **options: object) -> DataFrame:
-        """A batch read by Spark."""
-        return self._options(self.spark.read, options).load()
+    def read(self, source: str = "kafka", **options: object) -> DataFrame:
+        """A batch read by Spark, with a data source of this name."""
+        return self._options(self.spark.read, options, source).load()
 
     def read_stream(self, **options: object) -> DataFrame:
         """A streaming read by Spark."""
         return self._options(self.spark.readStream, options).load()
 
-    def _options(self, reader, options: dict[str, object]):
-        reader = reader.format("kafka").option("kafka.bootstrap.servers", self.node.bootstrap)
+    def _options(self, reader, options: dict[str, object], source: str = "kafka"):
+        reader = reader.format(source).option("kafka.bootstrap.servers", self.node.bootstrap)
         for name, value in options.items():
             reader = reader.option(name.replace("__", "."), value)
         return reader

@@ -1,5 +1,7 @@
 """The one Spark session of a test process, for the jobs' unit tests and the tests against a running node alike."""
 
+import os
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +18,9 @@ time with that collector, 94 s with the usual one)."""
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session; every directory that imports this fixture gets the same one."""
+    os.environ.setdefault(
+        "PYSPARK_PYTHON", sys.executable
+    )  # otherwise Spark's Python processes are of the first python3 in PATH
     session = build_session("tests", master="local[2]", java_options=[QUICK_START])
     session.sparkContext.setLogLevel(
         "ERROR"

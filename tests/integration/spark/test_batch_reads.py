@@ -1,12 +1,14 @@
-"""Spark's batch reads: each option that chooses topics, offsets or splits, and what exactly it reads."""
+"""Spark's batch reads, by its Kafka source and by ``esp``: each option that chooses topics, offsets or splits, and what it reads."""
 
 import json
 import time
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from kafka.admin import KafkaAdminClient
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import IllegalArgumentException
+from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name that every PySpark program uses
 
@@ -27,6 +29,15 @@ def record(partition: int, offset: int) -> Record:
         timestamp_ms=START_MS + offset * STEP_MS,
         headers=(("trace", b"\x00\xff"), ("trace", b"again"), ("empty", b"")) if offset % 10 == 3 else (),
     )
+
+
+Read = Callable[..., DataFrame]
+
+
+@pytest.fixture(params=["kafka", "esp"])
+def read(cluster: Cluster, request: pytest.FixtureRequest) -> Read:
+    """A batch read by a data source, ``read(**options)``."""
+    return partial(cluster.read, request.param)
 
 
 @pytest.fixture(scope="module")
@@ -50,32 +61,30 @@ def offsets(**of_partitions: int) -> str:
     return json.dumps({TOPIC: {name[1:]: value for name, value in of_partitions.items()}})
 
 
-def test_earliest_to_latest_is_every_record_once(cluster: Cluster, events: Positions) -> None:
-    frame = cluster.read(subscribe=TOPIC, startingOffsets="earliest", endingOffsets="latest")
+def test_earliest_to_latest_is_every_record_once(read: Read, events: Positions) -> None:
+    frame = read(subscribe=TOPIC, startingOffsets="earliest", endingOffsets="latest")
     assert positions_of(frame) == without_headers(events)
     assert [tuple(row) for row in frame.select("topic", "timestampType").distinct().collect()] == [(TOPIC, 0)]
 
 
-def test_headers_come_in_order_when_asked_for(cluster: Cluster, events: Positions) -> None:
-    assert positions_of(cluster.read(subscribe=TOPIC, includeHeaders="true")) == events
+def test_headers_come_in_order_when_asked_for(read: Read, events: Positions) -> None:
+    assert positions_of(read(subscribe=TOPIC, includeHeaders="true")) == events
 
 
-def test_specific_offsets_start_and_end_inside_batches(cluster: Cluster, events: Positions) -> None:
-    frame = cluster.read(
+def test_specific_offsets_start_and_end_inside_batches(read: Read, events: Positions) -> None:
+    frame = read(
         subscribe=TOPIC, startingOffsets=offsets(p0=5, p1=-2, p2=49), endingOffsets=offsets(p0=11, p1=1, p2=-1)
     )
     assert positions_of(frame) == between(events, {0: 5, 2: 49}, {0: 11, 1: 1})
 
 
-def test_equal_starting_and_ending_offsets_read_nothing(cluster: Cluster, events: Positions) -> None:
-    frame = cluster.read(
-        subscribe=TOPIC, startingOffsets=offsets(p0=7, p1=0, p2=50), endingOffsets=offsets(p0=7, p1=0, p2=-1)
-    )
+def test_equal_starting_and_ending_offsets_read_nothing(read: Read, events: Positions) -> None:
+    frame = read(subscribe=TOPIC, startingOffsets=offsets(p0=7, p1=0, p2=50), endingOffsets=offsets(p0=7, p1=0, p2=-1))
     assert frame.count() == 0
 
 
-def test_timestamps_choose_the_first_record_not_before_them(cluster: Cluster, events: Positions) -> None:
-    frame = cluster.read(
+def test_timestamps_choose_the_first_record_not_before_them(read: Read, events: Positions) -> None:
+    frame = read(
         subscribe=TOPIC,
         startingTimestamp=str(START_MS + 10 * STEP_MS - 1),
         endingTimestamp=str(START_MS + 20 * STEP_MS),
@@ -83,11 +92,11 @@ def test_timestamps_choose_the_first_record_not_before_them(cluster: Cluster, ev
     assert positions_of(frame) == between(events, dict.fromkeys(range(3), 10), dict.fromkeys(range(3), 20))
 
 
-def test_timestamps_can_differ_by_partition(cluster: Cluster, events: Positions) -> None:
+def test_timestamps_can_differ_by_partition(read: Read, events: Positions) -> None:
     def at(offset: int) -> int:
         return START_MS + offset * STEP_MS
 
-    frame = cluster.read(
+    frame = read(
         subscribe=TOPIC,
         startingOffsetsByTimestamp=offsets(p0=at(3), p1=at(0), p2=at(48) + 1),
         endingOffsetsByTimestamp=offsets(p0=at(4), p1=at(25), p2=at(1000)),
@@ -105,18 +114,22 @@ def test_a_timestamp_after_the_last_record_is_an_error_or_the_end(cluster: Clust
     assert frame.count() == 0
 
 
-def test_assign_reads_the_named_partitions_only(cluster: Cluster, events: Positions) -> None:
-    frame = cluster.read(assign=json.dumps({TOPIC: [0, 2]}))
+def test_assign_reads_the_named_partitions_only(read: Read, events: Positions) -> None:
+    frame = read(assign=json.dumps({TOPIC: [0, 2]}))
     assert positions_of(frame) == {position: r for position, r in without_headers(events).items() if position[0] != 1}
 
 
-def test_subscribe_and_pattern_read_several_topics(cluster: Cluster, events: Positions, make_topic) -> None:
+@pytest.fixture(scope="module")
+def orders(cluster: Cluster, admin: KafkaAdminClient) -> None:
+    """Topics of which a pattern chooses some."""
     for name in ("orders.eu", "orders.us", "reorders.eu"):
-        make_topic(name, partitions=2)
+        admin.create_topics({name: {"num_partitions": 2}}, wait_for_metadata=True)
         cluster.produce(name, [Record(1, name.encode(), b"1", START_MS), Record(0, name.encode(), b"2", START_MS)])
 
+
+def test_subscribe_and_pattern_read_several_topics(read: Read, events: Positions, orders: None) -> None:
     def topics(**options: str) -> list[tuple[str, str]]:
-        frame = cluster.read(**options).selectExpr("topic", "CAST(key AS STRING)")
+        frame = read(**options).selectExpr("topic", "CAST(key AS STRING)")
         return sorted(tuple(row) for row in frame.collect())
 
     two = [("orders.eu", "orders.eu")] * 2 + [("orders.us", "orders.us")] * 2
@@ -129,16 +142,14 @@ def tasks(frame: DataFrame) -> int:
     return frame.select(F.spark_partition_id()).distinct().count()
 
 
-def test_min_partitions_splits_offsets_without_loss_or_overlap(cluster: Cluster, events: Positions) -> None:
-    frame = cluster.read(subscribe=TOPIC, minPartitions="9")
+def test_min_partitions_splits_offsets_without_loss_or_overlap(read: Read, events: Positions) -> None:
+    frame = read(subscribe=TOPIC, minPartitions="9")
     assert tasks(frame) == 9
     assert positions_of(frame) == without_headers(events)
 
 
-def test_read_committed_reads_all_that_no_transaction_wrote(cluster: Cluster, events: Positions) -> None:
-    assert positions_of(cluster.read(subscribe=TOPIC, kafka__isolation__level="read_committed")) == without_headers(
-        events
-    )
+def test_read_committed_reads_all_that_no_transaction_wrote(read: Read, events: Positions) -> None:
+    assert positions_of(read(subscribe=TOPIC, kafka__isolation__level="read_committed")) == without_headers(events)
 
 
 def test_small_fetches_and_polls_read_the_same(cluster: Cluster, events: Positions) -> None:
@@ -172,3 +183,26 @@ def test_an_unknown_topic_is_an_error(cluster: Cluster, topic: str) -> None:
     )
     with pytest.raises(Py4JJavaError, match="UnknownTopicOrPartition"):
         frame.count()
+
+
+# What esp has and Kafka's source has not
+
+
+def test_both_sources_have_the_same_columns_and_types(cluster: Cluster, events: Positions) -> None:
+    for headers in ("false", "true"):
+        options = {"subscribe": TOPIC, "includeHeaders": headers}
+        assert cluster.read("esp", **options).schema == cluster.read(**options).schema
+
+
+def test_only_wanted_columns_are_sent(cluster: Cluster, events: Positions) -> None:
+    frame = cluster.read("esp", subscribe=TOPIC, columns="offset,value")
+    assert frame.columns == ["offset", "value"]
+    found = [(row["offset"], None if row["value"] is None else bytes(row["value"])) for row in frame.collect()]
+    assert sorted(found, key=repr) == sorted(((offset, r.value) for (_, offset), r in events.items()), key=repr)
+
+
+def test_an_option_of_no_use_is_named(cluster: Cluster, events: Positions) -> None:
+    with pytest.raises(AnalysisException, match="option subscribes=events: format esp does not know it: remove it"):
+        cluster.read("esp", subscribes=TOPIC)
+    with pytest.raises(AnalysisException, match="option subscribe=nowhere: topic nowhere: it does not exist"):
+        cluster.read("esp", subscribe="nowhere").count()

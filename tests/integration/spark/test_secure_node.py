@@ -51,5 +51,6 @@ def test_a_stream_goes_on_through_a_new_certificate(spark: SparkSession, secure:
         done(renewed)
     found = sorted(row.value for row in spark.read.parquet(out).collect())
     assert found == sorted(f"{number}/{record}" for number in range(ROUNDS) for record in range(RECORDS))
-    batch = spark.read.format("kafka").options(**secure.spark()).option("subscribe", "t").load()
-    assert batch.count() == ROUNDS * RECORDS
+    for source in ("kafka", "esp"):
+        batch = spark.read.format(source).options(**secure.spark()).option("subscribe", "t").load()
+        assert batch.count() == ROUNDS * RECORDS

@@ -1,0 +1,1 @@
+"""Topics under Apache Spark, by its Python data source API: `format("esp")`. Executors need numpy and pyarrow, and no jar."""

@@ -1,0 +1,342 @@
+"""The options of a read by ``format("esp")``: the names and the meaning are those of Spark's Kafka source, and some are new.
+
+An option that is not known is refused by its name: one that is passed over in silence would be believed to work.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from esp.consumer.cluster import Address
+from esp.consumer.connection import Terms
+from esp.consumer.errors import SettingError
+from esp.consumer.messages import EARLIEST, LATEST, Partition
+from esp.consumer.partition_reader import FETCH_BYTES, FetchTerms
+from esp.consumer.security import is_security_setting, read_security
+from esp.spark.errors import OptionError
+from esp.spark.topic_offsets import parse_offsets, parse_partitions
+
+COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+"""The columns of Spark's Kafka source, in its order; ``headers`` is there if it is asked for."""
+
+_OPTIONS: Final = (
+    "assign",
+    "columns",
+    "endingOffsets",
+    "endingOffsetsByTimestamp",
+    "endingTimestamp",
+    "failOnDataLoss",
+    "includeHeaders",
+    "kafkaConsumer.pollTimeoutMs",
+    "maxBytesPerPartition",
+    "maxRecordsPerPartition",
+    "minPartitions",
+    "startingOffsets",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "startingTimestamp",
+    "subscribe",
+    "subscribePattern",
+)
+_BY_LOWER: Final = {name.lower(): name for name in _OPTIONS}
+"""Spark gives all names in lower case."""
+
+_STRATEGIES: Final = ("subscribe", "subscribePattern", "assign")
+_OF_SPARK: Final = frozenset({"path"})
+"""Options that Spark itself adds: the argument of ``load``."""
+
+_KAFKA: Final = "kafka."
+_SERVERS: Final = "bootstrap.servers"
+_ISOLATION: Final = "isolation.level"
+_NUMBERS: Final = {
+    "default.api.timeout.ms": 60_000,
+    "fetch.max.bytes": FETCH_BYTES,
+    "fetch.max.wait.ms": 500,
+    "fetch.min.bytes": 1,
+    "max.partition.fetch.bytes": FETCH_BYTES,
+    "request.timeout.ms": 30_000,
+    "retry.backoff.ms": 100,
+    "socket.connection.setup.timeout.ms": 10_000,
+}
+_KAFKA_SETTINGS: Final = (
+    "bootstrap.servers",
+    "check.crcs",
+    "client.id",
+    _ISOLATION,
+    *_NUMBERS,
+    "security.protocol",
+    "sasl.*",
+    "ssl.*",
+)
+_POLL_TIMEOUT_MS: Final = 120_000
+"""As Spark's ``spark.network.timeout``."""
+
+_NUMBER_MOST: Final = 2**31 - 1
+_LONG_MOST: Final = 2**63 - 1
+_ADDRESS: Final = re.compile(r"\[?([^\s\[\]]+?)\]?:(\d{1,5})")
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Where a read begins, or ends, in each partition.
+
+    Attributes:
+        option: the option that says it, for messages.
+        value: its value.
+        everywhere: an offset that stands for all partitions, ``EARLIEST`` or ``LATEST``; None if partitions have their own.
+        offsets: by partition its offset, ``EARLIEST`` or ``LATEST``; None if timestamps say it.
+        timestamp: one for all partitions; None if they have their own.
+        timestamps: by partition; None if there are none.
+    """
+
+    option: str
+    value: str
+    everywhere: int | None = None
+    offsets: Mapping[Partition, int] | None = None
+    timestamp: int | None = None
+    timestamps: Mapping[Partition, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What a batch read is to read, and how.
+
+    Attributes:
+        servers: the bootstrap servers.
+        terms: of connections.
+        api_timeout_s: the time for answers of the cluster while the read is planned.
+        fetch_terms: of fetches.
+        topics: the topics to read; None if a pattern or partitions say it.
+        pattern: a regular expression for their names; likewise.
+        partitions: the partitions to read; likewise.
+        start: where to begin.
+        end: where to end.
+        latest_if_none: whether a start by a time after the last record is the end; otherwise it is an error.
+        columns: the columns, in order.
+        min_partitions: so many tasks at least; None: one for each partition.
+        max_records: the records of a task; None: any number.
+        max_bytes: the bytes of a task; None: any number.
+    """
+
+    servers: tuple[Address, ...]
+    terms: Terms
+    api_timeout_s: float
+    fetch_terms: FetchTerms
+    topics: tuple[str, ...] | None
+    pattern: str | None
+    partitions: tuple[Partition, ...] | None
+    start: Edge
+    end: Edge
+    latest_if_none: bool
+    columns: tuple[str, ...]
+    min_partitions: int | None
+    max_records: int | None
+    max_bytes: int | None
+
+
+def parse_options(options: Mapping[str, str]) -> ReadOptions:
+    """Return what options say.
+
+    Args:
+        options: by names in any case.
+
+    Raises:
+        OptionError: one is unknown, cannot be used, or is missing.
+    """
+    given: dict[str, str] = {}
+    kafka: dict[str, str] = {}
+    for name, value in options.items():
+        lower = name.lower()
+        if lower.startswith(_KAFKA):
+            kafka[lower.removeprefix(_KAFKA)] = value
+        elif lower in _BY_LOWER:
+            given[_BY_LOWER[lower]] = value
+        elif lower not in _OF_SPARK:
+            raise OptionError(
+                name, value, f"format esp does not know it: remove it. It knows {', '.join(_OPTIONS)} and kafka.*"
+            )
+        elif value:
+            raise OptionError(
+                name, value, "there are no files: name topics by the option subscribe, and call load() without a path"
+            )
+    try:
+        terms, fetch_terms, api_timeout_s = _read_kafka(kafka, given)
+    except SettingError as error:
+        raise OptionError(error.name, error.value, error.problem) from error
+    chosen = [name for name in _STRATEGIES if name in given]
+    if len(chosen) != 1:
+        names = " and ".join(chosen) or "none of them"
+        raise OptionError(
+            ", ".join(_STRATEGIES), None, f"one of them says what is read, and {names} is given: give one"
+        )
+    strategy = chosen[0]
+    text = given[strategy]
+    return ReadOptions(
+        servers=_servers(kafka),
+        terms=terms,
+        api_timeout_s=api_timeout_s,
+        fetch_terms=fetch_terms,
+        topics=_topics(text) if strategy == "subscribe" else None,
+        pattern=_pattern(text) if strategy == "subscribePattern" else None,
+        partitions=tuple(parse_partitions("assign", text)) if strategy == "assign" else None,
+        start=_edge(given, "starting", EARLIEST),
+        end=_edge(given, "ending", LATEST),
+        latest_if_none=_choice(given, "startingOffsetsByTimestampStrategy", ("error", "latest")) == "latest",
+        columns=_columns(given),
+        min_partitions=_number(given, "minPartitions"),
+        max_records=_number(given, "maxRecordsPerPartition"),
+        max_bytes=_number(given, "maxBytesPerPartition"),
+    )
+
+
+def _read_kafka(kafka: Mapping[str, str], given: Mapping[str, str]) -> tuple[Terms, FetchTerms, float]:
+    for name, value in kafka.items():
+        if name not in _KAFKA_SETTINGS and not is_security_setting(name):
+            raise OptionError(
+                _KAFKA + name,
+                value,
+                f"it has no effect on format esp: remove it. It knows {', '.join(_KAFKA + one for one in _KAFKA_SETTINGS)}",
+            )
+    numbers = {name: _kafka_number(kafka, name, default) for name, default in _NUMBERS.items()}
+    isolation = kafka.get(_ISOLATION, "read_uncommitted").strip().lower()
+    if isolation not in ("read_uncommitted", "read_committed"):
+        raise OptionError(_KAFKA + _ISOLATION, isolation, "write read_uncommitted or read_committed")
+    terms = Terms(
+        security=read_security(kafka, _KAFKA),
+        client_id=kafka.get("client.id", "esp-spark"),
+        connect_timeout_s=numbers["socket.connection.setup.timeout.ms"] / 1000,
+        request_timeout_s=numbers["request.timeout.ms"] / 1000,
+    )
+    fetch_terms = FetchTerms(
+        max_bytes=numbers["fetch.max.bytes"],
+        partition_max_bytes=numbers["max.partition.fetch.bytes"],
+        min_bytes=numbers["fetch.min.bytes"],
+        max_wait_ms=min(numbers["fetch.max.wait.ms"], numbers["request.timeout.ms"] // 2),
+        is_read_committed=isolation == "read_committed",
+        checks_crcs=_flag(kafka, "check.crcs", default=True, prefix=_KAFKA),
+        fails_on_loss=_flag(given, "failOnDataLoss", default=True),
+        stall_s=(_number(given, "kafkaConsumer.pollTimeoutMs") or _POLL_TIMEOUT_MS) / 1000,
+        backoff_s=numbers["retry.backoff.ms"] / 1000,
+    )
+    return terms, fetch_terms, numbers["default.api.timeout.ms"] / 1000
+
+
+def _servers(kafka: Mapping[str, str]) -> tuple[Address, ...]:
+    name = _KAFKA + _SERVERS
+    text = kafka.get(_SERVERS)
+    if text is None or not text.strip():
+        raise OptionError(name, text, "it says where the cluster is: write host:port of some of its brokers")
+    servers = []
+    for one in filter(None, map(str.strip, text.split(","))):
+        found = _ADDRESS.fullmatch(one.rpartition("://")[2])
+        if found is None or not 0 < int(found[2]) < 65536:
+            raise OptionError(name, text, f"{one} is no address: write host:port")
+        servers.append(Address(found[1], int(found[2])))
+    return tuple(servers)
+
+
+def _topics(text: str) -> tuple[str, ...]:
+    topics = tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
+    if not topics:
+        raise OptionError("subscribe", text, "it names no topic: write names, with commas between them")
+    return topics
+
+
+def _pattern(text: str) -> str:
+    if not text.strip():
+        raise OptionError("subscribePattern", text, "it is empty: write a regular expression")
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise OptionError(
+            "subscribePattern", text, f"it is no regular expression of Python ({error}): correct it"
+        ) from error
+    return text
+
+
+def _edge(given: Mapping[str, str], side: str, default: int) -> Edge:
+    """The options of a side by their rank: a timestamp for all partitions, timestamps by partition, offsets."""
+    name = f"{side}Timestamp"
+    if name in given:
+        return Edge(name, given[name], timestamp=_integer(name, given[name], 0, _LONG_MOST, "milliseconds since 1970"))
+    name = f"{side}OffsetsByTimestamp"
+    if name in given:
+        return Edge(name, given[name], timestamps=parse_offsets(name, given[name], least=0))
+    name = f"{side}Offsets"
+    text = given.get(name, "earliest" if default == EARLIEST else "latest").strip()
+    word = text.lower()
+    refused = LATEST if default == EARLIEST else EARLIEST
+    if word in ("earliest", "latest"):
+        edge = Edge(name, text, everywhere=EARLIEST if word == "earliest" else LATEST)
+        is_refused = edge.everywhere == refused
+    else:
+        offsets = parse_offsets(name, text)
+        edge = Edge(name, text, offsets=offsets)
+        is_refused = refused in offsets.values()
+    if is_refused:
+        what = (
+            "begin at the latest offset (latest, -1)"
+            if refused == LATEST
+            else "end at the earliest offset (earliest, -2)"
+        )
+        raise OptionError(name, text, f"a batch cannot {what}, it would read nothing: write another offset")
+    return edge
+
+
+def _columns(given: Mapping[str, str]) -> tuple[str, ...]:
+    with_headers = _flag(given, "includeHeaders", default=False)
+    text = given.get("columns")
+    if text is None:
+        return COLUMNS if with_headers else COLUMNS[:-1]
+    by_lower = {name.lower(): name for name in COLUMNS}
+    columns: list[str] = []
+    for one in map(str.strip, text.split(",")):
+        name = by_lower.get(one.lower())
+        if name is None:
+            raise OptionError("columns", text, f"there is no column {one!r}: write some of {', '.join(COLUMNS)}")
+        if name in columns:
+            raise OptionError("columns", text, f"it names {name} twice: name each once")
+        columns.append(name)
+    if with_headers and "headers" not in columns:
+        raise OptionError(
+            "columns",
+            text,
+            "includeHeaders is true and headers is not among them: add headers, or remove includeHeaders",
+        )
+    return tuple(columns)
+
+
+def _flag(given: Mapping[str, str], name: str, *, default: bool, prefix: str = "") -> bool:
+    text = given.get(name)
+    if text is None:
+        return default
+    word = text.strip().lower()
+    if word not in ("true", "false"):
+        raise OptionError(prefix + name, text, "write true or false")
+    return word == "true"
+
+
+def _choice(given: Mapping[str, str], name: str, choices: Sequence[str]) -> str:
+    text = given.get(name, choices[0])
+    word = text.strip().lower()
+    if word not in choices:
+        raise OptionError(name, text, f"write {' or '.join(choices)}")
+    return word
+
+
+def _number(given: Mapping[str, str], name: str) -> int | None:
+    text = given.get(name)
+    return None if text is None else _integer(name, text, 1, _LONG_MOST, "1 or more")
+
+
+def _kafka_number(kafka: Mapping[str, str], name: str, default: int) -> int:
+    text = kafka.get(name)
+    return default if text is None else _integer(_KAFKA + name, text, 0, _NUMBER_MOST, "0 or more")
+
+
+def _integer(name: str, text: str, least: int, most: int, meaning: str) -> int:
+    stripped = text.strip()
+    if not (stripped.isascii() and stripped.isdecimal()) or not least <= int(stripped) <= most:
+        raise OptionError(name, text, f"write a whole number, {meaning}")
+    return int(stripped)
