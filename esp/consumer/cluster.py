@@ -52,7 +52,7 @@ class Cluster:
     def __init__(
         self, servers: Sequence[Address], terms: Terms, timeout_s: float = 60.0, backoff_s: float = 0.1
     ) -> None:
-        self._servers = servers
+        self._servers = list(dict.fromkeys(servers))
         self._terms = terms
         self._timeout_s = timeout_s
         self._backoff_s = backoff_s

@@ -12,6 +12,7 @@ from esp.consumer.connection import Connection
 from esp.consumer.errors import ConnectionLostError, describe
 from esp.consumer.messages import EARLIEST, LATEST, Partition, TopicInfo, Wanted
 from esp.spark.errors import OptionError
+from esp.spark.narrowing import Narrowing
 from esp.spark.options import Edge, ReadOptions
 from esp.spark.ranges import OffsetRange, divide
 
@@ -26,8 +27,12 @@ class TaskPlan(NamedTuple):
     leader: LedPartition
 
 
-def plan_read(options: ReadOptions) -> list[TaskPlan]:
+def plan_read(options: ReadOptions, narrowing: Narrowing) -> list[TaskPlan]:
     """Return what the tasks of a batch read.
+
+    Args:
+        options: of the read.
+        narrowing: what filters leave of it.
 
     Raises:
         OptionError: an option does not fit the topics and offsets that are there.
@@ -45,7 +50,10 @@ def plan_read(options: ReadOptions) -> list[TaskPlan]:
             _range(options, partition, starts[partition], ends[partition], latest[partition])
             for partition in partitions
         ]
-        leaders = cluster.find_leaders(partitions)
+        ranges = _skip_earlier(options, cluster, narrowing.apply(ranges), narrowing.since_ms)
+        if not any(one.size for one in ranges):
+            return []
+        leaders = cluster.find_leaders([one.partition for one in ranges])
         sizes = {}
         if options.max_bytes is not None:
             sizes = {one.partition: _sample(options, one, leaders[one.partition]) for one in ranges if one.size > 0}
@@ -182,6 +190,24 @@ def _range(options: ReadOptions, partition: Partition, first: int, end: int, lat
             f"{partition} would begin at offset {first}, behind its end {end}: begin earlier, or end later",
         )
     return OffsetRange(partition, first, end)
+
+
+def _skip_earlier(
+    options: ReadOptions, cluster: Cluster, ranges: list[OffsetRange], since_ms: int | None
+) -> list[OffsetRange]:
+    """The ranges without the records before the first that is as late as that."""
+    if since_ms is None or since_ms < 0:  # a record without a timestamp has -1
+        return ranges
+    asked = {one.partition: since_ms for one in ranges if one.size > 0}
+    if not asked:
+        return ranges
+    found = _ask(cluster, options, asked)
+    later = []
+    for one in ranges:
+        offset = found.get(one.partition, one.first)
+        first = one.end if offset < 0 else min(max(one.first, offset), one.end)
+        later.append(OffsetRange(one.partition, first, one.end))
+    return later
 
 
 def _sample(options: ReadOptions, one: OffsetRange, leader: LedPartition) -> float:

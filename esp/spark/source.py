@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -13,6 +14,7 @@ from esp.arrow.errors import Place
 from esp.consumer.partition_reader import PartitionReader
 from esp.spark.columns import decoded_columns, spark_schema, to_spark
 from esp.spark.errors import OptionError
+from esp.spark.narrowing import Narrowing
 from esp.spark.options import ReadOptions, parse_options
 from esp.spark.planning import TaskPlan, plan_read
 
@@ -59,6 +61,26 @@ class Task(InputPartition):
         self.plan = plan
 
 
+class FilterPush:
+    """Has a read leave out what filters refuse, as far as that is known before records are read.
+
+    PySpark 4.1 refuses a reader with a method of this name where filters are not pushed down, which is the default: they would be lost.
+    Here they are not, since Spark is told to look at all rows itself. PySpark asks for ``__func__`` whether the method is its own.
+
+    Args:
+        narrowing: what filters leave.
+    """
+
+    def __init__(self, narrowing: Narrowing) -> None:
+        self._narrowing = narrowing
+        self.__func__ = getattr(DataSourceReader, "pushFilters", None)
+
+    def __call__(self, filters: list[Any]) -> list[Any]:
+        """Take filters into account; return those that Spark applies, which are all."""
+        self._narrowing.add(filters)
+        return filters
+
+
 class BatchReader(DataSourceReader):
     """Reads ranges of offsets.
 
@@ -68,10 +90,16 @@ class BatchReader(DataSourceReader):
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
+        self._narrowing = Narrowing()
+
+    @property
+    def pushFilters(self) -> "FilterPush":  # noqa: N802 - PySpark's name
+        """Takes the filters of a query, in Spark 4.1 and later where ``spark.sql.python.filterPushdown.enabled`` is true."""
+        return FilterPush(self._narrowing)
 
     def partitions(self) -> list[InputPartition]:
         """The tasks; one that reads nothing if there is nothing to read."""
-        return [Task(plan) for plan in plan_read(self._options)]
+        return [Task(plan) for plan in plan_read(self._options, self._narrowing)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task in batches of Arrow."""

@@ -1,7 +1,7 @@
 """Reads by the data source ``esp`` in this process: planned and read as Spark does it, without a JVM."""
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -23,14 +23,20 @@ class Row(NamedTuple):
 class Read:
     """A read that is planned.
 
+    Args:
+        bootstrap: the servers.
+        filters: as Spark 4.1 pushes them down.
+        options: of the read, with two underscores for a dot.
+
     Attributes:
         tasks: of the plan, as the executors get them.
     """
 
-    def __init__(self, bootstrap: str, **options: object) -> None:
+    def __init__(self, bootstrap: str, filters: Sequence[object] = (), **options: object) -> None:
         given = {name.replace("__", "."): str(value) for name, value in options.items()}
         source = DefaultSource({"kafka.bootstrap.servers": bootstrap, **given})
         reader = source.reader(source.schema())
+        assert reader.pushFilters(list(filters)) == list(filters)
         self._reader: BatchReader = pickle.loads(pickle.dumps(reader))
         self.tasks = pickle.loads(pickle.dumps(reader.partitions()))
 

@@ -3,6 +3,7 @@
 ``tests/integration/spark`` has the same through Spark.
 """
 
+import datetime as dt
 import json
 import time
 from itertools import islice
@@ -19,6 +20,7 @@ from esp.testing.pytest_plugin import AGAINST_KAFKA, NodeFactory
 from tests.integration.conftest import MakeTopic
 from tests.integration.source_rows import Read, Row, read_values
 from tests.integration.transactions import serve_transactions, transactional_producer
+from tests.unit.spark.test_narrowing import EqualTo, GreaterThanOrEqual, LessThan
 
 START_MS = int(time.time() * 1000) - 3_600_000
 PARTITIONS, RECORDS = 3, 50
@@ -132,6 +134,20 @@ def test_an_empty_topic_and_a_pattern_of_no_topic_have_no_tasks(node: NodeProces
     assert Read(node.bootstrap, subscribe=topic).tasks == []
     assert Read(node.bootstrap, subscribePattern="^no-such-.*").tasks == []
     assert Read(node.bootstrap, subscribePattern=f"^{topic}$").tasks == []
+
+
+def test_filters_leave_out_what_they_refuse(node: NodeProcess, events: str) -> None:
+    since = dt.datetime.fromtimestamp(START_MS / 1000 + 20, dt.UTC)
+    by_time = Read(node.bootstrap, [GreaterThanOrEqual(("timestamp",), since)], subscribe=events, includeHeaders="true")
+    assert in_order(by_time.rows()) == [row for row in all_rows() if row.offset >= 20]
+    by_place = Read(
+        node.bootstrap, [EqualTo(("partition",), 1), LessThan(("offset",), 5)], subscribe=events, includeHeaders="true"
+    )
+    assert len(by_place.tasks) == 1
+    assert by_place.rows() == [row for row in all_rows() if row.partition == 1 and row.offset < 5]
+    late = GreaterThanOrEqual(("timestamp",), since + dt.timedelta(days=1))
+    assert Read(node.bootstrap, [late], subscribe=events).tasks == []
+    assert Read(node.bootstrap, [EqualTo(("topic",), "another")], subscribe=events).tasks == []
 
 
 # Bad options --------------------------------------------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
 """Spark's batch reads, by its Kafka source and by ``esp``: each option that chooses topics, offsets or splits, and what it reads."""
 
 import json
+import re
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
 from kafka.admin import KafkaAdminClient
@@ -206,3 +208,17 @@ def test_an_option_of_no_use_is_named(cluster: Cluster, events: Positions) -> No
         cluster.read("esp", subscribes=TOPIC)
     with pytest.raises(AnalysisException, match="option subscribe=nowhere: topic nowhere: it does not exist"):
         cluster.read("esp", subscribe="nowhere").count()
+
+
+def test_the_examples_of_the_page_run(
+    cluster: Cluster, admin: KafkaAdminClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    admin.create_topics({"flights": {"num_partitions": 1}}, wait_for_metadata=True)
+    cluster.produce("flights", [record(0, offset) for offset in range(20)])
+    page = (Path(__file__).parents[3] / "docs" / "SPARK.md").read_text(encoding="utf-8")
+    examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    for example in examples:
+        program = example.replace("127.0.0.1:9092", cluster.node.bootstrap)
+        exec(program.replace("flights-0/", f"{cluster.node.data_dir}/flights-0/"), {"spark": cluster.spark})
+    shown = capsys.readouterr().out.splitlines()
+    assert shown == ["Row(count(1)=20, max(offset)=19)", "20"]
