@@ -44,6 +44,10 @@ class Terms:
     request_timeout_s: float = 30.0
     _context: ssl.SSLContext | None = None
 
+    def __reduce__(self) -> tuple[type["Terms"], tuple[object, ...]]:
+        """The terms travel to other processes, which read the stores themselves; OpenSSL's context cannot."""
+        return Terms, (self.security, self.client_id, self.connect_timeout_s, self.request_timeout_s)
+
     def wrap(self, plain: socket.socket, host: str) -> socket.socket:
         """Encrypt a connection if that is among the terms; the stores are read once.
 

@@ -37,8 +37,8 @@ class Read:
         source = DefaultSource({"kafka.bootstrap.servers": bootstrap, **given})
         reader = source.reader(source.schema())
         assert reader.pushFilters(list(filters)) == list(filters)
-        self._reader: BatchReader = pickle.loads(pickle.dumps(reader))
         self.tasks = pickle.loads(pickle.dumps(reader.partitions()))
+        self._reader: BatchReader = pickle.loads(pickle.dumps(reader))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The batches of all tasks, one task after the other."""

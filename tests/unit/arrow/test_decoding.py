@@ -72,6 +72,7 @@ def log_of(drawn: list[Part], base_offset: int = 0) -> list[bytes]:
     return batches
 
 
+@settings(max_examples=50)
 @given(drawn=st.lists(parts, max_size=6), base_offset=st.integers(0, 2**60), slack=st.binary(max_size=70))
 def test_columns_are_what_the_records_are(drawn: list[Part], base_offset: int, slack: bytes) -> None:
     batches = log_of(drawn, base_offset)
@@ -322,3 +323,16 @@ def test_the_scan_says_where_to_go_on() -> None:
     nothing = scan_batches(batches[0][:-1], PLACE)
     assert (nothing.next_offset, nothing.cut_bytes) == (None, len(batches[0]) - 1)
     assert scan_batches(b"", PLACE).next_offset is None
+
+
+def test_memory_is_bounded_by_the_pieces_whatever_batches_hold() -> None:
+    values = [NewRecord(bytes(1_000_000), timestamp=0)]
+    data = b"".join(build_batch(values, base_offset=number, codec=Codec.ZSTD) for number in range(60))
+    assert len(data) < 100_000
+    before = pa.total_allocated_bytes()
+    most = rows = 0
+    for batch in decode_batches(scan_batches(data, PLACE), PLACE, piece_bytes=4_000_000):
+        rows += batch.num_rows
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert rows == 60
+    assert most < 20_000_000
