@@ -1,6 +1,6 @@
 """The data source ``esp`` of PySpark, which finds it here: it looks through the modules whose names begin with ``pyspark_``.
 
-PySpark gives up its whole search when one of these modules cannot be imported. So the absence of a package is told when the format is
+PySpark gives up its whole search when one of these modules cannot be imported. So a missing package is reported when the format is
 used.
 """
 

@@ -1,4 +1,4 @@
-"""A connection to a broker, from whoever waits for it: requests go out one behind the other, answers come in that order."""
+"""A connection to a broker, for callers that wait: requests go out one behind the other, and answers come in that order."""
 
 import secrets
 import socket

@@ -229,7 +229,7 @@ class PartitionReader:
         lost = f"{self._partition}: offsets {offset} to {stop - 1} are not there (it has {earliest} to {latest - 1})"
         if self._fetch_terms.fails_on_loss:
             raise ConsumerError(
-                f"{lost}: records were deleted, or the topic was created anew: set failOnDataLoss=false to go on without"
+                f"{lost}: records were deleted, or the topic was created again: set failOnDataLoss=false to go on without"
             )
         self._warn(f"{lost}, and are passed over")
         return stop

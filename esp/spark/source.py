@@ -65,7 +65,8 @@ class FilterPush:
     """Has a read leave out what filters refuse, as far as that is known before records are read.
 
     PySpark 4.1 refuses a reader with a method of this name where filters are not pushed down, which is the default: they would be lost.
-    Here they are not, since Spark is told to look at all rows itself. PySpark asks for ``__func__`` whether the method is its own.
+    Here they are not, since Spark gets all filters back and looks at all rows itself. PySpark asks for ``__func__`` whether the method is
+    its own.
 
     Args:
         narrowing: what filters leave.
