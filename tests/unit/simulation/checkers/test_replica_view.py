@@ -118,6 +118,7 @@ def test_standing_end_is_where_the_files_end(node):
 
 
 def test_what_is_sound_ends_before_a_gap_that_compaction_left(node):
+    run(node.log.flush())
     view = view_of(node)
     assert view.sound_end() == 3
     last = view.batches.pop()
