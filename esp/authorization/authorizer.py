@@ -7,7 +7,7 @@ Answers are remembered until the rules change (AUTHZ-3), so that a request that 
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from esp.authorization.rules import AclIndex, Verdict
+from esp.authorization.rules import AclIndex, Groups, Verdict
 from esp.model.acl import AclBinding, AclOperation, ResourceType
 from esp.model.acl_hosts import find_host
 
@@ -19,7 +19,7 @@ class Authorizer:
     """Decides whether a principal may do something.
 
     Args:
-        super_users: principals that may do everything, whatever rules say.
+        super_users: principals, also of groups, that may do everything, whatever rules say.
         allow_if_no_acl_found: ``allow.everyone.if.no.acl.found``: a resource without any rule is open to all.
     """
 
@@ -27,7 +27,7 @@ class Authorizer:
         self._super_users = frozenset(super_users)
         self._allow_if_no_acl_found = allow_if_no_acl_found
         self._index = AclIndex()
-        self._answers: dict[tuple[str, str, AclOperation, ResourceType, str], bool] = {}
+        self._answers: dict[tuple[str, str, AclOperation, ResourceType, str, Groups], bool] = {}
         self.version = 0
         """The number of changes of the rules so far."""
 
@@ -40,12 +40,18 @@ class Authorizer:
         self._answers.clear()
         self.version += 1
 
-    def is_super_user(self, principal: str) -> bool:
-        """True if no rule holds for the principal."""
-        return principal in self._super_users
+    def is_super_user(self, principal: str, groups: Groups = ()) -> bool:
+        """True if no rule holds for the principal, or for one of its groups."""
+        return principal in self._super_users or not self._super_users.isdisjoint(groups)
 
     def is_allowed(
-        self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType, name: str
+        self,
+        principal: str,
+        host: str,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str,
+        groups: Groups = (),
     ) -> bool:
         """True if a principal may do an operation on a resource.
 
@@ -55,8 +61,9 @@ class Authorizer:
             operation: one operation, not ALL.
             resource_type: the resource's type.
             name: the resource's name, which need not be there.
+            groups: the principals of the groups of which it is a member.
         """
-        question = (principal, host, operation, resource_type, name)
+        question = (principal, host, operation, resource_type, name, groups)
         answer = self._answers.get(question)
         if answer is None:
             if len(self._answers) >= ANSWERS_MAX:
@@ -65,24 +72,41 @@ class Authorizer:
         return answer
 
     def is_allowed_for_any(
-        self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType
+        self,
+        principal: str,
+        host: str,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        groups: Groups = (),
     ) -> bool:
         """True if a principal may do an operation on some resource of a type, whatever its name (KIP-679)."""
         # A name that no rule has: super users, and where resources without a rule are open.
-        if self.is_allowed(principal, host, operation, resource_type, "hardcode"):
+        if self.is_allowed(principal, host, operation, resource_type, "hardcode", groups):
             return True
-        return self._index.allows_any(principal, find_host(host), operation, resource_type)
+        return self._index.allows_any(principal, find_host(host), operation, resource_type, groups)
 
     def judge(
-        self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType, name: str
+        self,
+        principal: str,
+        host: str,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str,
+        groups: Groups = (),
     ) -> Verdict:
         """Return the verdict of the rules alone."""
-        return self._index.judge(principal, find_host(host), operation, resource_type, name)
+        return self._index.judge(principal, find_host(host), operation, resource_type, name, groups)
 
     def _decide(
-        self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType, name: str
+        self,
+        principal: str,
+        host: str,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str,
+        groups: Groups,
     ) -> bool:
-        if principal in self._super_users:
+        if self.is_super_user(principal, groups):
             return True
-        verdict = self.judge(principal, host, operation, resource_type, name)
+        verdict = self.judge(principal, host, operation, resource_type, name, groups)
         return verdict.is_allowed or (self._allow_if_no_acl_found and not verdict.has_rules)

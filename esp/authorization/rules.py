@@ -1,8 +1,8 @@
 """The rules in force, indexed by the resources that they are about (AUTHZ-1).
 
 A question looks at the rules for exactly that name, for ``*``, and for each prefix of the name that any rule has; of these at the rules of
-the principal and of ``User:*`` only. So its cost does not grow with the number of rules, but with the number of different lengths of
-prefixes.
+the principal, of its groups and of ``User:*`` only. So its cost does not grow with the number of rules, but with the number of different
+lengths of prefixes. A rule of a group counts as one of each member (AUTHZ-7).
 """
 
 from collections import Counter
@@ -27,6 +27,9 @@ IMPLIED_BY: Final[Mapping[AclOperation, frozenset[AclOperation]]] = MappingProxy
 """The operations of which the permission gives that of another one. A denial of these denies nothing else."""
 
 _Host = IPv4Address | IPv6Address | None
+
+Groups = tuple[str, ...]
+"""The principals of the groups of a client, which count besides its own."""
 
 
 class _Rule(NamedTuple):
@@ -92,14 +95,20 @@ class AclIndex:
                 del lengths[len(binding.resource_name)]
 
     def judge(
-        self, principal: str, host: _Host, operation: AclOperation, resource_type: ResourceType, name: str
+        self,
+        principal: str,
+        host: _Host,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str,
+        groups: Groups = (),
     ) -> Verdict:
         """Return the verdict: denial before permission; permission also by an operation that implies the one in question."""
         has_rules = False
         allowing: AclBinding | None = None
         for rules in self._matching(resource_type, name):
             has_rules = True
-            for binding, is_host in _of_principal(rules, principal):
+            for binding, is_host in _of_client(rules, principal, groups):
                 if not is_host(host):
                     continue
                 if binding.permission is AclPermission.DENY:
@@ -109,7 +118,14 @@ class AclIndex:
                     allowing = binding
         return Verdict(allowing is not None, allowing, has_rules)
 
-    def allows_any(self, principal: str, host: _Host, operation: AclOperation, resource_type: ResourceType) -> bool:
+    def allows_any(
+        self,
+        principal: str,
+        host: _Host,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        groups: Groups = (),
+    ) -> bool:
         """True if the operation is allowed on a resource of the type with some name (KIP-679).
 
         A rule that allows a name or prefix counts unless one that denies covers all of it. No other operation implies this one.
@@ -117,7 +133,7 @@ class AclIndex:
         denied_names: set[str] = set()
         denied_prefixes: set[str] = set()
         allowing: list[AclBinding] = []
-        for binding, is_host in self._of_type(resource_type, principal):
+        for binding, is_host in self._of_type(resource_type, principal, groups):
             if binding.operation not in (operation, AclOperation.ALL) or not is_host(host):
                 continue
             if binding.permission is AclPermission.ALLOW:
@@ -144,15 +160,17 @@ class AclIndex:
                 if rules is not None:
                     yield rules
 
-    def _of_type(self, resource_type: ResourceType, principal: str) -> Iterator[_Rule]:
+    def _of_type(self, resource_type: ResourceType, principal: str, groups: Groups) -> Iterator[_Rule]:
         for table in (self._literal, self._prefixed):
             for (found_type, _), rules in table.items():
                 if found_type is resource_type:
-                    yield from _of_principal(rules, principal)
+                    yield from _of_client(rules, principal, groups)
 
 
-def _of_principal(rules: _Rules, principal: str) -> Iterator[_Rule]:
+def _of_client(rules: _Rules, principal: str, groups: Groups) -> Iterator[_Rule]:
     yield from rules.get(principal, ())
+    for group in groups:
+        yield from rules.get(group, ())
     if principal != EVERY_USER:
         yield from rules.get(EVERY_USER, ())
 

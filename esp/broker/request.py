@@ -130,6 +130,8 @@ class ClientContext:
     listener: str
     address: Address
     principal: str = "User:ANONYMOUS"
+    groups: tuple[str, ...] = ()
+    """The principals of its groups, such as ``Group:staff``, where its log-in proves them."""
     is_this_node: bool = False
     """True of the node itself, which asks its own handlers; it may ask for everything."""
     at_end: list[Callable[[], None]] = field(default_factory=list, compare=False)

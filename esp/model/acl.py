@@ -4,6 +4,7 @@ The numbers are Kafka's, on the wire and in the metadata log. Numbers that only 
 :mod:`esp.model.acl_filter`.
 """
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -12,6 +13,15 @@ WILDCARD: Final = "*"
 
 CLUSTER_NAME: Final = "kafka-cluster"
 """The name of the one resource of type CLUSTER."""
+
+
+GROUP_TYPE: Final = "Group"
+"""The type of principals that stand for groups of users, which a log-in proves."""
+
+
+def group_principals(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the principals of groups, as rules name them."""
+    return tuple(f"{GROUP_TYPE}:{name}" for name in names)
 
 
 class ResourceType(IntEnum):
@@ -75,7 +85,7 @@ class AclBinding(NamedTuple):
     resource_name: str
     pattern_type: PatternType
     principal: str
-    """Type and name: ``User:alice``; ``User:*`` is every user."""
+    """Type and name: ``User:alice``, ``Group:staff``; ``User:*`` is every user."""
     host: str
     """An address, ``*``, or a network such as ``10.0.0.0/8``, which Kafka takes and never matches."""
     operation: AclOperation

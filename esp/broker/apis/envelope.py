@@ -51,7 +51,7 @@ async def handle_at_controller(
     """
     host = decode_address(message.client_host_address)
     principal = decode_principal(message.request_principal)
-    client = ClientContext(request.client.listener, Address(host, 0), principal)
+    client = ClientContext(request.client.listener, Address(host, 0), principal.name, groups=principal.groups)
     frame = memoryview(message.request_data)
     try:
         header = read_request_header(frame)

@@ -51,7 +51,7 @@ class EnforcedAccess:
     def allows(self, client: ClientContext, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
         """See :class:`~esp.broker.authorization.access.Access`."""
         return client.is_this_node or self._authorizer.is_allowed(
-            client.principal, client.address.host, operation, resource_type, name
+            client.principal, client.address.host, operation, resource_type, name, client.groups
         )
 
     def refuses(self, client: ClientContext, *alternatives: Permission) -> bool:
@@ -75,5 +75,5 @@ class EnforcedAccess:
     def allows_any(self, client: ClientContext, operation: AclOperation, resource_type: ResourceType) -> bool:
         """See :class:`~esp.broker.authorization.access.Access`."""
         return client.is_this_node or self._authorizer.is_allowed_for_any(
-            client.principal, client.address.host, operation, resource_type
+            client.principal, client.address.host, operation, resource_type, client.groups
         )

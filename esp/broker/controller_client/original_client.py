@@ -24,22 +24,25 @@ class OriginalClient(NamedTuple):
     address: Address
     client_id: str | None
     correlation_id: int
+    groups: tuple[str, ...] = ()
+    """The principals of its groups."""
 
     @classmethod
     def of(cls, request: Request) -> Self:
         """The sender of a request."""
-        return cls(request.client.principal, request.client.address, request.client_id, request.correlation_id)
+        client = request.client
+        return cls(client.principal, client.address, request.client_id, request.correlation_id, client.groups)
 
     def context(self) -> ClientContext:
         """The client as a controller in the same process sees it: its connection is not the controller's to hold or to end."""
-        return ClientContext("", self.address, self.principal)
+        return ClientContext("", self.address, self.principal, groups=self.groups)
 
     def enclose(self, api_key: ApiKey, message: Any) -> EnvelopeRequest:
         """The envelope around a request of the newest version."""
         frame = encode_request(api_key, SERVED[api_key].max_version, self.correlation_id, self.client_id, message)
         return EnvelopeRequest(
             request_data=frame[LENGTH_BYTES:],
-            request_principal=encode_principal(self.principal),
+            request_principal=encode_principal(self.principal, groups=self.groups),
             client_host_address=encode_address(self.address.host),
         )
 

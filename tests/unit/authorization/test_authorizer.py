@@ -63,3 +63,35 @@ def test_some_name_is_enough_where_any_is_asked_for(operation):
     assert authorizer.is_allowed_for_any("User:a", *asked) == (operation is AclOperation.WRITE)
     assert authorizer.is_allowed_for_any("User:root", *asked)
     assert not authorizer.is_allowed_for_any("User:b", *asked)
+
+
+GROUP_READS = READ_T._replace(principal="Group:staff")
+OF_BOB = ("User:b", *QUESTION[1:])
+STAFF = ("Group:other", "Group:staff")
+
+
+def test_a_rule_of_a_group_counts_for_its_members_alone():
+    authorizer = Authorizer()
+    authorizer.change([], [GROUP_READS])
+    assert authorizer.is_allowed(*OF_BOB, STAFF)
+    assert authorizer.is_allowed_for_any(*OF_BOB[:-1], STAFF)
+    assert not authorizer.is_allowed(*OF_BOB)
+    assert not authorizer.is_allowed_for_any(*OF_BOB[:-1], STAFF[:1])
+    assert not authorizer.is_allowed("User:Group:staff", *OF_BOB[1:], STAFF[:1])
+    authorizer.change([GROUP_READS], [])
+    assert not authorizer.is_allowed(*OF_BOB, STAFF)
+
+
+def test_a_denial_of_a_group_counts_more_than_what_its_member_may():
+    authorizer = Authorizer()
+    denied = GROUP_READS._replace(permission=AclPermission.DENY)
+    authorizer.change([], [READ_T._replace(principal="User:b"), denied])
+    assert not authorizer.is_allowed(*OF_BOB, STAFF)
+    assert authorizer.is_allowed(*OF_BOB)
+
+
+def test_a_group_of_super_users_may_do_everything():
+    authorizer = Authorizer(["Group:staff"])
+    assert authorizer.is_allowed(*OF_BOB, STAFF)
+    assert authorizer.is_super_user("User:b", STAFF)
+    assert not authorizer.is_allowed(*OF_BOB, STAFF[:1])

@@ -7,7 +7,7 @@ from esp.authorization.rules import AclIndex, Verdict
 from esp.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from esp.model.acl_hosts import find_host, find_matcher
 
-PRINCIPALS = ["User:a", "User:b", "User:*"]
+PRINCIPALS = ["User:a", "User:b", "User:*", "Group:a", "Group:staff"]
 HOSTS = ["*", "192.0.2.1", "192.0.2.0/24", "nowhere"]
 OPERATIONS = list(AclOperation)
 
@@ -25,11 +25,12 @@ bindings = st.builds(
     st.sampled_from(AclPermission),
 )
 questions = st.tuples(
-    st.sampled_from(["User:a", "User:b", "User:c"]),
+    st.sampled_from(["User:a", "User:b", "User:c", "User:*"]),
     st.sampled_from(["192.0.2.1", "192.0.2.2", "198.51.100.1"]).map(find_host),
     st.sampled_from([operation for operation in OPERATIONS if operation is not AclOperation.ALL]),
     st.sampled_from([ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER]),
     st.sampled_from(NAMES),
+    st.lists(st.sampled_from(["Group:a", "Group:staff", "Group:other"]), max_size=3, unique=True).map(tuple),
 )
 changes = st.lists(st.tuples(st.booleans(), bindings), max_size=30)
 
@@ -47,15 +48,15 @@ def applies(rule, resource_type, name):
     return rule.resource_name in (name, "*")
 
 
-def is_about(rule, principal, host):
+def is_about(rule, principal, host, groups):
     matcher = find_matcher(rule.host)
-    return rule.principal in (principal, "User:*") and matcher is not None and matcher(host)
+    return rule.principal in (principal, "User:*", *groups) and matcher is not None and matcher(host)
 
 
-def naive(rules, principal, host, operation, resource_type, name):
+def naive(rules, principal, host, operation, resource_type, name, groups):
     """Whether it is allowed, and whether the resource has a rule."""
     there = [rule for rule in rules if applies(rule, resource_type, name)]
-    own = [rule for rule in there if is_about(rule, principal, host)]
+    own = [rule for rule in there if is_about(rule, principal, host, groups)]
     denied = any(
         rule.permission is AclPermission.DENY and rule.operation in (operation, AclOperation.ALL) for rule in own
     )
@@ -100,7 +101,7 @@ def test_an_index_without_rules_is_empty(changes):
 
 @given(changes, questions)
 def test_something_is_allowed_for_any_name_only_if_there_is_a_name(changes, question):
-    principal, host, operation, resource_type, _ = question
+    principal, host, operation, resource_type, _, groups = question
     index, rules = play(changes)
     allowing = [
         rule
@@ -108,17 +109,17 @@ def test_something_is_allowed_for_any_name_only_if_there_is_a_name(changes, ques
         if rule.resource_type == resource_type
         and rule.permission is AclPermission.ALLOW
         and rule.operation in (operation, AclOperation.ALL)
-        and is_about(rule, principal, host)
+        and is_about(rule, principal, host, groups)
     ]
     # A name that begins like a rule's, and that no rule names: what a prefix or all names leave.
     names = [rule.resource_name for rule in allowing]
     names += [name + "~" for name in names] + ["~"]
     allowed = any(
-        naive(rules, principal, host, operation, resource_type, name)[0]
+        naive(rules, principal, host, operation, resource_type, name, groups)[0]
         for name in names
         if any(applies(rule, resource_type, name) for rule in allowing)
     )
-    assert index.allows_any(principal, host, operation, resource_type) == allowed
+    assert index.allows_any(principal, host, operation, resource_type, groups) == allowed
 
 
 def test_the_rule_that_decided_is_named():

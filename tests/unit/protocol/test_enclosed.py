@@ -1,5 +1,6 @@
 """Principals and addresses in envelopes."""
 
+import contextlib
 import io
 import struct
 
@@ -11,6 +12,7 @@ from kio.serial import entity_writer
 
 from esp.model.errors import ApiError, ErrorCode
 from esp.protocol.enclosed import decode_address, decode_principal, encode_address, encode_principal
+from esp.protocol.primitives import read_tagged_field
 
 NAMES = st.text(st.characters(codec="utf-8"), max_size=40)
 
@@ -26,7 +28,32 @@ def kafkas_bytes(kind, name):
 def test_a_principal_travels_in_kafka_s_form(name):
     data = encode_principal(f"User:{name}")
     assert data == kafkas_bytes("User", name)
-    assert decode_principal(data) == f"User:{name}"
+    assert decode_principal(data) == (f"User:{name}", ())
+
+
+@given(name=NAMES, groups=st.lists(NAMES, min_size=1, max_size=5))
+def test_groups_travel_behind_what_kafka_reads(name, groups):
+    data = encode_principal(f"User:{name}", groups=groups)
+    assert decode_principal(data) == (f"User:{name}", tuple(groups))
+    assert data.startswith(kafkas_bytes("User", name)[:-1])
+    position = len(kafkas_bytes("User", name)) - 1
+    assert data[position] == 1
+    tag, begin, end = read_tagged_field(data, position + 1)
+    assert (tag, end) == (10_000, len(data))  # so that Kafka's controllers skip it
+    assert begin < end
+
+
+@given(data=st.binary(max_size=60))
+def test_bytes_of_any_kind_are_read_or_refused(data):
+    with contextlib.suppress(ApiError):
+        decode_principal(b"\0\0" + data)
+
+
+@pytest.mark.parametrize("cut", range(1, 12))
+def test_groups_that_are_cut_off_are_refused(cut):
+    with pytest.raises(ApiError) as refused:
+        decode_principal(encode_principal("User:a", groups=["Group:staff"])[:-cut])
+    assert refused.value.code is ErrorCode.principal_deserialization_failure
 
 
 @pytest.mark.parametrize(

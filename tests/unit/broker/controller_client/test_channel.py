@@ -237,7 +237,7 @@ async def test_a_closed_channel_asks_nobody(world):
     assert not server.sessions
 
 
-ALICE = OriginalClient("User:alice", Address("192.0.2.7", 4000), "cli", 77)
+ALICE = OriginalClient("User:alice", Address("192.0.2.7", 4000), "cli", 77, groups=("Group:staff",))
 
 
 def enveloped(code=ErrorCode.none, inner=None):
@@ -266,7 +266,7 @@ async def test_the_request_of_a_client_travels_in_an_envelope(world):
     assert told == granted()
     ((header, principal, host),) = inside
     assert (header.api_key, header.client_id, header.correlation_id) == (ApiKey.ALLOCATE_PRODUCER_IDS, "cli", 77)
-    assert (principal, host) == ("User:alice", "192.0.2.7")
+    assert (principal.name, principal.groups, host) == ("User:alice", ("Group:staff",), "192.0.2.7")
 
 
 @pytest.mark.parametrize("where", ["of the envelope", "of the enclosed request"])
