@@ -52,7 +52,7 @@ class AsyncioNetwork:
 
     def tls_status(self) -> Iterable[TlsStatus]:
         """See :class:`esp.ports.network.Network`."""
-        return [endpoint.status for endpoint in self._endpoints.values()]
+        return [status for endpoint in self._endpoints.values() if (status := endpoint.status) is not None]
 
     async def listen(
         self, address: Address, accept: Callable[[Connection], ConnectionOwner], tls: TlsPolicy | None = None

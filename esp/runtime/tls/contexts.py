@@ -25,21 +25,25 @@ _ROUNDS_MAX: Final = 10
 class TlsContexts(NamedTuple):
     """The contexts that the stores of a listener give, at one time."""
 
-    identity: Identity
+    identity: Identity | None
+    """None of a mere client without a key store."""
     trust: Trust | None
     """The contents of the trust store; None: the system's authorities are trusted."""
-    server: ssl.SSLContext
-    """For connections that others make to this node."""
+    server: ssl.SSLContext | None
+    """For connections that others make to this node; None of a mere client."""
     client: ssl.SSLContext
     """For connections that this node makes."""
 
 
 def load_contexts_blocking(policy: TlsPolicy) -> TlsContexts:
-    """Read a listener's stores and make contexts of them; those between nodes are tried on one another.
+    """Read the stores of a listener or a mere client, and make contexts of them; those between nodes are tried on one another.
 
     Raises:
         OperatorError: the stores cannot be used.
     """
+    if not policy.listener:
+        identity, trust = _read_client_stores_blocking(policy)
+        return TlsContexts(identity, trust, None, _make_client_context(policy, identity, trust))
     identity, trust = read_identity_blocking(policy), read_trust_blocking(policy)
     try:
         contexts = TlsContexts(
@@ -52,14 +56,20 @@ def load_contexts_blocking(policy: TlsPolicy) -> TlsContexts:
     return contexts
 
 
+def _read_client_stores_blocking(policy: TlsPolicy) -> tuple[Identity | None, Trust | None]:
+    return read_identity_blocking(policy) if policy.key_store.is_given else None, read_trust_blocking(policy)
+
+
 def load_client_context_blocking(policy: TlsPolicy) -> ssl.SSLContext:
     """Read a client's stores, of which there may be none, and make a context of them.
 
     Raises:
         OperatorError: the stores cannot be used.
     """
-    identity = read_identity_blocking(policy) if policy.key_store.is_given else None
-    trust = read_trust_blocking(policy)
+    return _make_client_context(policy, *_read_client_stores_blocking(policy))
+
+
+def _make_client_context(policy: TlsPolicy, identity: Identity | None, trust: Trust | None) -> ssl.SSLContext:
     try:
         return _client_context(policy, identity, trust)
     except ssl.SSLError as error:
@@ -142,6 +152,7 @@ def _try_on_each_other(policy: TlsPolicy, contexts: TlsContexts) -> None:
     """
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     checks_hosts, contexts.client.check_hostname = contexts.client.check_hostname, False
+    assert contexts.server is not None, "nodes connect to a listener"
     client = contexts.client.wrap_bio(to_client, to_server)
     server = contexts.server.wrap_bio(to_server, to_client, server_side=True)
     try:

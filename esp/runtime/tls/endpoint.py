@@ -58,8 +58,10 @@ class TlsEndpoint:
         self._reading = asyncio.Lock()
 
     @property
-    def status(self) -> TlsStatus:
-        """The connections so far."""
+    def status(self) -> TlsStatus | None:
+        """The connections so far; None of a mere client."""
+        if self.contexts.identity is None:
+            return None
         certificate = self.contexts.identity.certificate
         ends_s = int(certificate.not_valid_after_utc.timestamp())
         return TlsStatus(self._policy.listener, ends_s, self._failures, self._peers.ended)
@@ -117,13 +119,17 @@ class TlsEndpoint:
             OperatorError: it cannot be used in place of what was read before.
         """
         contexts = load_contexts_blocking(self._policy)
-        check_successor(self._policy, self.contexts.identity, contexts.identity)
+        if self.contexts.identity is not None and contexts.identity is not None:
+            check_successor(self._policy, self.contexts.identity, contexts.identity)
         if contexts.trust == self.contexts.trust:  # so that what was held against it need not be looked at again
             contexts = contexts._replace(trust=self.contexts.trust)
         return contexts
 
     def _use(self, contexts: TlsContexts) -> None:
         self.contexts = contexts
+        if contexts.identity is None:
+            log.info("connections to identity providers use the changed trust store")
+            return
         log.info(
             "the listener %s uses the changed files: its certificate is %s, until %s",
             self._policy.listener,
@@ -136,9 +142,11 @@ class TlsEndpoint:
     ) -> TlsConnection:
         """Return the owner of a connection that a peer has made."""
         contexts, peer, listener = self.contexts, below.peer, self._policy.listener
+        server = contexts.server
+        assert server is not None, "a mere client accepts no connections"
 
         def engine(arrived: ssl.MemoryBIO, leaving: ssl.MemoryBIO) -> ssl.SSLObject:
-            return contexts.server.wrap_bio(arrived, leaving, server_side=True)
+            return server.wrap_bio(arrived, leaving, server_side=True)
 
         def fail(reason: str) -> None:
             self._failures += 1
