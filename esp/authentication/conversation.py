@@ -22,7 +22,7 @@ from typing import Final
 
 from esp.authentication.credentials import CredentialLookup
 from esp.authentication.errors import AuthenticationError, UnexpectedMessageError, shown
-from esp.authentication.exchange import Exchange, Outcome, SlowCheck, Success
+from esp.authentication.exchange import Check, Exchange, KeyWait, Outcome, SlowCheck, Success
 from esp.authentication.plain import PlainExchange, PlainOverScramExchange
 from esp.authentication.scram import ScramExchange
 from esp.model.errors import ErrorCode
@@ -80,12 +80,20 @@ class Conversation:
         policy: the terms of its listener.
         lookup: finds credentials of SCRAM.
         make_nonce: as for :class:`~esp.authentication.scram.ScramExchange`.
+        begin_oauth: begins an exchange of OAUTHBEARER, where that is one of the listener's mechanisms.
     """
 
-    def __init__(self, policy: SaslPolicy, lookup: CredentialLookup, make_nonce: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        policy: SaslPolicy,
+        lookup: CredentialLookup,
+        make_nonce: Callable[[], str],
+        begin_oauth: Callable[[], Exchange] | None = None,
+    ) -> None:
         self._policy = policy
         self._lookup = lookup
         self._make_nonce = make_nonce
+        self._begin_oauth = begin_oauth
         self.stage = Stage.BEGUN
         self.speaks_tokens = False
         """True after a handshake of version 0, until the exchange has ended."""
@@ -93,6 +101,10 @@ class Conversation:
         """The mechanism of the last handshake."""
         self.user: str | None = None
         """The user, as soon as it is known; it never changes after that."""
+        self.groups: tuple[str, ...] = ()
+        """The names of the user's groups, as the last log-in proved them."""
+        self._is_limited = False
+        """True if the last log-in counts for a limited time."""
         self._exchange: Exchange | None = None
         self._asks_again = False
         self._is_checking = False
@@ -144,7 +156,7 @@ class Conversation:
             )
         if self.stage is Stage.KNOWN:
             assert self.mechanism is not None, "a known client has chosen its mechanism"
-            if not self._lifetime_ms(self.mechanism) or not version:
+            if not self._is_limited or not version:
                 return Reply(ErrorCode.illegal_sasl_state)
             if name != self.mechanism.value:
                 raise self._end(f"a re-authentication by {shown(name)} after a log-in by {self.mechanism.value}")
@@ -164,7 +176,7 @@ class Conversation:
         self._exchange = self._begin(chosen)
         return Reply()
 
-    def on_message(self, message: bytes) -> Reply | SlowCheck:
+    def on_message(self, message: bytes) -> Reply | Check:
         """Answer the mechanism's bytes, of a SaslAuthenticate request or a token; or return the check that must be made first.
 
         Raises:
@@ -182,11 +194,13 @@ class Conversation:
         except AuthenticationError as error:
             return self._fail(error)
 
-    def on_checked(self, check: SlowCheck, is_right: bool) -> Reply:
+    def on_checked(self, check: Check, is_right: bool) -> Reply:
         """Answer the bytes whose check has this result."""
         self._is_checking = False
         if self.stage is not Stage.SPEAKING:
-            return self._fail(AuthenticationError("the connection has ended while its password was checked"))
+            return self._fail(
+                AuthenticationError("the connection has ended while its password or its token was checked")
+            )
         try:
             reply = self._on_outcome(check.conclude(is_right))
         except AuthenticationError as error:
@@ -200,8 +214,8 @@ class Conversation:
             raise self._end("a malformed SaslAuthenticate request")
         return self._fail(AuthenticationError("a SaslAuthenticate request that cannot be read"))
 
-    def _on_outcome(self, outcome: Outcome) -> Reply | SlowCheck:
-        if isinstance(outcome, SlowCheck):
+    def _on_outcome(self, outcome: Outcome) -> Reply | Check:
+        if isinstance(outcome, SlowCheck | KeyWait):
             self._is_checking = True
             return outcome
         if not isinstance(outcome, Success):
@@ -211,10 +225,14 @@ class Conversation:
             return self._fail(AuthenticationError(text, text))
         assert self.mechanism is not None, "the handshake chose it"
         self.user = outcome.user
+        self.groups = outcome.groups
         self.stage = Stage.KNOWN
         self.speaks_tokens = False
         self._exchange = None
-        return Reply(data=outcome.data, lifetime_ms=self._lifetime_ms(self.mechanism), is_success=True)
+        limits_ms = (self._policy.max_reauth_ms.get(self.mechanism, 0), outcome.lifetime_ms)
+        lifetime_ms = min((limit_ms for limit_ms in limits_ms if limit_ms), default=0)
+        self._is_limited = lifetime_ms > 0
+        return Reply(data=outcome.data, lifetime_ms=lifetime_ms, is_success=True)
 
     def _fail(self, error: AuthenticationError) -> Reply:
         self.stage = Stage.ENDED
@@ -232,11 +250,11 @@ class Conversation:
         self.stage = Stage.ENDED
         return UnexpectedMessageError(reason)
 
-    def _lifetime_ms(self, mechanism: SaslMechanism) -> int:
-        return self._policy.max_reauth_ms.get(mechanism, 0)
-
     def _begin(self, mechanism: SaslMechanism) -> Exchange:
         if mechanism.scram is not None:
             return ScramExchange(mechanism.scram, self._lookup, self._make_nonce)
+        if mechanism is SaslMechanism.OAUTHBEARER:
+            assert self._begin_oauth is not None, "the listener knows whose tokens it believes"
+            return self._begin_oauth()
         users = self._policy.plain_users
         return PlainOverScramExchange(self._lookup) if users is None else PlainExchange(users)

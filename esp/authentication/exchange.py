@@ -1,4 +1,4 @@
-"""The server's side of one exchange of a mechanism: a message comes, and a challenge, a success or a slow check is the outcome."""
+"""The server's side of one exchange of a mechanism: a message comes, and a challenge, a success or a check is the outcome."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
@@ -16,6 +16,10 @@ class Success(NamedTuple):
     user: str
     data: bytes = b""
     """The last bytes of the exchange for the client."""
+    lifetime_ms: int = 0
+    """The time after which the credential ends, and the log-in with it; 0: it does not end."""
+    groups: tuple[str, ...] = ()
+    """The names of the user's groups, where the mechanism proves them."""
 
 
 class SlowCheck(NamedTuple):
@@ -27,7 +31,17 @@ class SlowCheck(NamedTuple):
     """Takes its result. AuthenticationError: the client is not authenticated."""
 
 
-Outcome = Challenge | Success | SlowCheck
+class KeyWait(NamedTuple):
+    """Keys are to be fetched before a token can be judged."""
+
+    conclude: Callable[[bool], Success | Challenge]
+    """Called when they have been, or cannot be fetched now (False). AuthenticationError: the client is not authenticated."""
+
+
+Check = SlowCheck | KeyWait
+"""Work that is done before the exchange goes on; its result is given to ``conclude``."""
+
+Outcome = Challenge | Success | Check
 
 
 class Exchange(Protocol):

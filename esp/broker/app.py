@@ -94,8 +94,9 @@ class BrokerNode:
         env, settings = self._env, self._settings
         started_us = env.clock.monotonic_us()
         directories = open_directories_blocking(env, settings)
-        if settings.tls:
-            await env.network.load_tls(settings.tls.values())
+        tls_policies = settings.tls_policies
+        if tls_policies:
+            await env.network.load_tls(tls_policies)
         endpoints = await self.controller.bind() if self.controller is not None else ()
         if self.broker is not None:
             await self.broker.bind()

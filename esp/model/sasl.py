@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
+from typing import Final
 
+from esp.model.oauth import OauthTerms
 from esp.model.scram import ScramMechanism
 
 
@@ -14,11 +16,16 @@ class SaslMechanism(Enum):
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
     SCRAM_SHA_512 = "SCRAM-SHA-512"
+    OAUTHBEARER = "OAUTHBEARER"
 
     @property
     def scram(self) -> ScramMechanism | None:
-        """The kind of SCRAM that it is; None for PLAIN."""
-        return None if self is SaslMechanism.PLAIN else ScramMechanism[self.name]
+        """The kind of SCRAM that it is; None for another mechanism."""
+        return ScramMechanism.__members__.get(self.name)
+
+
+BY_PASSWORD: Final = (SaslMechanism.PLAIN, SaslMechanism.SCRAM_SHA_256, SaslMechanism.SCRAM_SHA_512)
+"""The mechanisms that prove a password."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,7 @@ class SaslPolicy:
         receive_bytes_max: the largest frame that is taken from a client before it is authenticated.
         failure_delay_ms: the time after which the first failures of an address are answered.
         timeout_ms: the time until a client must be authenticated.
+        oauth: the terms of OAUTHBEARER, where that is one of the mechanisms.
     """
 
     listener: str
@@ -42,3 +50,4 @@ class SaslPolicy:
     receive_bytes_max: int = 524_288
     failure_delay_ms: int = 100
     timeout_ms: int = 10_000
+    oauth: OauthTerms | None = None

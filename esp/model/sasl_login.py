@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from esp.model.oauth import OauthLogin
 from esp.model.sasl import SaslMechanism
 
 
@@ -11,10 +12,11 @@ class SaslLogin:
 
     Attributes:
         mechanism: the mechanism that it chooses.
-        username: its name.
+        username: its name; by OAUTHBEARER, words for messages.
         password: its password.
         is_token: whether both are those of a delegation token.
         setting: the setting that they stand in, for messages.
+        oauth: the terms of tokens, where the mechanism is OAUTHBEARER.
     """
 
     mechanism: SaslMechanism
@@ -22,3 +24,4 @@ class SaslLogin:
     password: str = field(repr=False)
     is_token: bool = False
     setting: str = ""
+    oauth: OauthLogin | None = None

@@ -715,6 +715,16 @@ class BrokerSettings:
         return PeerTerms(self.tls.get(self.controller_listener_names[0]), self.controller_login)
 
     @property
+    def tls_policies(self) -> tuple[TlsPolicy, ...]:
+        """The terms of all encrypted connections: those of listeners, and those to identity providers."""
+        terms = (
+            *(each.oauth for each in self.sasl.values()),
+            *(login.oauth for login in (self.inter_broker_login, self.controller_login) if login is not None),
+        )
+        of_providers = (each.tls for each in terms if each is not None)
+        return tuple(dict.fromkeys((*self.tls.values(), *(each for each in of_providers if each is not None))))
+
+    @property
     def client_listeners(self) -> tuple[Listener, ...]:
         """The listeners that clients and other brokers connect to."""
         return tuple(listener for listener in self.listeners if listener.name not in self.controller_listener_names)

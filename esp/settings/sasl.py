@@ -9,8 +9,19 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from esp.model.oauth import OauthTerms
 from esp.model.sasl import SaslMechanism, SaslPolicy
 from esp.model.sasl_login import SaslLogin
+from esp.settings.oauth import (
+    LOGIN_HANDLER,
+    OAUTH_REFUSED,
+    OAUTH_SETTINGS,
+    SERVER_HANDLER,
+    OauthError,
+    OauthTexts,
+    read_oauth_login,
+    read_oauth_terms,
+)
 from esp.settings.setting import FamilyError, Kind, Setting, SettingError, Value, at_least, one_of
 from esp.settings.tls import PREFIX, names_for
 
@@ -21,11 +32,19 @@ _JAAS: Final = "esp.model.jaas"  # loaded only where a listener has SASL
 _USER: Final = "user_"
 """The beginning of the options of PLAIN's login module that name users, with their passwords."""
 _FROM_SCRAM: Final = "scram"
-_LATER: Final = ("OAUTHBEARER",)
 _NOT_SERVED: Final = ("GSSAPI",)
 _MECHANISM_WORDS: Final = frozenset(
-    name.lower() for name in (*(mechanism.value for mechanism in SaslMechanism), *_LATER, *_NOT_SERVED)
+    name.lower() for name in (*(mechanism.value for mechanism in SaslMechanism), *_NOT_SERVED)
 )
+_MODULES: Final[Mapping[SaslMechanism, str]] = MappingProxyType(
+    {
+        SaslMechanism.PLAIN: "PLAIN",
+        SaslMechanism.SCRAM_SHA_256: "SCRAM",
+        SaslMechanism.SCRAM_SHA_512: "SCRAM",
+        SaslMechanism.OAUTHBEARER: "OAUTHBEARER",
+    }
+)
+"""The login module of each mechanism, by its name in :class:`esp.model.jaas.LoginModule`."""
 
 BROKER_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 CONTROLLER_MECHANISM: Final = "sasl.mechanism.controller.protocol"
@@ -64,7 +83,7 @@ SASL_SETTINGS: Final[dict[str, Setting]] = {
         Setting(
             CONTROLLER_MECHANISM,
             Kind.STRING,
-            "The mechanism by which this node logs in at controllers: PLAIN, or on nodes that are no controllers SCRAM.",
+            "The mechanism by which this node logs in at controllers: PLAIN, OAUTHBEARER, or on nodes that are no controllers SCRAM.",
         ),
         Setting(
             BROKER_MECHANISM,
@@ -83,21 +102,19 @@ SASL_SETTINGS: Final[dict[str, Setting]] = {
             "Largest frame in bytes that is taken from a client before it is authenticated.",
             at_least(1),
         ),
+        *OAUTH_SETTINGS.values(),
     )
 }
 """The settings that make a listener's policy."""
 
 _NO_CLASSES: Final = "this release loads no foreign classes"
 _NO_KERBEROS: Final = "this release has no Kerberos (GSSAPI)"
-_NO_OAUTH: Final = "this release does not serve OAUTHBEARER yet"
 
 SASL_REFUSED: Final[dict[str, str]] = {
     **dict.fromkeys(
         (
             "sasl.client.callback.handler.class",
-            "sasl.login.callback.handler.class",
             "sasl.login.class",
-            "sasl.server.callback.handler.class",
         ),
         _NO_CLASSES,
     ),
@@ -112,45 +129,7 @@ SASL_REFUSED: Final[dict[str, str]] = {
         ),
         _NO_KERBEROS,
     ),
-    **dict.fromkeys(
-        (
-            "sasl.login.connect.timeout.ms",
-            "sasl.login.read.timeout.ms",
-            "sasl.login.refresh.buffer.seconds",
-            "sasl.login.refresh.min.period.seconds",
-            "sasl.login.refresh.window.factor",
-            "sasl.login.refresh.window.jitter",
-            "sasl.login.retry.backoff.max.ms",
-            "sasl.login.retry.backoff.ms",
-            "sasl.oauthbearer.assertion.algorithm",
-            "sasl.oauthbearer.assertion.claim.aud",
-            "sasl.oauthbearer.assertion.claim.exp.seconds",
-            "sasl.oauthbearer.assertion.claim.iss",
-            "sasl.oauthbearer.assertion.claim.jti.include",
-            "sasl.oauthbearer.assertion.claim.nbf.seconds",
-            "sasl.oauthbearer.assertion.claim.sub",
-            "sasl.oauthbearer.assertion.file",
-            "sasl.oauthbearer.assertion.private.key.file",
-            "sasl.oauthbearer.assertion.private.key.passphrase",
-            "sasl.oauthbearer.assertion.template.file",
-            "sasl.oauthbearer.client.credentials.client.id",
-            "sasl.oauthbearer.client.credentials.client.secret",
-            "sasl.oauthbearer.clock.skew.seconds",
-            "sasl.oauthbearer.expected.audience",
-            "sasl.oauthbearer.expected.issuer",
-            "sasl.oauthbearer.jwks.endpoint.refresh.ms",
-            "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
-            "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
-            "sasl.oauthbearer.jwks.endpoint.url",
-            "sasl.oauthbearer.jwt.retriever.class",
-            "sasl.oauthbearer.jwt.validator.class",
-            "sasl.oauthbearer.scope",
-            "sasl.oauthbearer.scope.claim.name",
-            "sasl.oauthbearer.sub.claim.name",
-            "sasl.oauthbearer.token.endpoint.url",
-        ),
-        _NO_OAUTH,
-    ),
+    **OAUTH_REFUSED,
 }
 
 
@@ -207,6 +186,7 @@ class _Reader:
         mechanisms = self._mechanisms()
         for mechanism in mechanisms:
             self._check_module(mechanism)
+            self._check_handlers(mechanism)
         uses_scram = self._value("sasl.plain.credentials", SaslMechanism.PLAIN) == _FROM_SCRAM
         if SaslMechanism.PLAIN not in mechanisms:
             plain_users: Mapping[str, str] | None = MappingProxyType({})
@@ -225,7 +205,40 @@ class _Reader:
             receive_bytes_max=self._number("sasl.server.max.receive.size", default.receive_bytes_max),
             failure_delay_ms=self._number("connection.failed.authentication.delay.ms", default.failure_delay_ms),
             timeout_ms=timeout_ms,
+            oauth=self._oauth_terms() if SaslMechanism.OAUTHBEARER in mechanisms else None,
         )
+
+    def _oauth_terms(self) -> OauthTerms:
+        try:
+            return read_oauth_terms(self._listener, self._oauth_texts())
+        except OauthError as error:
+            raise SaslError(error.name, error.reason) from error
+
+    def _oauth_texts(self) -> OauthTexts:
+        """The settings of tokens; the login module is Kafka's, and may be left out where it has no option."""
+        mechanism = SaslMechanism.OAUTHBEARER
+        jaas = self._given("sasl.jaas.config", mechanism)
+        options: Mapping[str, str] = MappingProxyType({})
+        for name in self._candidates("sasl.jaas.config", mechanism):
+            text = self._texts(name)
+            config = None if text is None else self._parse(name, text)
+            if config is not None and config.module.name == _MODULES[mechanism]:
+                jaas, options = name, config.options
+                break
+        return OauthTexts(
+            lambda setting: self._value(setting, mechanism),
+            lambda setting: self._given(setting, mechanism),
+            jaas,
+            options,
+        )
+
+    def _check_handlers(self, mechanism: SaslMechanism) -> None:
+        """A class that is given for one mechanism must be that mechanism's: only OAUTHBEARER has one."""
+        for setting in (SERVER_HANDLER, LOGIN_HANDLER):
+            name = self._candidates(setting, mechanism)[0]
+            if mechanism is not SaslMechanism.OAUTHBEARER and (self._texts(name) or "").strip():
+                raise SaslError(name, f"{_NO_CLASSES}, and {mechanism.value} has none of Kafka's")
+            self._value(setting, mechanism)
 
     def login(self, mechanism_setting: str) -> SaslLogin:
         served = {mechanism.value: mechanism for mechanism in SaslMechanism}
@@ -233,17 +246,19 @@ class _Reader:
         mechanism = served.get(word)
         if mechanism is None:
             chosen = {"": "Kafka's default is GSSAPI, and " + _NO_KERBEROS, "GSSAPI": _NO_KERBEROS}
-            reason = chosen.get(word, _NO_OAUTH if word in _LATER else f"{word} is no mechanism that is known")
+            reason = chosen.get(word, f"{word} is no mechanism that is known")
             raise SaslError(
                 mechanism_setting,
                 f"nodes log in at the listener {self._listener}: {reason}; name one of {', '.join(served)}",
             )
+        if mechanism is SaslMechanism.OAUTHBEARER:
+            return self._oauth_login()
         for name in self._candidates("sasl.jaas.config", mechanism):
             text = self._texts(name)
             if text is None:
                 continue
             config = self._parse(name, text)
-            if config.module.name != ("PLAIN" if mechanism is SaslMechanism.PLAIN else "SCRAM"):
+            if config.module.name != _MODULES[mechanism]:
                 continue
             username, password = config.options.get("username"), config.options.get("password")
             if username and password:
@@ -257,6 +272,15 @@ class _Reader:
             f'{module} with username="…" and password="…"',
         )
 
+    def _oauth_login(self) -> SaslLogin:
+        texts = self._oauth_texts()
+        try:
+            oauth = read_oauth_login(self._listener, texts)
+        except OauthError as error:
+            raise SaslError(error.name, error.reason) from error
+        username = oauth.client_id or f"the user of the token in {oauth.source.path}"
+        return SaslLogin(SaslMechanism.OAUTHBEARER, username, "", setting=texts.jaas, oauth=oauth)
+
     def _mechanisms(self) -> tuple[SaslMechanism, ...]:
         name = "sasl.enabled.mechanisms"
         words = self._value(name)
@@ -269,10 +293,7 @@ class _Reader:
             )
         for word in words:
             if word not in served:
-                reason = {
-                    **dict.fromkeys(_NOT_SERVED, _NO_KERBEROS),
-                    **dict.fromkeys(_LATER, _NO_OAUTH),
-                }.get(word, f"{word} is no mechanism that is known")
+                reason = _NO_KERBEROS if word in _NOT_SERVED else f"{word} is no mechanism that is known"
                 raise SaslError(given, f"{reason}; there are {', '.join(served)}")
         return tuple(dict.fromkeys(served[word] for word in words))
 
@@ -282,9 +303,8 @@ class _Reader:
         text = self._texts(name)
         if text is None:
             return
-        expected = "PLAIN" if mechanism is SaslMechanism.PLAIN else "SCRAM"
         config = self._parse(name, text)
-        if config.module.name != expected:
+        if config.module.name != _MODULES[mechanism]:
             raise SaslError(name, f"its login module is not the one of {mechanism.value}")
 
     def _plain_users(self) -> Mapping[str, str]:

@@ -1,10 +1,12 @@
-"""The parts that all listeners with SASL of one kind share: credentials, delays of failures, memory, and threads that check passwords."""
+"""The parts that all listeners with SASL of one kind share: credentials, keys, delays of failures, memory, threads that check passwords."""
 
+import importlib
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from esp.authentication.conversation import Conversation
 from esp.authentication.credentials import CredentialLookup, NoCredentials
+from esp.authentication.exchange import Check, KeyWait
 from esp.authentication.failure_delays import FailureDelays
 from esp.broker.authentication.image_credentials import ImageCredentials
 from esp.broker.authentication.password_checks import PasswordChecks
@@ -15,6 +17,11 @@ from esp.controller.image import ClusterImage
 from esp.model.sasl import SaslPolicy
 from esp.ports.env import Env
 from esp.ports.random import random_bytes
+
+if TYPE_CHECKING:
+    from esp.broker.authentication.provider_keys import ProviderKeys
+
+_PROVIDER_KEYS: Final = "esp.broker.authentication.provider_keys"  # loaded only where a listener takes tokens
 
 UNKNOWN_BYTES_MAX: Final = 64 * 1024 * 1024
 """Memory for the large frames of all clients that are not authenticated yet; those of known mechanisms are small."""
@@ -42,6 +49,20 @@ class LoginParts:
         self._delays = FailureDelays()
         self._secret = random_bytes(env.random, 32)
         self._lookup = CredentialLookup(NoCredentials(), self._secret)
+        self._keys: dict[str, ProviderKeys] = {}
+        """Those of listeners that take tokens, by their names."""
+
+    def prepare_blocking(self, policy: SaslPolicy) -> None:
+        """Make ready for the clients of a listener, which is bound after that.
+
+        Raises:
+            OperatorError: a file of keys cannot be used.
+        """
+        if policy.oauth is not None:
+            kind = importlib.import_module(_PROVIDER_KEYS).ProviderKeys
+            keys = self._keys[policy.listener] = kind(self.env, policy.oauth, self.tasks)
+            keys.read_file_blocking()
+            keys.begin()
 
     def follow(self, image: Callable[[], ClusterImage]) -> None:
         """Use the credentials that stand in the metadata, from now on: the newest that this node knows of."""
@@ -49,7 +70,21 @@ class LoginParts:
 
     def conversation(self, policy: SaslPolicy) -> Conversation:
         """Return the state of a new connection."""
-        return Conversation(policy, self._lookup, self._make_nonce)
+        keys = self._keys.get(policy.listener)
+        return Conversation(policy, self._lookup, self._make_nonce, None if keys is None else keys.exchange)
+
+    async def check(self, check: Check, policy: SaslPolicy, host: str, is_wanted: Callable[[], bool]) -> bool:
+        """Return the result of a check that an exchange asks for.
+
+        Args:
+            check: the check.
+            policy: the terms of the client's listener.
+            host: the client's address.
+            is_wanted: False when its connection has ended.
+        """
+        if isinstance(check, KeyWait):
+            return await self._keys[policy.listener].wait_for_new()
+        return await self.checks.run(host, check.is_right, is_wanted)
 
     def failure_delay_us(self, host: str, policy: SaslPolicy) -> int:
         """Count a failed log-in from an address, and return the time after which it is answered."""
@@ -58,6 +93,8 @@ class LoginParts:
 
     async def close(self) -> None:
         """End what is at work for log-ins."""
+        for keys in self._keys.values():
+            keys.end()
         await self.tasks.stop()
 
     def _make_nonce(self) -> str:

@@ -15,7 +15,7 @@ from kio.schema.api_versions.v4.response import ApiVersionsResponse
 
 from esp.authentication.conversation import Conversation, Ending, Reply, Stage
 from esp.authentication.errors import UnexpectedMessageError
-from esp.authentication.exchange import SlowCheck
+from esp.authentication.exchange import Check
 from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.authentication.answers import authenticate_response, handshake_response
 from esp.broker.authentication.login_parts import LoginParts
@@ -23,6 +23,7 @@ from esp.broker.authentication.sasl_session import SaslSession
 from esp.broker.connections.session import Session
 from esp.broker.request import LATER, NEVER, ClientContext, Request
 from esp.broker.turns.request_memory import FREE_BYTES
+from esp.model.acl import group_principals
 from esp.model.errors import ErrorCode
 from esp.model.sasl import SaslPolicy
 from esp.ports.clock import Timer
@@ -203,16 +204,16 @@ class SaslConnection:
 
     def _on_message(self, message: bytes, encode: Encode) -> None:
         outcome = self._conversation.on_message(message)
-        if isinstance(outcome, SlowCheck):
-            self._waits = True
-            self._parts.tasks.start(self._check(outcome, encode), name="password check")
-        else:
+        if isinstance(outcome, Reply):
             self._answer(outcome, encode)
+        else:
+            self._waits = True
+            self._parts.tasks.start(self._check(outcome, encode), name="log-in check")
 
-    async def _check(self, check: SlowCheck, encode: Encode) -> None:
-        is_right = await self._parts.checks.run(self.client.address.host, check.is_right, lambda: not self._is_over)
+    async def _check(self, check: Check, encode: Encode) -> None:
+        result = await self._parts.check(check, self._policy, self.client.address.host, lambda: not self._is_over)
         if not self._is_over:
-            self._answer(self._conversation.on_checked(check, is_right), encode)
+            self._answer(self._conversation.on_checked(check, result), encode)
             self._go_on()
 
     # --- answers -----------------------------------------------------------------------------------------------------------------
@@ -234,6 +235,7 @@ class SaslConnection:
         self._cancel_timer()
         self._give_back()
         self.client.principal = f"User:{self._conversation.user}"
+        self.client.groups = group_principals(self._conversation.groups)
         self._connection.pause_reading()
         session = self._take_over(self, self._connection)
         self.client.sasl = SaslSession(self.client, session, self._conversation, self._policy, self._parts, lifetime_ms)

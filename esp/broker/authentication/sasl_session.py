@@ -15,11 +15,12 @@ from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 
 from esp.authentication.conversation import Conversation, Ending, Reply
 from esp.authentication.errors import UnexpectedMessageError
-from esp.authentication.exchange import SlowCheck
+from esp.authentication.exchange import Check
 from esp.broker.authentication.answers import authenticate_response, handshake_response
 from esp.broker.authentication.login_parts import LoginParts
 from esp.broker.connections.session import Session
 from esp.broker.request import Answer, ClientContext, Request
+from esp.model.acl import group_principals
 from esp.model.errors import ErrorCode
 from esp.model.sasl import SaslPolicy
 from esp.ports.clock import Timer
@@ -87,17 +88,16 @@ class SaslSession:
         except UnexpectedMessageError as error:
             self._client.hold.end(str(error))
             outcome = Reply(ErrorCode.illegal_sasl_state)  # goes nowhere
-        if isinstance(outcome, SlowCheck):
+        if not isinstance(outcome, Reply):
             return self._checked(outcome)
         if outcome.ending is Ending.AFTER_DELAY:
             return self._failed(outcome)
         return self._answered(outcome)
 
-    async def _checked(self, check: SlowCheck) -> SaslAuthenticateResponse:
-        is_right = await self._parts.checks.run(
-            self._client.address.host, check.is_right, lambda: self._session is not None
-        )
-        reply = self._conversation.on_checked(check, is_right)
+    async def _checked(self, check: Check) -> SaslAuthenticateResponse:
+        host = self._client.address.host
+        result = await self._parts.check(check, self._policy, host, lambda: self._session is not None)
+        reply = self._conversation.on_checked(check, result)
         return await self._failed(reply) if reply.ending is Ending.AFTER_DELAY else self._answered(reply)
 
     async def _failed(self, reply: Reply) -> SaslAuthenticateResponse:
@@ -117,6 +117,10 @@ class SaslSession:
 
     def _answered(self, reply: Reply) -> SaslAuthenticateResponse:
         if reply.is_success:
+            groups = group_principals(self._conversation.groups)
+            if groups != self._client.groups:
+                self._client.groups = groups
+                self._client.shortcut = None  # it keeps what rules say of the groups before
             self._begin_lifetime(reply.lifetime_ms)
         return authenticate_response(reply)
 

@@ -54,6 +54,9 @@ class UnknownClient(Served, Protocol):
 class Logins(Protocol):
     """The parts that listeners with SASL share (:class:`esp.broker.authentication.login_parts.LoginParts`)."""
 
+    def prepare_blocking(self, policy: SaslPolicy) -> None:
+        """Make ready for the clients of a listener."""
+
     def follow(self, image: Callable[[], ClusterImage]) -> None:
         """Use the credentials that stand in the metadata."""
 
@@ -118,7 +121,7 @@ class Server:
             sasl: the terms on which its clients are authenticated; None if they are not, or by their certificates.
 
         Raises:
-            OperatorError: the address cannot be bound.
+            OperatorError: the address cannot be bound, or a file of keys cannot be used.
         """
         accept: Callable[[Connection], ConnectionOwner] = partial(self._accept, name)
         if sasl is not None:
@@ -142,6 +145,7 @@ class Server:
             self._logins = importlib.import_module(_LOGIN_PARTS).LoginParts(self._env, self._dispatcher)
         make: Callable[..., UnknownClient] = importlib.import_module(_SASL_CONNECTION).SaslConnection
         parts = self._logins
+        parts.prepare_blocking(policy)
 
         def accept(connection: Connection) -> ConnectionOwner:
             client = self._admit(listener, connection)

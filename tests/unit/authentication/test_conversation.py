@@ -7,24 +7,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esp.authentication.conversation import Conversation, Ending, Reply, Stage
-from esp.authentication.errors import UnexpectedMessageError
-from esp.authentication.exchange import SlowCheck
+from esp.authentication.errors import AuthenticationError, UnexpectedMessageError
+from esp.authentication.exchange import Challenge, KeyWait, Outcome, SlowCheck, Success
 from esp.authentication.scram import ScramClient
 from esp.model.errors import ErrorCode
-from esp.model.sasl import SaslMechanism, SaslPolicy
+from esp.model.sasl import BY_PASSWORD, SaslMechanism, SaslPolicy
 from tests.unit.authentication.logins import SHA_256, SHA_512, Users, lookup_of
 
-PLAIN, SCRAM_256, SCRAM_512 = SaslMechanism
+PLAIN, SCRAM_256, SCRAM_512 = BY_PASSWORD
 LOGIN = b"\0alice\0alice-secret"
 USERS = Users(("alice", SHA_256, "alice-secret"), ("alice", SHA_512, "alice-secret"), ("bob", SHA_256, "bob-secret"))
 
 
-def begun(*, lifetime_ms: int = 0, mechanisms=tuple(SaslMechanism), users=None) -> Conversation:
+def begun(*, lifetime_ms: int = 0, mechanisms=BY_PASSWORD, users=None) -> Conversation:
     policy = SaslPolicy(
         "OUT",
         mechanisms,
         plain_users={"alice": "alice-secret", "bob": "bob-secret"} if users is None else None,
-        max_reauth_ms=dict.fromkeys(SaslMechanism, lifetime_ms),
+        max_reauth_ms=dict.fromkeys(BY_PASSWORD, lifetime_ms),
     )
     return Conversation(policy, lookup_of(users or USERS), lambda: "server-part")
 
@@ -115,7 +115,7 @@ def test_other_apis_end_the_connection(make: Callable[[], Conversation]) -> None
 
 
 @pytest.mark.parametrize("make", [begun, versions_told])
-@pytest.mark.parametrize("mechanism", SaslMechanism)
+@pytest.mark.parametrize("mechanism", BY_PASSWORD)
 def test_handshake_chooses_a_mechanism(make: Callable[[], Conversation], mechanism: SaslMechanism) -> None:
     conversation = make()
     assert conversation.on_handshake(1, mechanism.value) == Reply()
@@ -177,7 +177,7 @@ def test_log_in_by_scram(mechanism: SaslMechanism) -> None:
     assert conversation.user == "alice"
 
 
-@pytest.mark.parametrize("mechanism", SaslMechanism)
+@pytest.mark.parametrize("mechanism", BY_PASSWORD)
 @given(message=st.binary(max_size=300))
 def test_bytes_that_are_no_message_are_answered_as_a_failure_after_the_delay(
     mechanism: SaslMechanism, message: bytes
@@ -278,3 +278,85 @@ def test_log_in_is_not_renewed_by_another_mechanism() -> None:
     conversation = known(lifetime_ms=3000)
     with pytest.raises(UnexpectedMessageError, match="re-authentication by 'SCRAM-SHA-256' after a log-in by PLAIN"):
         conversation.on_handshake(1, "SCRAM-SHA-256")
+
+
+# Access tokens
+
+
+class Exchanges:
+    """Begins exchanges of OAUTHBEARER whose outcomes are given."""
+
+    def __init__(self, *outcomes: Outcome | AuthenticationError) -> None:
+        self._outcomes = list(outcomes)
+
+    def __call__(self) -> "Exchanges":
+        return self
+
+    def respond(self, message: bytes) -> Outcome:
+        outcome = self._outcomes.pop(0)
+        if isinstance(outcome, AuthenticationError):
+            raise outcome
+        return outcome
+
+
+def by_token(*outcomes: Outcome | AuthenticationError, max_reauth_ms: int = 0) -> Conversation:
+    mechanism = SaslMechanism.OAUTHBEARER
+    policy = SaslPolicy("OUT", (mechanism, PLAIN), {}, {mechanism: max_reauth_ms})
+    made = Conversation(policy, lookup_of(USERS), lambda: "server-part", Exchanges(*outcomes))
+    assert made.on_handshake(1, "OAUTHBEARER").code is ErrorCode.none
+    return made
+
+
+TEN_YEARS_MS = 315_360_000_000
+
+
+@pytest.mark.parametrize(
+    ("of_token_ms", "max_reauth_ms", "lifetime_ms"),
+    [(5000, 0, 5000), (5000, 3000, 3000), (5000, 9000, 5000), (TEN_YEARS_MS, 3000, 3000), (0, 0, 0), (0, 3000, 3000)],
+)
+def test_log_in_ends_with_the_token_and_with_the_time_of_the_settings(
+    of_token_ms: int, max_reauth_ms: int, lifetime_ms: int
+) -> None:
+    conversation = by_token(Success("alice", lifetime_ms=of_token_ms), max_reauth_ms=max_reauth_ms)
+    reply = conversation.on_message(b"")
+    assert isinstance(reply, Reply)
+    assert (reply.lifetime_ms, reply.is_success) == (lifetime_ms, True)
+    again = conversation.on_handshake(1, "OAUTHBEARER").code
+    assert again is (ErrorCode.none if lifetime_ms else ErrorCode.illegal_sasl_state)
+
+
+def test_refused_token_is_a_challenge_and_then_the_failure() -> None:
+    conversation = by_token(Challenge(b"no"), AuthenticationError("reason", "no"))
+    assert conversation.on_message(b"") == Reply(data=b"no")
+    assert conversation.stage is Stage.SPEAKING
+    assert conversation.on_message(b"\x01") == Reply(
+        ErrorCode.sasl_authentication_failed, "no", ending=Ending.AFTER_DELAY, reason="reason"
+    )
+
+
+@pytest.mark.parametrize("is_fetched", [True, False])
+def test_keys_are_waited_for(is_fetched: bool) -> None:
+    wait = KeyWait(lambda is_right: Success("alice", groups=("staff",)) if is_right else Challenge(b"no"))
+    conversation = by_token(wait)
+    check = conversation.on_message(b"")
+    assert check is wait
+    hasty = by_token(wait)
+    hasty.on_message(b"")
+    with pytest.raises(UnexpectedMessageError):
+        hasty.on_message(b"")
+    reply = conversation.on_checked(wait, is_fetched)
+    assert reply.is_success is is_fetched
+    assert conversation.groups == (("staff",) if is_fetched else ())
+
+
+def test_renewal_brings_other_groups_and_no_other_user() -> None:
+    tokens = [Success("alice", groups=groups, lifetime_ms=9) for groups in (("a", "b"), ("c",))]
+    conversation = by_token(*tokens, Success("bob", lifetime_ms=9))
+    for groups in (("a", "b"), ("c",)):
+        conversation.on_message(b"")
+        assert conversation.groups == groups
+        assert conversation.on_handshake(1, "OAUTHBEARER").code is ErrorCode.none
+    reply = conversation.on_message(b"")
+    assert isinstance(reply, Reply)
+    assert reply.message == "Cannot change principals during re-authentication from User.alice: User.bob"
+    assert (conversation.user, conversation.groups) == ("alice", ("c",))

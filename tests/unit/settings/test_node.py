@@ -41,6 +41,7 @@ OURS = {
     "rebalance.mode",
     "rebalance.partitions.in.flight.max",
     "running.marker.enable",
+    "sasl.oauthbearer.groups.claim.name",
     "sasl.plain.credentials",
 }
 """Settings that Kafka has not."""

@@ -5,14 +5,14 @@ import struct
 from types import MappingProxyType
 
 from esp.authentication.scram import ScramClient
-from esp.model.sasl import SaslMechanism, SaslPolicy
+from esp.model.sasl import BY_PASSWORD, SaslMechanism, SaslPolicy
 from esp.model.scram_keys import salted_password
 from esp.protocol.registry import ApiKey
 from tests.unit.broker.conversation import metadata
 from tests.unit.broker.guarded_node import ask
 from tests.unit.broker.simulated_node import ADDRESS, Client, RefusedError, model
 
-PLAIN, SCRAM_256, SCRAM_512 = SaslMechanism
+PLAIN, SCRAM_256, SCRAM_512 = BY_PASSWORD
 LOGIN = b"\0alice\0alice-secret"
 WRONG = b"\0alice\0wrong"
 
@@ -20,11 +20,11 @@ WRONG = b"\0alice\0wrong"
 def policy(**changes) -> SaslPolicy:
     terms = {
         "listener": "PLAINTEXT",
-        "mechanisms": tuple(SaslMechanism),
+        "mechanisms": BY_PASSWORD,
         "plain_users": {"alice": "alice-secret", "bob": "bob-secret"},
     }
     lifetime_ms = changes.pop("lifetime_ms", 0)
-    return SaslPolicy(**{**terms, "max_reauth_ms": dict.fromkeys(SaslMechanism, lifetime_ms), **changes})
+    return SaslPolicy(**{**terms, "max_reauth_ms": dict.fromkeys(BY_PASSWORD, lifetime_ms), **changes})
 
 
 def with_sasl(**changes):

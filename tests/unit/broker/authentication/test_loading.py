@@ -10,7 +10,7 @@ def loaded_by_a_node(settings: str) -> set[str]:
     program = f"""
 import asyncio
 import sys
-from esp.model.sasl import SaslMechanism, SaslPolicy
+from esp.model.sasl import BY_PASSWORD, SaslPolicy
 from tests.unit.broker.simulated_node import simulated
 
 @simulated({settings})
@@ -31,7 +31,7 @@ def test_a_node_without_sasl_loads_none_of_it():
 
 
 def test_a_node_with_sasl_loads_it():
-    loaded = loaded_by_a_node('sasl={"PLAINTEXT": SaslPolicy("PLAINTEXT", tuple(SaslMechanism), {})}')
+    loaded = loaded_by_a_node('sasl={"PLAINTEXT": SaslPolicy("PLAINTEXT", BY_PASSWORD, {})}')
     assert {"esp.authentication.conversation", "esp.broker.authentication.sasl_connection"} <= loaded
 
 
