@@ -1,18 +1,19 @@
-"""The client's side of a log-in by PLAIN or SCRAM (RFC 4616, RFC 5802): messages for the server, made of its challenges.
+"""The client's side of a log-in by PLAIN, SCRAM or OAUTHBEARER: messages for the server, made of its challenges.
 
 It takes at most :data:`ROUNDS_MAX` messages of the server. The server's signature is checked: a server that does not know the credential
 is not believed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from esp.authentication.errors import AuthenticationError
+from esp.authentication.oauthbearer import GIVEN_UP, build_first_message
 from esp.authentication.scram import ScramClient
 from esp.model.sasl_login import SaslLogin
 
 ROUNDS_MAX: Final = 2
-"""Messages of the server in an exchange of SCRAM; PLAIN has one, which is empty."""
+"""Messages of the server in an exchange of SCRAM. PLAIN and OAUTHBEARER have one, which is empty unless a token is refused."""
 
 
 class ClientExchange(Protocol):
@@ -29,14 +30,20 @@ class ClientExchange(Protocol):
         """
 
 
-def begin_login(login: SaslLogin, make_nonce: Callable[[], str]) -> ClientExchange:
+def begin_login(login: SaslLogin, make_nonce: Callable[[], str], token: str = "") -> ClientExchange:
     """Return the exchange of a log-in.
 
     Args:
         login: its terms.
         make_nonce: makes a nonce that was never used before.
+        token: for OAUTHBEARER.
+
+    Raises:
+        AuthenticationError: a token, or an extension beside it, has characters that no message can hold.
     """
     scram = login.mechanism.scram
+    if login.oauth is not None:
+        return _TokenLogin(token, login.oauth.extensions)
     if scram is None:
         return _PlainLogin(login)
     return _ScramLogin(ScramClient(scram, login.username, login.password, make_nonce(), is_token=login.is_token))
@@ -52,6 +59,20 @@ class _PlainLogin:
     def respond(self, challenge: bytes) -> None:
         if challenge:
             raise AuthenticationError(f"the server sent {len(challenge)} bytes more than PLAIN has")
+
+
+class _TokenLogin:
+    def __init__(self, token: str, extensions: Mapping[str, str]) -> None:
+        try:
+            self._message = build_first_message(token, extensions)
+        except ValueError as error:
+            raise AuthenticationError(str(error)) from error
+
+    def first_message(self) -> bytes:
+        return self._message
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        return GIVEN_UP if challenge else None
 
 
 class _ScramLogin:

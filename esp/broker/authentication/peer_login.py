@@ -5,9 +5,10 @@ connection belong to it. Requests that are made meanwhile wait for the end of th
 """
 
 import base64
+import importlib
 import logging
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
@@ -22,7 +23,12 @@ from esp.ports.network import Address
 from esp.ports.random import random_bytes
 from esp.protocol.registry import ApiKey
 
+if TYPE_CHECKING:
+    from esp.broker.authentication.token_source import TokenSource
+
 log = logging.getLogger(__name__)
+
+_SOURCE: Final = "esp.broker.authentication.token_source"  # loaded only where this node logs in by tokens
 
 NONCE_BYTES: Final = 18
 
@@ -46,6 +52,9 @@ class PeerLogin:
         self._env = env
         self._address = address
         self._login = login
+        self._tokens: TokenSource | None = None
+        if login.oauth is not None:
+            self._tokens = importlib.import_module(_SOURCE).TokenSource(env, login.oauth)
         self._told = ""
         self._told_until_us = 0
 
@@ -54,6 +63,8 @@ class PeerLogin:
         try:
             lifetime_ms = await self._exchange(ask)
         except AuthenticationError as error:
+            if self._tokens is not None:
+                self._tokens.forget()
             self._tell(error.reason)
             raise LoginRefusedError(f"the log-in as {self._login.username} failed: {error.reason}") from error
         self._told = ""
@@ -66,13 +77,14 @@ class PeerLogin:
         Raises:
             AuthenticationError: it failed.
         """
+        token = "" if self._tokens is None else await self._tokens.token()
         handshake = await ask(ApiKey.SASL_HANDSHAKE, SaslHandshakeRequest(mechanism=self._login.mechanism.value))
         if handshake.error_code is ErrorCode.unsupported_sasl_mechanism:
             served = ", ".join(sorted(handshake.mechanisms)) or "no mechanism"
             raise AuthenticationError(f"the listener serves {served} (sasl.enabled.mechanisms there)")
         if handshake.error_code is not ErrorCode.none:
             raise AuthenticationError(f"the handshake was answered {handshake.error_code.name}")
-        exchange = begin_login(self._login, self._make_nonce)
+        exchange = begin_login(self._login, self._make_nonce, token)
         message: bytes | None = exchange.first_message()
         for _ in range(ROUNDS_MAX):
             assert message is not None, "the exchange goes on"
@@ -105,6 +117,11 @@ class PeerLogin:
 
 
 def _remedy(login: SaslLogin) -> str:
+    if login.oauth is not None:
+        return (
+            f"The token is that of {login.oauth.source} (sasl.oauthbearer.token.endpoint.url); its issuer and audience must be those of "
+            "sasl.oauthbearer.expected.… at the other node, whose log has the reason of a refusal"
+        )
     if login.mechanism.scram is None:
         return (
             f"The user and the password of {login.setting} must be among those of the other node: user_{login.username} in its "

@@ -119,7 +119,7 @@ def _read_login(path: str, protocol: str, sasl: Mapping[str, Property]) -> dict[
         if name not in (_MECHANISM, _JAAS):
             reason = refused.get(name, "has no effect on these tools")
             raise OperatorError(f"{_where(path, entry)}: {reason}", f"Remove it. Supported are {_MECHANISM}, {_JAAS}.")
-    served = {mechanism.value: mechanism for mechanism in model.SaslMechanism}
+    served = {mechanism.value: mechanism for mechanism in model.BY_PASSWORD}
     for name, example in (
         (_MECHANISM, ", ".join(served)),
         (_JAAS, '…ScramLoginModule required username="…" password="…";'),

@@ -15,7 +15,7 @@ from esp.authentication.errors import AuthenticationError
 from esp.authentication.login import ROUNDS_MAX, begin_login
 from esp.cli.kafka.library import SaslAuthenticationFailedError, SaslMechanismOfLibrary, register_sasl_mechanism
 from esp.model.errors import ErrorCode, OperatorError
-from esp.model.sasl import SaslMechanism
+from esp.model.sasl import BY_PASSWORD, SaslMechanism
 from esp.model.sasl_login import SaslLogin
 
 NONCE_BYTES = 18
@@ -101,5 +101,5 @@ def _make_nonce() -> str:
     return secrets.token_urlsafe(NONCE_BYTES)
 
 
-for _mechanism in SaslMechanism:
+for _mechanism in BY_PASSWORD:
     register_sasl_mechanism(_mechanism.value, LibraryLogin, overwrite=True)
