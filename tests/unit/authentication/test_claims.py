@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from esp.authentication.claims import NAME_CHARACTERS_MAX, check_claims
 from esp.authentication.errors import AuthenticationError
 from esp.authentication.oauthbearer import KnownToken
-from tests.unit.authentication.tokens import AUDIENCE, ISSUER, NOW_MS, TERMS
+from tests.models.access_tokens import AUDIENCE, ISSUER, NOW_MS, TERMS
 
 NOW_S = NOW_MS // 1000
 GOOD = {"iss": ISSUER, "aud": AUDIENCE, "sub": "alice", "iat": NOW_S, "exp": NOW_S + 300}

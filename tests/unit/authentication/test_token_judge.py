@@ -12,7 +12,7 @@ from esp.authentication.errors import AuthenticationError
 from esp.authentication.oauthbearer import MESSAGE_BYTES_MAX, KnownToken, Unresolved
 from esp.authentication.signing_keys import SigningKeys
 from esp.authentication.token_judge import ALGORITHMS, KEYS_MAX, KEYS_TRIED_MAX, SignedTokenJudge, parse_key_set
-from tests.unit.authentication.tokens import NOW_MS, TERMS, Provider, json_text, new_key, text_of
+from tests.models.access_tokens import NOW_MS, TERMS, Provider, json_text, new_key, text_of
 
 PROVIDER = Provider()
 FOREIGN = Provider(serial=1)

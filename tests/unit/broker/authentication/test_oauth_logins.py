@@ -15,7 +15,7 @@ from esp.model.sasl import SaslMechanism, SaslPolicy
 from esp.model.web_place import WebPlace
 from esp.protocol.registry import ApiKey
 from esp.settings.broker import STANDARD_AUTHORIZER
-from tests.unit.authentication.tokens import TERMS, Provider, first_message
+from tests.models.access_tokens import TERMS, Provider, first_message
 from tests.unit.broker.authentication.played_web import PlayedWeb, answer, place
 from tests.unit.broker.authentication.raw_client import (
     ask_metadata,

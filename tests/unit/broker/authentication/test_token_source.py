@@ -16,7 +16,7 @@ from esp.model.peer_terms import PeerTerms
 from esp.model.sasl_login import SaslLogin
 from esp.model.web_place import WebPlace
 from esp.protocol.registry import ApiKey
-from tests.unit.authentication.tokens import Provider
+from tests.models.access_tokens import Provider
 from tests.unit.broker.authentication.played_web import PlayedWeb, answer, place
 from tests.unit.broker.authentication.test_oauth_logins import (
     MECHANISM,
