@@ -6,6 +6,7 @@ CVE-2026-110985); here the node does not start. Providers are reached by https: 
 are trusted, otherwise the system does.
 """
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -22,7 +23,9 @@ _EXTENSION: Final = "extension_"
 """The beginning of the options that name extensions (KIP-342)."""
 _CREDENTIALS: Final = ("clientId", "clientSecret", "scope")
 _KEYS: Final = "sasl.oauthbearer.jwks.endpoint.url"
-_TOKENS: Final = "sasl.oauthbearer.token.endpoint.url"
+TOKENS: Final = "sasl.oauthbearer.token.endpoint.url"
+_JAAS: Final = "sasl.jaas.config"
+_JAAS_MODULE: Final = "esp.model.jaas"  # loaded only where there is such a setting
 _ISSUER: Final = "sasl.oauthbearer.expected.issuer"
 _AUDIENCE: Final = "sasl.oauthbearer.expected.audience"
 _RETRIEVER: Final = "sasl.oauthbearer.jwt.retriever.class"
@@ -168,7 +171,7 @@ OAUTH_SETTINGS: Final[dict[str, Setting]] = {
         Setting("sasl.oauthbearer.scope.claim.name", Kind.STRING, "The claim of a token that lists scopes."),
         Setting("sasl.oauthbearer.sub.claim.name", Kind.STRING, "The claim of a token that names its user."),
         Setting(
-            _TOKENS,
+            TOKENS,
             Kind.STRING,
             "The place of this node's own tokens: an endpoint, https://…, or a file that holds one, file:///….",
         ),
@@ -181,6 +184,14 @@ OAUTH_SETTINGS: Final[dict[str, Setting]] = {
     )
 }
 """The settings of OAUTHBEARER that have an effect."""
+
+LOGIN_SETTINGS: Final = tuple(
+    name
+    for name in OAUTH_SETTINGS
+    if name.startswith(("sasl.login.", "sasl.oauthbearer.client.", "sasl.oauthbearer.token."))
+    or name in (_RETRIEVER, "sasl.oauthbearer.scope")
+)
+"""Those that say how a client gets its tokens."""
 
 _NO_ASSERTIONS: Final = (
     "this release gets no tokens by assertions; use a file with a token, or a client's name and password "
@@ -267,13 +278,13 @@ def read_oauth_login(listener: str, texts: OauthTexts) -> OauthLogin:
         OauthError: settings are missing, or do not go together.
     """
     texts.value(LOGIN_HANDLER)
-    if not texts.value(_TOKENS):
+    if not texts.value(TOKENS):
         raise OauthError(
-            texts.given(_TOKENS),
-            f"this node logs in at the listener {listener} by OAUTHBEARER and has no token: give {_TOKENS} the endpoint of your identity "
+            texts.given(TOKENS),
+            f"a log-in at the listener {listener} by OAUTHBEARER needs a token: give {TOKENS} the endpoint of your identity "
             "provider, https://…, or a file, file:///…",
         )
-    source = _place(texts, _TOKENS)
+    source = _place(texts, TOKENS)
     retriever = texts.value(_RETRIEVER)
     if (retriever == _FILE_RETRIEVER and not source.path) or (retriever == _CLIENT_RETRIEVER and source.path):
         raise OauthError(texts.given(_RETRIEVER), f"it does not get tokens from {source}")
@@ -306,6 +317,37 @@ def read_oauth_login(listener: str, texts: OauthTexts) -> OauthLogin:
         refresh_buffer_ms=_number(texts, "sasl.login.refresh.buffer.seconds", default.refresh_buffer_ms // 1_000)
         * 1_000,
     )
+
+
+def read_tool_login(texts: Callable[[str], str | None]) -> OauthLogin:
+    """Return the terms on which a command gets tokens.
+
+    Args:
+        texts: returns the text of a setting, None if it was not given.
+
+    Raises:
+        OauthError: settings are missing, malformed, or do not go together.
+    """
+
+    def value(name: str) -> Value | None:
+        text = texts(name)
+        try:
+            return OAUTH_SETTINGS[name].parse(text) if text is not None and text.strip() else None
+        except SettingError as error:
+            raise OauthError(name, error.reason) from error
+
+    options: Mapping[str, str] = MappingProxyType({})
+    text = texts(_JAAS)
+    if text is not None:
+        jaas = importlib.import_module(_JAAS_MODULE)
+        try:
+            config = jaas.parse_jaas_config(text)
+        except ValueError as error:
+            raise OauthError(_JAAS, str(error)) from error
+        if config.module is not jaas.LoginModule.OAUTHBEARER:
+            raise OauthError(_JAAS, "its login module is not the one of OAUTHBEARER")
+        options = config.options
+    return read_oauth_login("of the brokers", OauthTexts(value, lambda name: name, _JAAS, options))
 
 
 def _place(texts: OauthTexts, setting: str) -> WebPlace:

@@ -27,8 +27,8 @@ class IdentityProvider:
     def __init__(self, authority: Authority, directory: Path, *providers: Provider) -> None:
         self.providers = providers or (Provider(),)
         self.life_s = 300
-        self.claims: dict[str, Any] = {}
-        """Claims of tokens beside the usual ones."""
+        self.claims: dict[str, dict[str, Any]] = {}
+        """Claims of a user's tokens beside the usual ones."""
         self.is_away = False
         self.redirects_to: str | None = None
         self.asked: list[str] = []
@@ -46,7 +46,7 @@ class IdentityProvider:
 
     def token(self, user: str = "alice", **changes: Any) -> str:
         now_ms = wall_ms()
-        claims = {"sub": user, "exp": now_ms // 1000 + self.life_s, **self.claims, **changes}
+        claims = {"sub": user, "exp": now_ms // 1000 + self.life_s, **self.claims.get(user, {}), **changes}
         return self.providers[0].token(now_ms, **claims)
 
     def __enter__(self) -> Self:

@@ -17,7 +17,7 @@ from kio.serial import entity_reader, entity_writer
 
 from esp.cli.kafka.answers import QuorumInfo, RefusedError
 from esp.cli.kafka.client import CONNECT_TIMEOUT_S, ask_for_quorum, check_code, no_broker, parse_servers
-from esp.cli.kafka.command_config import SASL_LOGIN, settings_for
+from esp.cli.kafka.command_config import SASL_LOGIN, TOKEN_PROVIDER, settings_for
 from esp.cli.kafka.configs import ResourceType
 from esp.cli.kafka.library import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from esp.cli.kafka.login import log_in
@@ -53,11 +53,10 @@ def call(servers: str, request: Any) -> Any:
         with connection:
             connection.settimeout(ANSWER_TIMEOUT_S)
             try:
-                login = settings_for({SASL_LOGIN: None}).get(SASL_LOGIN)
-                if login is not None:
-                    log_in(
-                        login, partial(_exchange, connection, answer_bytes_max=LOGIN_ANSWER_BYTES_MAX), f"{host}:{port}"
-                    )
+                settings = settings_for({SASL_LOGIN: None, TOKEN_PROVIDER: None})
+                if SASL_LOGIN in settings:
+                    exchange = partial(_exchange, connection, answer_bytes_max=LOGIN_ANSWER_BYTES_MAX)
+                    log_in(settings[SASL_LOGIN], settings.get(TOKEN_PROVIDER), exchange, f"{host}:{port}")
                 return _exchange(connection, request)
             except (OSError, EOFError, DecodeError) as error:
                 raise OperatorError(

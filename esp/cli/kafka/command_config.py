@@ -34,6 +34,9 @@ _JAAS: Final = "sasl.jaas.config"
 SASL_LOGIN: Final = "sasl_login"
 """The name under which :func:`settings_for` has the :class:`~esp.model.sasl_login.SaslLogin` of connections of the tools' own."""
 
+TOKEN_PROVIDER: Final = "sasl_oauth_token_provider"  # noqa: S105 - a name
+"""The name of kafka-python's, under which it has the :class:`~esp.cli.kafka.access_tokens.ToolTokens`."""
+
 _current: ContextVar[Mapping[str, Any]] = ContextVar("command_config", default={})  # noqa: B039 - the default is never changed
 
 
@@ -115,11 +118,13 @@ def _read_login(path: str, protocol: str, sasl: Mapping[str, Property]) -> dict[
     """The name and password of the file's ``sasl.*`` settings."""
     model = importlib.import_module("esp.model.sasl")  # these, too, are loaded only where they are needed
     refused: Mapping[str, str] = importlib.import_module("esp.settings.sasl").SASL_REFUSED
+    if _MECHANISM in sasl and sasl[_MECHANISM].value.strip() == model.SaslMechanism.OAUTHBEARER.value:
+        return _read_login_by_token(path, sasl, refused)
     for name, entry in sasl.items():
         if name not in (_MECHANISM, _JAAS):
             reason = refused.get(name, "has no effect on these tools")
             raise OperatorError(f"{_where(path, entry)}: {reason}", f"Remove it. Supported are {_MECHANISM}, {_JAAS}.")
-    served = {mechanism.value: mechanism for mechanism in model.BY_PASSWORD}
+    served = {mechanism.value: mechanism for mechanism in model.SaslMechanism}
     for name, example in (
         (_MECHANISM, ", ".join(served)),
         (_JAAS, '…ScramLoginModule required username="…" password="…";'),
@@ -151,6 +156,30 @@ def _read_login(path: str, protocol: str, sasl: Mapping[str, Property]) -> dict[
         "sasl_plain_password": password,
         SASL_LOGIN: login,
     }
+
+
+def _read_login_by_token(path: str, sasl: Mapping[str, Property], refused: Mapping[str, str]) -> dict[str, Any]:
+    """The tokens of the file's ``sasl.*`` settings. The first one is got at once, so that a fault is told before anything is done."""
+    settings = importlib.import_module("esp.settings.oauth")
+    for name, entry in sasl.items():
+        if name not in (_MECHANISM, _JAAS, *settings.LOGIN_SETTINGS):
+            reason = refused.get(name, "has no effect on these tools")
+            supported = ", ".join((_MECHANISM, _JAAS, *settings.LOGIN_SETTINGS))
+            raise OperatorError(f"{_where(path, entry)}: {reason}", f"Remove it. Supported are {supported}.")
+    try:
+        login = settings.read_tool_login(lambda name: sasl[name].value if name in sasl else None)
+    except settings.OauthError as error:
+        where = _where(path, sasl[error.name]) if error.name in sasl else f"{path}: {error.name}"
+        raise OperatorError(f"{where}: {error.reason}", f"Correct {error.name}.") from error
+    tokens = importlib.import_module("esp.cli.kafka.access_tokens").ToolTokens(login)
+    errors = importlib.import_module("esp.authentication.errors")
+    try:
+        tokens.token()
+    except errors.AuthenticationError as error:
+        raise OperatorError(f"{path}: {error.reason}", f"Correct {settings.TOKENS}, or what stands there.") from error
+    mechanism = importlib.import_module("esp.model.sasl").SaslMechanism.OAUTHBEARER
+    terms = importlib.import_module("esp.model.sasl_login").SaslLogin(mechanism, "", "", setting=_JAAS, oauth=login)
+    return {"sasl_mechanism": mechanism.value, TOKEN_PROVIDER: tokens, SASL_LOGIN: terms}
 
 
 def _make_context_blocking(path: str, tls: Mapping[str, Property]) -> SSLContext:

@@ -12,10 +12,11 @@ from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
 from esp.authentication.errors import AuthenticationError
-from esp.authentication.login import ROUNDS_MAX, begin_login
+from esp.authentication.login import ROUNDS_MAX, ClientExchange, begin_login
+from esp.cli.kafka.access_tokens import ToolTokens
 from esp.cli.kafka.library import SaslAuthenticationFailedError, SaslMechanismOfLibrary, register_sasl_mechanism
 from esp.model.errors import ErrorCode, OperatorError
-from esp.model.sasl import BY_PASSWORD, SaslMechanism
+from esp.model.sasl import SaslMechanism
 from esp.model.sasl_login import SaslLogin
 
 NONCE_BYTES = 18
@@ -30,10 +31,12 @@ class LibraryLogin(SaslMechanismOfLibrary):  # type: ignore[misc]  # the library
     """One log-in of kafka-python's, which makes it of the settings of its connection."""
 
     def __init__(self, **config: Any) -> None:
-        login = SaslLogin(
-            SaslMechanism(config["sasl_mechanism"]), config["sasl_plain_username"], config["sasl_plain_password"]
-        )
-        self._exchange = begin_login(login, _make_nonce)
+        mechanism = SaslMechanism(config["sasl_mechanism"])
+        if mechanism is SaslMechanism.OAUTHBEARER:
+            self._exchange = _begin_by_token(config["sasl_oauth_token_provider"])
+        else:
+            login = SaslLogin(mechanism, config["sasl_plain_username"], config["sasl_plain_password"])
+            self._exchange = begin_login(login, _make_nonce)
         self._message: bytes | None = self._exchange.first_message()
 
     def auth_bytes(self) -> bytes:
@@ -61,11 +64,21 @@ class LibraryLogin(SaslMechanismOfLibrary):  # type: ignore[misc]  # the library
         return self._message is None
 
 
-def log_in(login: SaslLogin, exchange: Callable[[Any], Any], broker: str) -> None:
+def _begin_by_token(tokens: ToolTokens) -> ClientExchange:
+    try:
+        return begin_login(
+            SaslLogin(SaslMechanism.OAUTHBEARER, "", "", oauth=tokens.login), _make_nonce, tokens.token()
+        )
+    except AuthenticationError as error:
+        raise SaslAuthenticationFailedError(error.reason) from error
+
+
+def log_in(login: SaslLogin, tokens: ToolTokens | None, exchange: Callable[[Any], Any], broker: str) -> None:
     """Log in on a connection of the tools' own.
 
     Args:
         login: the terms.
+        tokens: those of OAUTHBEARER.
         exchange: sends one of kio's requests, and returns the answer.
         broker: its address, for the message.
 
@@ -77,7 +90,7 @@ def log_in(login: SaslLogin, exchange: Callable[[Any], Any], broker: str) -> Non
         if handshake.error_code is not ErrorCode.none:
             served = ", ".join(sorted(handshake.mechanisms))
             raise AuthenticationError(f"it serves the mechanisms {served}, and not {login.mechanism.value}")
-        messages = begin_login(login, _make_nonce)
+        messages = begin_login(login, _make_nonce, "" if tokens is None else tokens.token())
         message: bytes | None = messages.first_message()
         for _ in range(ROUNDS_MAX):
             assert message is not None, "the exchange goes on"
@@ -101,5 +114,5 @@ def _make_nonce() -> str:
     return secrets.token_urlsafe(NONCE_BYTES)
 
 
-for _mechanism in BY_PASSWORD:
+for _mechanism in SaslMechanism:
     register_sasl_mechanism(_mechanism.value, LibraryLogin, overwrite=True)
