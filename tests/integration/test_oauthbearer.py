@@ -21,6 +21,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaPythonTokenProvid
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node import Node
 from esp.testing.ports import free_port
+from esp.testing.pytest_plugin import ClusterFactory
 from tests.integration.conftest import eventually
 from tests.integration.test_sasl import CLIENTS as WRITING
 from tests.integration.test_sasl import LOADS, VALUES
@@ -354,3 +355,55 @@ def test_command_whose_token_is_refused_is_told(node: TokenNode) -> None:
     assert done.returncode == 1
     assert "does not let this command in" in done.stderr
     assert "invalid_token" in done.stderr
+
+
+# Nodes
+
+
+@pytest.mark.timeout(300)
+def test_nodes_log_in_at_one_another_by_tokens_that_live_for_seconds(
+    make_cluster: ClusterFactory, tmp_path: Path
+) -> None:
+    authority = Authority()
+    ca = authority.write_pem(tmp_path / "ca.pem")
+    with IdentityProvider(authority, tmp_path) as provider:
+        provider.life_s = 6
+        trust = f'ssl.truststore.type="PEM" ssl.truststore.location="{ca}"'
+        cluster = make_cluster(
+            3,
+            {
+                "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+                "sasl.enabled.mechanisms": "OAUTHBEARER",
+                "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+                "sasl.mechanism.controller.protocol": "OAUTHBEARER",
+                "sasl.jaas.config": f"{PACKAGE}OAuthBearerLoginModule required {trust};",
+                "sasl.oauthbearer.jwks.endpoint.url": f"{provider.url}/keys",
+                "sasl.oauthbearer.token.endpoint.url": f"{provider.url}/token",
+                "sasl.oauthbearer.client.credentials.client.id": "broker",
+                "sasl.oauthbearer.client.credentials.client.secret": CLIENTS["broker"],
+                "sasl.oauthbearer.expected.issuer": ISSUER,
+                "sasl.oauthbearer.expected.audience": AUDIENCE,
+                "sasl.oauthbearer.groups.claim.name": "groups",
+                "authorizer.class.name": AUTHORIZER,
+                "super.users": "User:broker;Group:admins",
+            },
+        )
+        with cluster:
+            for number, node in cluster.nodes.items():
+                token = OfKafkaPython(lambda: provider.token("alice", groups=["admins"]))
+                admin = KafkaAdminClient(
+                    bootstrap_servers=node.bootstrap,
+                    security_protocol="SASL_PLAINTEXT",
+                    sasl_mechanism="OAUTHBEARER",
+                    sasl_oauth_token_provider=token,
+                )
+                admin.create_topics(
+                    {f"t-{number}": {"num_partitions": 3, "replication_factor": 3}}, wait_for_metadata=True
+                )
+                admin.close()
+            asked = provider.asked.count("/token")
+            eventually(lambda: provider.asked.count("/token") > asked + 6, 60)
+            assert "cannot log in" not in cluster.output
+            assert "is over" not in cluster.output
+        assert "eyJ" not in cluster.output
+        assert CLIENTS["broker"] not in cluster.output

@@ -70,6 +70,15 @@ async def test_only_brokers_may_ask_for_others(node):
     assert codes(answer) == [ErrorCode.none]
 
 
+@guarded()
+async def test_groups_of_the_client_count_at_the_controller(node):
+    root, broker = await client_of(node, ROOT), await client_of_controller(node, ROOT)
+    await allow(root, "Group:makers", AclOperation.CREATE)
+    for groups, code in (((), 29), (("Group:other",), 29), (("Group:other", "Group:makers"), 0)):
+        principal = encode_principal("User:alice", groups=groups)
+        assert codes(await broker.call(ApiKey.ENVELOPE, 0, envelope(request_principal=principal))) == [code]
+
+
 @simulated()
 async def test_without_an_authorizer_the_request_is_done(node):
     broker = await node.client(node.node.controller.listening[0])
