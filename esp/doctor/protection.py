@@ -50,6 +50,8 @@ class Protection(NamedTuple):
     rules: tuple[AclBinding, ...] = ()
     matches_networks: bool = True
     """True if a network is a rule's host, as with ESP; False if it is a text that no client has, as with Kafka."""
+    has_groups: bool = True
+    """False if no broker takes groups of clients from their tokens, so that no client has a principal of the type Group."""
 
 
 UNKNOWN: Final = Protection()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from esp.doctor.protection import PLAINTEXT, SASL_PLAINTEXT, OwnProtection
+from esp.doctor.protection import PLAINTEXT, SASL_PLAINTEXT, OwnProtection, Protection
 from esp.doctor.rule import CLUSTER, Hit, Rule, Severity, at_broker
 from esp.doctor.snapshot import Snapshot
 from esp.model.acl import WILDCARD, AclBinding, AclOperation, AclPermission, PatternType
@@ -13,7 +13,10 @@ _DAY_S: Final = 86_400
 _WEEK_DAYS: Final = 7
 _MONTH_DAYS: Final = 30
 _ANONYMOUS: Final = "User:ANONYMOUS"
+_READABLE: Final = frozenset(("OAUTHBEARER", "PLAIN"))
+"""The mechanisms that send a secret as it is."""
 _EVERY_USER: Final = "User:*"
+_GROUP: Final = "Group:"
 _RENEW: Final = "put a new certificate into the file of `ssl.keystore.location`; `esp certs renew` makes one"
 
 
@@ -57,7 +60,8 @@ def _open_listener(own: OwnProtection) -> str | None:
 
 def _readable_passwords(own: OwnProtection) -> str | None:
     doors = sorted(name for name, protocol in own.protocols.items() if protocol == SASL_PLAINTEXT)
-    return f"PLAIN on {', '.join(doors)}" if doors and "PLAIN" in own.mechanisms else None
+    readable = sorted(own.mechanisms & _READABLE)
+    return f"{', '.join(readable)} on {', '.join(doors)}" if doors and readable else None
 
 
 def _open_resources(own: OwnProtection) -> str | None:
@@ -67,7 +71,7 @@ def _open_resources(own: OwnProtection) -> str | None:
 def _for_nobody(snapshot: Snapshot) -> Iterator[Hit]:
     protection = snapshot.protection
     for rule in protection.rules:
-        reason = _why_nobody(rule, matches_networks=protection.matches_networks)
+        reason = _why_nobody(rule, protection)
         if reason is not None:
             yield Hit(
                 CLUSTER,
@@ -76,14 +80,16 @@ def _for_nobody(snapshot: Snapshot) -> Iterator[Hit]:
             )
 
 
-def _why_nobody(rule: AclBinding, *, matches_networks: bool) -> str | None:
-    host = rule.host
+def _why_nobody(rule: AclBinding, protection: Protection) -> str | None:
+    host, matches_networks = rule.host, protection.matches_networks
     if host != WILDCARD:
         if matches_networks and find_matcher(host) is None:
             return "no client has such an address"
         if not matches_networks and find_host(host) is None:
             return "no client has such an address; Kafka knows no networks"
-    if not rule.principal.startswith(("User:", "Group:")):
+    if rule.principal.startswith(_GROUP) and not protection.has_groups:
+        return "no broker takes groups from tokens (sasl.oauthbearer.groups.claim.name)"
+    if not rule.principal.startswith(("User:", _GROUP)):
         return "no client has such a principal"
     return None
 
@@ -178,8 +184,8 @@ RULES: Final = (
     Rule(
         "readable-passwords",
         Severity.WARNING,
-        "listeners on which passwords travel unencrypted",
-        "Anyone on the way reads them: SASL_PLAINTEXT does not encrypt, and PLAIN sends the password as it is.",
+        "listeners on which passwords or tokens travel unencrypted",
+        "Anyone on the way reads them: SASL_PLAINTEXT does not encrypt, and PLAIN sends a password, OAUTHBEARER a token, as it is.",
         "use SASL_SSL, or SCRAM",
         _of_brokers(_readable_passwords, "use SASL_SSL, or SCRAM"),
     ),

@@ -23,6 +23,7 @@ _DYNAMIC_SOURCES: Final = (2, 3)
 """The sources of a setting that stands in the metadata log, of one broker and of all (``ConfigEntry.ConfigSource``)."""
 _OURS: Final = "log.scrub.interval.ms"
 """A setting that Kafka's brokers do not have."""
+_GROUPS: Final = "sasl.oauthbearer.groups.claim.name"
 _CONNECT_S: Final = 2.0
 _THREADS: Final = 16
 
@@ -33,11 +34,13 @@ class ProtectionAdmin(AclsAdmin):
     def protection(self, addresses: Mapping[int, str], now_ms: int) -> Protection:
         """The protection of the brokers with these addresses, of those that answer."""
         told = self._settings_of(addresses)
+        is_ours = any(_OURS in settings for settings in told.values())
         return Protection(
             {NodeId(node): _own_protection(settings) for node, settings in told.items()},
             _certificates(addresses, now_ms // 1000),
             self._rules(),
-            matches_networks=any(_OURS in settings for settings in told.values()),
+            matches_networks=is_ours,
+            has_groups=not is_ours or any(map(_takes_groups, told.values())),
         )
 
     def _settings_of(self, brokers: Iterable[int]) -> dict[int, dict[str, Mapping[str, Any]]]:
@@ -64,6 +67,11 @@ class ProtectionAdmin(AclsAdmin):
             return tuple(self.rules([EVERY_RULE]))
         except OperatorError:
             return ()
+
+
+def _takes_groups(settings: Mapping[str, Mapping[str, Any]]) -> bool:
+    """True if a listener of the broker takes groups from tokens; the setting may have a listener's prefix."""
+    return any(name.endswith(_GROUPS) and each["value"] for name, each in settings.items())
 
 
 def _own_protection(settings: Mapping[str, Mapping[str, Any]]) -> OwnProtection:

@@ -74,6 +74,8 @@ def test_what_protects_nothing_yet_is_no_finding():
         assert places(name, protected(plain)) == []
     scram = SAFE._replace(protocols={"CLIENTS": "SASL_PLAINTEXT"}, mechanisms=frozenset({"SCRAM-SHA-512"}))
     assert places("readable-passwords", protected(scram)) == []
+    tokens = scram._replace(mechanisms=scram.mechanisms | {"OAUTHBEARER"})
+    assert places("readable-passwords", protected(tokens)) == ["broker 1"]
 
 
 @pytest.mark.parametrize(
@@ -92,6 +94,12 @@ def test_what_protects_nothing_yet_is_no_finding():
 def test_a_rule_that_no_client_matches_is_found(changes, is_esp, is_found):
     found = places("rule-for-nobody", protected(rules=(rule(**changes),), matches_networks=is_esp))
     assert found == (["cluster"] if is_found else [])
+
+
+def test_a_rule_of_a_group_is_for_nobody_where_no_broker_takes_groups_from_tokens():
+    rules = (rule(principal="Group:admins"), rule())
+    (hit,) = hits("rule-for-nobody", protected(rules=rules, has_groups=False))
+    assert hit.detail.startswith("Group:admins may READ topic orders: no broker takes groups from tokens")
 
 
 @pytest.mark.parametrize(

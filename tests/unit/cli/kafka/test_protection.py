@@ -2,12 +2,15 @@
 
 from types import SimpleNamespace
 
+import pytest
+
 from esp.cli.kafka.library import DescribeAclsRequest, KafkaConnectionError
 from esp.cli.kafka.protection import ProtectionAdmin
 from esp.doctor.protection import OwnProtection
 from esp.model.acl import AclOperation, AclPermission, PatternType, ResourceType
 from esp.model.ids import NodeId
 
+GROUPS = "sasl.oauthbearer.groups.claim.name"
 ESP_SETTINGS = {
     "listeners": "CLIENTS://:9092,OLD://:9093,PLAINTEXT://:9094,CONTROLLER://:9095",
     "listener.security.protocol.map": "CLIENTS:SASL_SSL,OLD:SASL_PLAINTEXT",
@@ -62,6 +65,20 @@ def test_the_settings_of_each_broker_that_answers():
     }
     assert found.matches_networks
     assert found.certificates == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "has_groups"),
+    [
+        (ESP_SETTINGS, False),
+        (ESP_SETTINGS | {GROUPS: "groups"}, True),
+        (ESP_SETTINGS | {GROUPS: ""}, False),
+        (ESP_SETTINGS | {f"listener.name.clients.oauthbearer.{GROUPS}": "groups"}, True),
+        ({"log.retention.ms": "5"}, True),  # Kafka's, whose principals may be any
+    ],
+)
+def test_groups_are_those_that_a_listener_takes_from_tokens(settings, has_groups):
+    assert look({1: [setting(name, value) for name, value in settings.items()]}).has_groups is has_groups
 
 
 def test_passwords_in_the_metadata_log_are_those_of_dynamic_settings():
