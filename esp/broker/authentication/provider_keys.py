@@ -24,6 +24,8 @@ FETCH_TIMEOUT_MS: Final = 10_000
 """For the connection, and again for the answer."""
 KEY_WAIT_S: Final = 5.0
 """The time that a log-in waits for keys: less than a client has to be authenticated."""
+WAITING_MAX: Final = 1_000
+"""The most log-ins that wait for keys; each keeps its token, of 64 KiB at most."""
 TOLD_AGAIN_US: Final = 300_000_000
 
 
@@ -34,9 +36,10 @@ class ProviderKeys:
         env: the outside.
         terms: those of the listener.
         tasks: where fetches are made.
+        waiting_max: the most log-ins that wait for keys.
     """
 
-    def __init__(self, env: Env, terms: OauthTerms, tasks: Tasks) -> None:
+    def __init__(self, env: Env, terms: OauthTerms, tasks: Tasks, waiting_max: int = WAITING_MAX) -> None:
         self._env = env
         self._terms = terms
         self._tasks = tasks
@@ -47,6 +50,8 @@ class ProviderKeys:
         self._timer: Timer | None = None
         self._fetched: asyncio.Event | None = None
         """Set when the fetch ends that is under way."""
+        self._room = waiting_max
+        """For so many more log-ins that wait."""
         self._told = ""
         self._told_until_us = 0
         self._is_over = False
@@ -92,18 +97,24 @@ class ProviderKeys:
         return OauthBearerExchange(self._judge, self._env.clock.wall_ms)
 
     async def wait_for_new(self) -> bool:
-        """Return when the keys have been fetched; False at once if they were a moment ago, or if they do not come in time."""
+        """Return when the keys have been fetched.
+
+        False: they were fetched a moment ago, they do not come in time, or there are too many that wait.
+        """
         if not self._keys.is_fetching:
             if not self._keys.may_fetch(self._env.clock.monotonic_us()):
                 return False
             self._start()
-        if self._fetched is None:
+        if self._fetched is None or not self._room:
             return False
+        self._room -= 1
         try:
             async with asyncio.timeout(KEY_WAIT_S):
                 await self._fetched.wait()
         except TimeoutError:
             return False
+        finally:
+            self._room += 1
         return True
 
     def _start(self) -> None:
