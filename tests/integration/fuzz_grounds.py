@@ -14,8 +14,9 @@ from esp.testing.real_kafka import RealKafka
 from tests.integration.fuzz_report import MIB
 from tests.integration.honest_client import Door
 from tests.integration.hostile_clients import Attacker
-from tests.integration.hostile_strangers import HARD_TO_CHECK, MALLORY, Stranger
+from tests.integration.hostile_strangers import BELIEVED, HARD_TO_CHECK, MALLORY, Stranger
 from tests.integration.wire import Wire
+from tests.models.access_tokens import ISSUER
 from tests.models.certificates import Authority
 
 SETTINGS: Final = {
@@ -106,6 +107,8 @@ class SecureGround(OpenGround):
         self._authority = Authority()
         self._trusted = self._authority.write_pem(directory / "ca.pem")
         self._store = self._authority.issue("CN=node").write_pem(directory / "node.pem")
+        self._keys = directory / "keys.json"
+        self._keys.write_bytes(BELIEVED.key_set())
         self.door = GuardedDoor(self._trusted)
 
     def make(self, name: str) -> NodeProcess:
@@ -122,7 +125,10 @@ class SecureGround(OpenGround):
                 "ssl.truststore.type": "PEM",
                 "ssl.truststore.location": str(self._trusted),
                 "listener.name.plaintext.ssl.client.auth": "requested",
-                "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+                "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
+                "sasl.oauthbearer.jwks.endpoint.url": f"file://{self._keys}",
+                "sasl.oauthbearer.expected.issuer": ISSUER,
+                "sasl.oauthbearer.expected.audience": "another service",
                 "listener.name.plaintext.plain.sasl.jaas.config": f"{module} required {users};",
                 "authorizer.class.name": STANDARD_AUTHORIZER,
                 "super.users": f"User:{HONEST[0]}",

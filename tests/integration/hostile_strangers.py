@@ -26,6 +26,7 @@ from esp.testing.node_process import NodeProcess
 from tests.integration import messages
 from tests.integration.hostile_clients import Attacker, split, spoil
 from tests.integration.wire import frame
+from tests.models.access_tokens import Provider, first_message, text_of, wall_ms
 from tests.models.certificates import Authority
 
 MALLORY: Final = ("mallory", "a password that everyone knows")
@@ -33,6 +34,10 @@ MALLORY: Final = ("mallory", "a password that everyone knows")
 
 HARD_TO_CHECK: Final = "many-iterations"
 """A user whose password takes as long to check as any may."""
+
+BELIEVED: Final = Provider()
+"""Signs what the node believes, but for its claims: the audience is another service."""
+SIGNERS: Final = (BELIEVED, Provider(serial=1))
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "x" * 300, "")
 
@@ -63,6 +68,7 @@ class Stranger(Attacker):
         "spoilt records": 6,
         "spoilt log-ins": 8,
         "wrong passwords": 4,
+        "forged tokens": 4,
         "denied envelopes": 2,
     }
 
@@ -80,6 +86,7 @@ class Stranger(Attacker):
             "spoilt records": self._spoil_records,
             "spoilt log-ins": self._spoil_log_in,
             "wrong passwords": self._guess,
+            "forged tokens": self._forge,
             "denied envelopes": self._enclose,
         }
         self._attacks |= more
@@ -251,6 +258,46 @@ class Stranger(Attacker):
                 connection.settimeout(0.02)
                 with suppress(TimeoutError):
                     connection.recv(65_536)
+
+    def _forge(self) -> None:
+        """Access tokens of every fault, large ones too, in messages that may be spoilt; refusals are answered by anything."""
+        for _ in range(self._rng.randint(1, 20)):
+            with self._secured() as connection:
+                connection.sendall(frame(SaslHandshakeRequest(mechanism="OAUTHBEARER"), 1))
+                connection.recv(65_536)
+                said = first_message(self._forged())
+                if self._rng.random() < 0.3:
+                    said = spoil(said, self._rng)
+                connection.sendall(frame(SaslAuthenticateRequest(auth_bytes=said), 2))
+                self._tally.requests += 1
+                connection.settimeout(0.05)
+                with suppress(TimeoutError):
+                    connection.recv(65_536)
+                    again = self._rng.choice((b"\x01", said, b""))
+                    connection.sendall(frame(SaslAuthenticateRequest(auth_bytes=again), 3))
+                    connection.recv(65_536)
+
+    def _forged(self) -> str:
+        rng, signer = self._rng, self._rng.choice(SIGNERS)
+        claims = signer.claims(
+            wall_ms(), **rng.choice(({}, {"exp": 0}, {"aud": "x"}, {"iss": None}, {"sub": "x" * 5000}))
+        )
+        if rng.random() < 0.1:
+            claims["groups"] = ["g" * 10] * rng.choice((10, 4000))
+        nested = "[" * rng.choice((10, 5000))
+        return rng.choice(
+            (
+                lambda: signer.sign(claims),
+                lambda: signer.sign(claims, {"kid": f"made-up-{rng.random()}"}),
+                lambda: signer.sign(claims, {"kid": None, "crit": ["x"]}),
+                lambda: signer.sign(claims, {"pad": "x" * rng.choice((100, 60_000))}),
+                signer.unsigned,
+                signer.signed_by_public_key,
+                lambda: f"{text_of(nested.encode())}.{text_of(nested.encode())}.AAAA",
+                lambda: signer.token(wall_ms())[: -rng.randint(1, 300)],
+                lambda: "." * rng.choice((2, 60_000)),
+            )
+        )()
 
     def _enclose(self) -> None:
         """Requests in the name of another, which only nodes may send, and only to controllers."""

@@ -217,7 +217,7 @@ def test_what_cannot_be_is_refused_with_the_reason(changes, words):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({TOKENS: None}, "has no token"),
+        ({TOKENS: None}, "needs a token"),
         ({TOKENS: "http://login.example/token"}, "must begin with https://"),
         ({"sasl.oauthbearer.client.credentials.client.id": None}, "a client's name and password"),
         ({"sasl.oauthbearer.client.credentials.client.secret": None}, "a client's name and password"),

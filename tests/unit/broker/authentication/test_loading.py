@@ -10,7 +10,9 @@ def loaded_by_a_node(settings: str) -> set[str]:
     program = f"""
 import asyncio
 import sys
-from esp.model.sasl import BY_PASSWORD, SaslPolicy
+from esp.model.oauth import OauthTerms
+from esp.model.sasl import BY_PASSWORD, SaslMechanism, SaslPolicy
+from esp.model.web_place import parse_web_place
 from tests.unit.broker.simulated_node import simulated
 
 @simulated({settings})
@@ -19,7 +21,7 @@ async def run(node):
     await asyncio.sleep(60)
 
 run()
-families = ("esp.authentication", "esp.broker.authentication", "esp.model.jaas")
+families = ("esp.authentication", "esp.broker.authentication", "esp.model.jaas", "joserfc", "cryptography")
 print(*sorted(name for name in sys.modules if name.startswith(families)))
 """
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
@@ -33,6 +35,15 @@ def test_a_node_without_sasl_loads_none_of_it():
 def test_a_node_with_sasl_loads_it():
     loaded = loaded_by_a_node('sasl={"PLAINTEXT": SaslPolicy("PLAINTEXT", BY_PASSWORD, {})}')
     assert {"esp.authentication.conversation", "esp.broker.authentication.sasl_connection"} <= loaded
+    of_tokens = {"esp.authentication.token_judge", "esp.broker.authentication.provider_keys", "joserfc", "cryptography"}
+    assert not of_tokens & loaded
+
+
+def test_a_listener_that_takes_tokens_loads_what_checks_them():
+    oauth = 'OauthTerms(parse_web_place("https://127.0.0.1:1/keys"), "issuer", ("audience",))'
+    policy = f'SaslPolicy("PLAINTEXT", (SaslMechanism.OAUTHBEARER,), oauth={oauth})'
+    loaded = loaded_by_a_node(f'sasl={{"PLAINTEXT": {policy}}}')
+    assert {"esp.authentication.token_judge", "joserfc", "cryptography"} <= loaded
 
 
 @simulated(**with_sasl())

@@ -403,6 +403,17 @@ async def test_key_that_is_new_is_fetched_for_the_log_in_that_needs_it(node):
 
 
 @simulated(start=False, **settings(place()))
+async def test_renewal_waits_for_a_new_key_too(node):
+    endpoint = await with_endpoint(node)
+    client = await known(node)
+    await asyncio.sleep(1)
+    endpoint.providers = (NEXT,)
+    told = await log_in(client, first_message(token_of(node, NEXT)))
+    assert (told.error_code, told.auth_bytes) == (0, b"")
+    assert (await ask_metadata(client)).brokers
+
+
+@simulated(start=False, **settings(place()))
 async def test_made_up_keys_cost_the_provider_one_request_per_delay(node):
     endpoint = await with_endpoint(node)
     await known(node)
