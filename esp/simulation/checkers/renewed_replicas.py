@@ -46,11 +46,11 @@ class RenewedReplicas:
         """A node let go of a replica."""
         self._renewals.setdefault(key, {})[node.node_id] = _Renewal(node, node.lives, probe.broker_epoch(node))
 
-    def check(self, who: str, hosted: HostedPartition, views: dict[int, dict[Key, ReplicaView]], epoch: int) -> None:
+    def check(self, name: str, hosted: HostedPartition, views: dict[int, dict[Key, ReplicaView]], epoch: int) -> None:
         """Hold what a leader counts on against what the replicas have.
 
         Args:
-            who: the leader's node, for a message.
+            name: the leader's node, for a message.
             hosted: a replica that leads.
             views: all replicas as they are, by node and partition.
             epoch: the newest leader epoch of the partition; a leader of an earlier one counts for nothing.
@@ -76,6 +76,6 @@ class RenewedReplicas:
             if follower.log_end_offset > view.end_offset:
                 raise ViolationError(
                     _INVARIANT,
-                    who,
-                    f"it counts on {follower.log_end_offset} of {view.who}, which has begun anew and ends at {view.end_offset} (REC-4)",
+                    name,
+                    f"it counts on {follower.log_end_offset} of {view.who}, which lost its records since and ends at {view.end_offset} (REC-4)",
                 )

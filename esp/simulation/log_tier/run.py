@@ -129,8 +129,7 @@ class LogRun:
         self._known_from = {0}
         """The offsets from which on the log may know its batches: see :class:`TransactionCheck`."""
         self._hole_random = stream("holes", seed)
-        self._time_random = stream("rotten times", seed)
-        self._search_random = stream("rotten searches", seed)
+        self._time_random, self._search_random = stream("rotten times", seed), stream("rotten searches", seed)
         self._steps: list[Callable[[], None]] = [
             *[self._append] * 12,
             *[self._flush] * 3,
