@@ -77,5 +77,5 @@ class RenewedReplicas:
                 raise ViolationError(
                     _INVARIANT,
                     name,
-                    f"it counts on {follower.log_end_offset} of {view.who}, which lost its records since and ends at {view.end_offset} (REC-4)",
+                    f"it counts on {follower.log_end_offset} of {view.who}, which lost its records and ends at {view.end_offset} (REC-4)",
                 )
