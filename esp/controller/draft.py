@@ -3,14 +3,19 @@
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from esp.controller.errors import InvalidMetadataError
 from esp.controller.image import ClusterDelta, ClusterImage, ScramCredentials, TopicImage
 from esp.model.acl import AclBinding
 from esp.model.client_quotas import QuotaEntity
+from esp.model.delegation_token import DelegationToken
 from esp.model.ids import LeaderEpoch, NodeId, ProducerId, TopicId
 from esp.model.partition import PartitionState
 from esp.model.scram import ScramCredential, ScramMechanism
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 @dataclass(slots=True)
@@ -56,6 +61,7 @@ class ClusterDraft:
         self.acls: Mapping[uuid.UUID, AclBinding] = base.acls
         self.client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = base.client_quotas
         self.scram_credentials: ScramCredentials = base.scram_credentials
+        self.delegation_tokens: Mapping[str, DelegationToken] = base.delegation_tokens
         self.changed_brokers: set[NodeId] = set()
         self.changed_broker_configs: set[str] = set()
 
@@ -142,6 +148,13 @@ class ClusterDraft:
         assert isinstance(self.scram_credentials, dict), "the draft's own credentials may be changed"
         return self.scram_credentials
 
+    def change_delegation_tokens(self) -> dict[str, DelegationToken]:
+        """The delegation tokens by their ids, to be changed: they are copied at the first change, as there may be very many."""
+        if self.delegation_tokens is self._base.delegation_tokens:
+            self.delegation_tokens = dict(self.delegation_tokens)
+        assert isinstance(self.delegation_tokens, dict), "the draft's own tokens may be changed"
+        return self.delegation_tokens
+
     def freeze(self, offset: int, epoch: LeaderEpoch) -> tuple[ClusterImage, ClusterDelta]:
         """The cluster as it is now, as the image of ``offset``, and the changes since ``base``.
 
@@ -172,6 +185,7 @@ class ClusterDraft:
             acls=self.acls,
             client_quotas=self.client_quotas,
             scram_credentials=self.scram_credentials,
+            delegation_tokens=self.delegation_tokens,
             own_unclean_leader_election=base.own_unclean_leader_election,
         )
         delta = ClusterDelta(
@@ -189,7 +203,8 @@ class ClusterDraft:
             removed_acls=missing_acls(base.acls, self.acls),
             added_acls=missing_acls(self.acls, base.acls),
             has_other_quotas=self.client_quotas is not base.client_quotas and self.client_quotas != base.client_quotas,
-            changed_scram_credentials=changed_credentials(base.scram_credentials, self.scram_credentials),
+            changed_scram_credentials=changed_keys(base.scram_credentials, self.scram_credentials),
+            changed_delegation_tokens=changed_keys(base.delegation_tokens, self.delegation_tokens),
         )
         return image, delta
 
@@ -211,8 +226,8 @@ def missing_acls(acls: Mapping[uuid.UUID, AclBinding], other: Mapping[uuid.UUID,
     return tuple(binding for acl_id, binding in acls.items() if other.get(acl_id) != binding)
 
 
-def changed_credentials(before: ScramCredentials, after: ScramCredentials) -> frozenset[tuple[str, ScramMechanism]]:
-    """The keys under which one of two mappings has another credential than the other, or none."""
+def changed_keys(before: Mapping[Key, Value], after: Mapping[Key, Value]) -> frozenset[Key]:
+    """The keys under which one of two mappings has another value than the other, or none."""
     if before is after:
         return frozenset()
     return frozenset(key for key in (*before, *after) if before.get(key) != after.get(key))

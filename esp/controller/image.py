@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from esp.model.acl import AclBinding
 from esp.model.client_quotas import QuotaEntity
+from esp.model.delegation_token import DelegationToken
 from esp.model.ids import BrokerEpoch, DirectoryId, LeaderEpoch, NodeId, ProducerId, TopicId
 from esp.model.partition import PartitionState
 from esp.model.scram import ScramCredential, ScramMechanism
@@ -115,6 +116,8 @@ class ClusterImage:
     """The quotas of clients by the entities that have them; an entity without a quota has no entry."""
     scram_credentials: ScramCredentials = field(default_factory=dict)
     """The SCRAM credentials of users."""
+    delegation_tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
+    """The delegation tokens that there are, by their ids; expired ones among them until they are removed."""
     own_unclean_leader_election: bool = False
     """``unclean.leader.election.enable`` of the node that keeps the image, which stands in no record."""
 
@@ -177,3 +180,5 @@ class ClusterDelta:
     """True if the quotas of clients have changed."""
     changed_scram_credentials: frozenset[tuple[str, ScramMechanism]] = frozenset()
     """Keys of :attr:`ClusterImage.scram_credentials` that are new, changed or gone."""
+    changed_delegation_tokens: frozenset[str] = frozenset()
+    """Ids of delegation tokens that are new, changed or gone."""

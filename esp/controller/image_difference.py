@@ -1,13 +1,7 @@
 """The differences between any two images, for a receiver of an image without the records that lead to it (a snapshot, a first look)."""
 
-from collections.abc import Mapping
-from typing import TypeVar
-
-from esp.controller.draft import changed_credentials, missing_acls
+from esp.controller.draft import changed_keys, missing_acls
 from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
-
-Key = TypeVar("Key")
-Value = TypeVar("Value")
 
 
 def image_difference(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
@@ -29,13 +23,14 @@ def image_difference(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
             topic_id: topic for topic_id, topic in before.topics_by_id.items() if topic_id not in after.topics_by_id
         },
         changed_topic_configs=frozenset(changed_configs),
-        changed_broker_configs=_changed_keys(before.broker_configs, after.broker_configs),
-        changed_brokers=_changed_keys(before.brokers, after.brokers),
+        changed_broker_configs=changed_keys(before.broker_configs, after.broker_configs),
+        changed_brokers=changed_keys(before.brokers, after.brokers),
         removed_acls=missing_acls(before.acls, after.acls),
         added_acls=missing_acls(after.acls, before.acls),
         has_other_quotas=before.client_quotas is not after.client_quotas
         and before.client_quotas != after.client_quotas,
-        changed_scram_credentials=changed_credentials(before.scram_credentials, after.scram_credentials),
+        changed_scram_credentials=changed_keys(before.scram_credentials, after.scram_credentials),
+        changed_delegation_tokens=changed_keys(before.delegation_tokens, after.delegation_tokens),
     )
 
 
@@ -46,7 +41,3 @@ def _changed_partitions(before: TopicImage | None, after: TopicImage) -> frozens
         for number, partition in enumerate(after.partitions)
         if number >= len(known) or known[number] != partition
     )
-
-
-def _changed_keys(before: Mapping[Key, Value], after: Mapping[Key, Value]) -> frozenset[Key]:
-    return frozenset(key for key in (*before, *after) if before.get(key) != after.get(key))

@@ -15,6 +15,7 @@ from esp.controller.image import BrokerImage, ClusterDelta, ClusterImage, Contro
 from esp.controller.partition_change import apply_partition_change, directory_ids
 from esp.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from esp.model.client_quotas import quota_entity
+from esp.model.delegation_token import DelegationToken
 from esp.model.ids import ZERO_UUID, BrokerEpoch, LeaderEpoch, NodeId, ProducerId, TopicId
 from esp.model.partition import PartitionState
 from esp.model.scram import ScramCredential, ScramMechanism
@@ -34,6 +35,7 @@ from esp.schemas.metadata_records import (
     ClearElrRecord,
     ClientQuotaRecord,
     ConfigRecord,
+    DelegationTokenRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
     MetadataRecord,
@@ -44,6 +46,7 @@ from esp.schemas.metadata_records import (
     RegisterBrokerRecord,
     RegisterControllerRecord,
     RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     SupportedFeature,
@@ -327,6 +330,23 @@ class MetadataReplay:
             return record.name, ScramMechanism(record.mechanism)
         except ValueError as error:
             raise InvalidMetadataError(f"credential of user {record.name} at {self._offset}: {error}") from error
+
+    @_replay.register
+    def _replay_delegation_token(self, record: DelegationTokenRecord) -> None:
+        self._draft.change_delegation_tokens()[record.token_id] = DelegationToken(
+            token_id=record.token_id,
+            owner=record.owner,
+            requester=record.requester,
+            renewers=record.renewers,
+            issue_ms=record.issue_timestamp,
+            max_ms=record.max_timestamp,
+            expiry_ms=record.expiration_timestamp,
+        )
+
+    @_replay.register
+    def _replay_remove_delegation_token(self, record: RemoveDelegationTokenRecord) -> None:
+        # One that is gone already is no fault: Kafka's controller writes that twice when it is asked twice.
+        self._draft.change_delegation_tokens().pop(record.token_id, None)
 
     def _broker(self, node_id: int, epoch: int) -> BrokerImage:
         broker = self._draft.brokers.get(NodeId(node_id))

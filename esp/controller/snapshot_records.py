@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from esp.controller.image import BrokerImage, ClusterImage, ControllerImage, FeatureRange
 from esp.model.acl import AclBinding
 from esp.model.client_quotas import QuotaEntity
+from esp.model.delegation_token import DelegationToken
 from esp.model.ids import NO_BROKER_EPOCH, NO_NODE
 from esp.model.partition import PartitionState
 from esp.model.scram import ScramCredential, ScramMechanism
@@ -24,6 +25,7 @@ from esp.schemas.metadata_records import (
     BrokerEndpoint,
     ClientQuotaRecord,
     ConfigRecord,
+    DelegationTokenRecord,
     FeatureLevelRecord,
     MetadataRecord,
     PartitionRecord,
@@ -60,6 +62,7 @@ def snapshot_records(image: ClusterImage) -> Iterator[MetadataRecord]:
         yield acl_record(acl_id, binding)
     for (user, mechanism), credential in image.scram_credentials.items():
         yield scram_credential_record(user, mechanism, credential)
+    yield from map(delegation_token_record, image.delegation_tokens.values())
 
 
 def acl_record(acl_id: uuid.UUID, binding: AclBinding) -> AccessControlEntryRecord:
@@ -97,6 +100,19 @@ def scram_credential_record(
         stored_key=credential.stored_key,
         server_key=credential.server_key,
         iterations=credential.iterations,
+    )
+
+
+def delegation_token_record(token: DelegationToken) -> DelegationTokenRecord:
+    """The record that makes a delegation token, or gives one other times."""
+    return DelegationTokenRecord(
+        owner=token.owner,
+        requester=token.requester,
+        renewers=token.renewers,
+        issue_timestamp=token.issue_ms,
+        max_timestamp=token.max_ms,
+        expiration_timestamp=token.expiry_ms,
+        token_id=token.token_id,
     )
 
 

@@ -354,6 +354,32 @@ class RemoveUserScramCredentialRecord:
     mechanism: int = field(metadata={"kafka_type": "int8"})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelegationTokenRecord:
+    """There is this delegation token, in place of one of the same id; its principals are texts such as ``User:alice``."""
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+    owner: str = field(metadata={"kafka_type": "string"})
+    requester: str = field(metadata={"kafka_type": "string"})
+    renewers: tuple[str, ...] = field(metadata={"kafka_type": "string"})
+    issue_timestamp: int = field(metadata={"kafka_type": "int64"})
+    max_timestamp: int = field(metadata={"kafka_type": "int64"})
+    expiration_timestamp: int = field(metadata={"kafka_type": "int64"})
+    token_id: str = field(metadata={"kafka_type": "string"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveDelegationTokenRecord:
+    """A delegation token is gone."""
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+    token_id: str = field(metadata={"kafka_type": "string"})
+
+
 MetadataRecord = (
     RegisterBrokerRecord
     | UnregisterBrokerRecord
@@ -376,4 +402,6 @@ MetadataRecord = (
     | ClientQuotaRecord
     | UserScramCredentialRecord
     | RemoveUserScramCredentialRecord
+    | DelegationTokenRecord
+    | RemoveDelegationTokenRecord
 )

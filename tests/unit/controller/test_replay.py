@@ -12,6 +12,7 @@ from esp.controller.image import EMPTY_IMAGE, ClusterDelta
 from esp.controller.producer_ids import decide_producer_id_block
 from esp.controller.replay import MetadataReplay
 from esp.controller.topics import NewTopic, decide_delete_topics
+from esp.model.delegation_token import DelegationToken
 from esp.model.ids import LeaderEpoch, NodeId, TopicId
 from esp.schemas.metadata_frames import decode_record, encode_record
 from esp.schemas.metadata_records import (
@@ -21,6 +22,7 @@ from esp.schemas.metadata_records import (
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
     ConfigRecord,
+    DelegationTokenRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
     NoOpRecord,
@@ -28,6 +30,7 @@ from esp.schemas.metadata_records import (
     PartitionRecord,
     ProducerIdsRecord,
     RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     TopicRecord,
@@ -212,6 +215,22 @@ def test_an_image_stays_as_it_was_when_its_successor_changes():
     cluster.apply([UnregisterBrokerRecord(broker_id=1, broker_epoch=cluster.image.brokers[NodeId(1)].epoch)])
     assert (before.topics_by_name, before.brokers, before.broker_configs, before.features) == snapshot
     assert not cluster.image.brokers
+
+
+def test_a_token_that_is_gone_may_be_removed_again():
+    gone = RemoveDelegationTokenRecord(token_id="x")
+    made = DelegationTokenRecord(
+        owner="User:a",
+        requester="User:b",
+        renewers=("User:c",),
+        issue_timestamp=1,
+        max_timestamp=3,
+        expiration_timestamp=2,
+        token_id="x",
+    )
+    assert _replay([made]).delegation_tokens == {"x": DelegationToken("x", "User:a", "User:b", ("User:c",), 1, 3, 2)}
+    assert _replay([made, replace(made, expiration_timestamp=3)]).delegation_tokens["x"].expiry_ms == 3
+    assert _replay([made, gone, gone]).delegation_tokens == {}
 
 
 _RULE = AccessControlEntryRecord(

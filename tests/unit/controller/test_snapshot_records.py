@@ -16,11 +16,12 @@ from esp.controller.scram_credentials import (
     CredentialUpsertion,
     decide_alter_scram_credentials,
 )
-from esp.controller.snapshot_records import snapshot_records
+from esp.controller.snapshot_records import delegation_token_record, snapshot_records
 from esp.controller.topics import NewTopic, decide_delete_topics
 from esp.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from esp.model.acl_filter import ANY, AclFilter
 from esp.model.client_quotas import user_and_client
+from esp.model.delegation_token import DelegationToken
 from esp.model.ids import BrokerEpoch, LeaderEpoch, NodeId, ProducerId, TopicId
 from esp.model.partition import PartitionState
 from esp.model.scram import ScramCredential, ScramMechanism
@@ -33,6 +34,7 @@ from esp.schemas.metadata_records import (
     ConfigRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RemoveDelegationTokenRecord,
 )
 from tests.unit.controller.samples import Cluster, directory
 
@@ -62,6 +64,7 @@ def _order(image):
             image.client_quotas,
             *image.client_quotas.values(),
             image.scram_credentials,
+            image.delegation_tokens,
             *(topic.configs for topic in image.topics_by_id.values()),
         )
     ]
@@ -81,6 +84,8 @@ _STEPS = st.lists(
         st.tuples(st.just("disallow"), st.sampled_from(["User:a", "User:b", "User:c"]), st.just(0)),
         st.tuples(st.just("user"), st.sampled_from("uvw"), st.integers(1, 4)),
         st.tuples(st.just("no user"), st.sampled_from("uvw"), st.integers(1, 2)),
+        st.tuples(st.just("token"), st.sampled_from("xyz"), st.integers(1, 3)),
+        st.tuples(st.just("no token"), st.sampled_from("xyz"), st.just(0)),
     ),
     max_size=12,
 )
@@ -93,6 +98,10 @@ def _rule(principal):
     return AclBinding(
         ResourceType.TOPIC, "a", PatternType.PREFIXED, principal, "*", AclOperation.WRITE, AclPermission.DENY
     )
+
+
+def _token(token_id, number):
+    return DelegationToken(token_id, "User:o", "User:r", ("User:a",) * number, number, number + 9, number + 5)
 
 
 def _take(cluster, step):
@@ -110,6 +119,10 @@ def _take(cluster, step):
         cluster.decide(decide_alter_scram_credentials(image, [], [added]))
     elif kind == "no user":
         cluster.decide(decide_alter_scram_credentials(image, [CredentialDeletion(name, number)], []))
+    elif kind == "token":
+        cluster.apply([delegation_token_record(_token(name, number))])
+    elif kind == "no token":
+        cluster.apply([RemoveDelegationTokenRecord(token_id=name)])
     elif kind == "delete" and name in image.topics_by_name:
         cluster.decide(decide_delete_topics(image, [name]))
     elif kind in _CONFIGURED:
@@ -156,6 +169,7 @@ def test_the_difference_of_two_images_is_what_replay_tells(first, second):
     assert found.deleted_topics == told.deleted_topics
     assert found.has_other_quotas == told.has_other_quotas
     assert found.changed_scram_credentials == told.changed_scram_credentials
+    assert found.changed_delegation_tokens == told.changed_delegation_tokens
     assert found.changed_brokers <= told.changed_brokers
     assert found.changed_broker_configs <= told.changed_broker_configs
     assert found.changed_topic_configs <= told.changed_topic_configs
@@ -233,6 +247,7 @@ def test_no_field_of_an_image_is_forgotten():
         acls={uuid.UUID(int=11): _rule("User:a")},
         client_quotas={user_and_client("u", None): {"producer_byte_rate": 5.5}},
         scram_credentials={("u", ScramMechanism.SCRAM_SHA_512): ScramCredential(b"salt", b"key", b"other key", 4096)},
+        delegation_tokens={"x": _token("x", 1)},
     )
     for described in (image, topic, partition, broker, controller):
         for item in fields(described):
