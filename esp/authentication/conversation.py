@@ -10,9 +10,9 @@
     ENDED           ends              ends              ends                            ends
 
 An ApiVersions request of a version that is not served leaves BEGUN as it is, once: its client asks again (KIP-511). A handshake in KNOWN
-begins a re-authentication, if log-ins count for a limited time; the session goes on serving its requests meanwhile. It must be by the same
-mechanism and for the same user (AUTHN-2). After a handshake of version 0 the client's next frames are tokens, without headers. A message
-that the mechanism cannot read is answered as a failure (AUTHN-6).
+begins a re-authentication, if the log-in counts for a limited time; the session goes on serving its requests meanwhile. It must be by the
+same mechanism and for the same user (AUTHN-2). After a handshake of version 0 the client's next frames are tokens, without headers. A
+message that the mechanism cannot read is answered as a failure (AUTHN-6).
 """
 
 from collections.abc import Callable
@@ -103,6 +103,8 @@ class Conversation:
         """The user, as soon as it is known; it never changes after that."""
         self.groups: tuple[str, ...] = ()
         """The names of the user's groups, as the last log-in proved them."""
+        self.is_by_token = False
+        """True if the last log-in was by a delegation token."""
         self._is_limited = False
         """True if the last log-in counts for a limited time."""
         self._exchange: Exchange | None = None
@@ -226,6 +228,7 @@ class Conversation:
         assert self.mechanism is not None, "the handshake chose it"
         self.user = outcome.user
         self.groups = outcome.groups
+        self.is_by_token = outcome.is_by_token
         self.stage = Stage.KNOWN
         self.speaks_tokens = False
         self._exchange = None

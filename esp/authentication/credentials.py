@@ -13,6 +13,7 @@ import hmac
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from esp.authentication.delegation_tokens import NoTokens, TokenCredentials
 from esp.model.scram import MIN_ITERATIONS, ScramCredential, ScramMechanism
 
 _USUAL_SALT_BYTES: Final = 26
@@ -56,11 +57,14 @@ class CredentialLookup:
     Args:
         credentials: those in force.
         secret: of this process; it counts while there is no credential at all.
+        tokens: the credentials of delegation tokens; None: there are none.
     """
 
-    def __init__(self, credentials: CredentialSource, secret: bytes) -> None:
+    def __init__(self, credentials: CredentialSource, secret: bytes, tokens: TokenCredentials | None = None) -> None:
         self._credentials = credentials
         self._secret = secret
+        self.tokens = TokenCredentials(NoTokens(), secret) if tokens is None else tokens
+        """The credentials of delegation tokens."""
 
     def find(self, user: str, mechanism: ScramMechanism) -> FoundCredential:
         """Return the credential of a user, or one that stands in for it. Both take the same time."""

@@ -20,6 +20,8 @@ class Success(NamedTuple):
     """The time after which the credential ends, and the log-in with it; 0: it does not end."""
     groups: tuple[str, ...] = ()
     """The names of the user's groups, where the mechanism proves them."""
+    is_by_token: bool = False
+    """True if the credential is a delegation token."""
 
 
 class SlowCheck(NamedTuple):

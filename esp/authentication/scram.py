@@ -12,12 +12,13 @@ import base64
 import binascii
 import hmac
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from esp.authentication.credentials import CredentialLookup, FoundCredential
+from esp.authentication.delegation_tokens import make_credentials
 from esp.authentication.errors import OTHER_USER, AuthenticationError, shown
-from esp.authentication.exchange import Challenge, Success
+from esp.authentication.exchange import Challenge, SlowCheck, Success
 from esp.model.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential, ScramMechanism
 from esp.model.scram_keys import client_key, make_credential, salted_password, server_key, stored_key
 
@@ -25,6 +26,9 @@ NONCE_CHARACTERS_MAX: Final = 256
 """The longest nonce that either side takes from the other. Those of the known clients have 22 to 36 characters."""
 MESSAGE_BYTES_MAX: Final = 8_192
 """The longest message of an exchange. A user's name takes the larger part of the longest that is of use."""
+
+_EXTENSION_OF_TOKENS: Final = "tokenauth=true"
+"""The extension by which a client says that it logs in by a delegation token."""
 
 _NAME: Final = r"(?:[^=,\x00]|=2C|=3D)+"
 _PRINTABLE: Final = r"[\x21-\x2b\x2d-\x7e]+"
@@ -177,10 +181,11 @@ class ScramExchange:
         self._nonce = ""
         self._header = b""
         self._found: FoundCredential | None = None
+        self._is_by_token = False
         self._signed = ""
         """The messages so far, as both signatures cover them."""
 
-    def respond(self, message: bytes) -> Challenge | Success:
+    def respond(self, message: bytes) -> Challenge | Success | SlowCheck:
         """See :class:`esp.authentication.exchange.Exchange`."""
         found = self._found
         return self._on_first(message) if found is None else self._on_final(message, found)
@@ -193,7 +198,12 @@ class ScramExchange:
             raise AuthenticationError(
                 f"the user {shown(self._user)} asks to act as {shown(_decode_name(authorization))}", OTHER_USER
             )
-        self._found = found = self._lookup.find(self._user, self._mechanism)
+        self._is_by_token = _EXTENSION_OF_TOKENS in first["extensions"].lower().split(",")
+        if self._is_by_token:
+            stand_in = self._lookup.tokens.stand_in(self._user, self._mechanism)
+            self._found = found = FoundCredential(stand_in, is_real=False)
+        else:
+            self._found = found = self._lookup.find(self._user, self._mechanism)
         credential = found.credential
         self._nonce = first["nonce"] + self._make_nonce()
         self._header = first["header"].encode()
@@ -201,20 +211,61 @@ class ScramExchange:
         self._signed = f"{first['bare']},{answer}"
         return Challenge(answer.encode())
 
-    def _on_final(self, message: bytes, found: FoundCredential) -> Success:
+    def _on_final(self, message: bytes, found: FoundCredential) -> Success | SlowCheck:
         final = _parse(_CLIENT_FINAL, message, "client's final")
-        credential = found.credential
         if not hmac.compare_digest(final["nonce"], self._nonce):
             raise AuthenticationError(f"the last message of the user {shown(self._user)} has another nonce")
         if not hmac.compare_digest(_decode_base64(final["binding"]), self._header):
             raise AuthenticationError(f"the last message of the user {shown(self._user)} asks for a channel binding")
-        signed = f"{self._signed},{final['without_proof']}"
-        signature = _signature(self._mechanism, credential.stored_key, signed)
+        self._signed = f"{self._signed},{final['without_proof']}"
         proof = _decode_base64(final["proof"])
+        if self._is_by_token:
+            return self._on_final_of_token(proof, found.credential)
+        if not (self._is_proof(proof, found.credential) and found.is_real):
+            raise AuthenticationError(f"wrong password, or no such user: {shown(self._user)}")
+        return Success(self._user, self._verifier(found.credential))
+
+    def _on_final_of_token(self, proof: bytes, stand_in: ScramCredential) -> Success | SlowCheck:
+        tokens, token_id, mechanism = self._lookup.tokens, self._user, self._mechanism
+        token = tokens.find(token_id)
+        if token is None:
+            return self._conclude_token(proof, (stand_in,))
+        kept = tokens.kept(token_id, mechanism)
+        if kept is not None:
+            return self._conclude_token(proof, kept)
+        made: list[ScramCredential] = []
+
+        def is_right() -> bool:
+            made.extend(make_credentials(mechanism, token, stand_in.salt))
+            return True
+
+        def conclude(is_made: bool) -> Success:
+            if is_made:
+                tokens.keep(token_id, mechanism, tuple(made))
+            return self._conclude_token(proof, tuple(made))
+
+        return SlowCheck(is_right, conclude)
+
+    def _conclude_token(self, proof: bytes, credentials: Sequence[ScramCredential]) -> Success:
+        """Return the success of a log-in whose proof fits one of the credentials, if there is the token, still (TOKEN-1).
+
+        Raises:
+            AuthenticationError: it fits none, or the token's time is over, or there is no such token.
+        """
+        matching = [credential for credential in credentials if self._is_proof(proof, credential)]
+        token = self._lookup.tokens.find(self._user)
+        if not matching or token is None:
+            raise AuthenticationError(f"wrong password, or no such token, or its time is over: {shown(self._user)}")
+        return Success(token.user, self._verifier(matching[0]), lifetime_ms=token.left_ms, is_by_token=True)
+
+    def _is_proof(self, proof: bytes, credential: ScramCredential) -> bool:
+        """True if the client has proved that it knows the password of a credential."""
+        signature = _signature(self._mechanism, credential.stored_key, self._signed)
         is_whole = len(proof) == len(signature)
         key = _exclusive_or(proof if is_whole else signature, signature)
-        is_right = hmac.compare_digest(stored_key(self._mechanism, key), credential.stored_key)
-        if not (is_right and is_whole and found.is_real):
-            raise AuthenticationError(f"wrong password, or no such user: {shown(self._user)}")
-        verifier = base64.b64encode(_signature(self._mechanism, credential.server_key, signed)).decode()
-        return Success(self._user, f"v={verifier}".encode())
+        return hmac.compare_digest(stored_key(self._mechanism, key), credential.stored_key) and is_whole
+
+    def _verifier(self, credential: ScramCredential) -> bytes:
+        """Return the last message, which proves that the server knows the credential."""
+        verifier = base64.b64encode(_signature(self._mechanism, credential.server_key, self._signed)).decode()
+        return f"v={verifier}".encode()

@@ -89,6 +89,7 @@ class BrokerRole:
         )
         self.quotas.start(env.clock, settings, tasks, self.server.clients)
         self._client_side = ClientSide(env, settings, tasks, self.dispatcher, self.server, {})
+        self._delegation_terms = settings.delegation_terms
         self.listening: list[Address] = []
         """The addresses of the client listeners, in the order of ``listeners``, once they are bound."""
         self.running: RunningBroker | None = None
@@ -128,7 +129,7 @@ class BrokerRole:
         node.metadata.subscribe(self.quotas.follow)
         running = self.running = RunningBroker(self._client_side, node, local)
         await running.join()
-        self.server.open(lambda: node.metadata.image)
+        self.server.open(lambda: node.metadata.image, self._delegation_terms)
 
     async def stop(self) -> BrokerEpoch:
         """Give up leadership, and end what others started here; return the broker's epoch, under which its logs may be closed."""

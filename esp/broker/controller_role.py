@@ -115,7 +115,7 @@ class ControllerRole:
         )
         self.running = RunningController(driver, channel)
         ControllerRegistrar(env, self._tasks, channel, metadata, self._registration(node.features)).start()
-        self.server.open(lambda: metadata.image)
+        self.server.open(lambda: metadata.image, settings.delegation_terms)
 
     def _registration(self, features: Mapping[str, FeatureRange]) -> ControllerRegistration:
         addresses = {endpoint.listener: Address(endpoint.host, endpoint.port) for endpoint in self._endpoints}

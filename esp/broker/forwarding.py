@@ -1,7 +1,7 @@
 """Requests of clients that only the active controller can do: a broker passes them on, and the answer back (KIP-590).
 
 With an authorizer the controller decides again, about the client: the request travels in an Envelope (58), with the client's principal and
-address. Without one it travels as it is.
+address. Without one it travels as it is, unless what is asked for is the client's own.
 """
 
 import logging
@@ -29,7 +29,13 @@ _APPLY_MS_MIN: Final = 1_000
 
 
 async def forward(
-    services: Services, request: Request, api_key: ApiKey, message: Any, *, timeout_ms: int = FORWARD_TIMEOUT_MS
+    services: Services,
+    request: Request,
+    api_key: ApiKey,
+    message: Any,
+    *,
+    timeout_ms: int = FORWARD_TIMEOUT_MS,
+    names_client: bool = False,
 ) -> Any:
     """The active controller's answer to what a client asks for.
 
@@ -39,11 +45,13 @@ async def forward(
         api_key: the API.
         message: as much of the request as is passed on, as an instance of the newest version's class; the answer is one too.
         timeout_ms: the time for which to try.
+        names_client: True: the controller must know the client also where there is no authorizer.
 
     Raises:
         ApiError: REQUEST_TIMED_OUT; CLUSTER_AUTHORIZATION_FAILED: the controller takes no Envelope of this broker.
     """
-    client = None if services.access.is_open or request.client.is_this_node else OriginalClient.of(request)
+    is_named = (names_client or not services.access.is_open) and not request.client.is_this_node
+    client = OriginalClient.of(request) if is_named else None
     return await services.controller.call(api_key, message, timeout_ms=timeout_ms, client=client)
 
 

@@ -134,6 +134,10 @@ class ClientContext:
     """The principals of its groups, such as ``Group:staff``, where its log-in proves them."""
     is_this_node: bool = False
     """True of the node itself, which asks its own handlers; it may ask for everything."""
+    is_by_token: bool = False
+    """True if it has logged in by a delegation token."""
+    is_passed_on: bool = False
+    """True at the controller of the client of a broker, which has passed its request on: it has no connection here."""
     at_end: list[Callable[[], None]] = field(default_factory=list, compare=False)
     """Called in order when the connection has ended, from either side; a handler that needs to know of the end adds to it."""
     hold: ConnectionHold = field(default_factory=ConnectionHold, compare=False)

@@ -44,13 +44,15 @@ class EnclosedPrincipal(NamedTuple):
     """Type and name: ``TYPE:NAME``."""
     groups: tuple[str, ...]
     """The principals of its groups."""
+    is_by_token: bool
+    """True if it has logged in by a delegation token."""
 
 
-def encode_principal(principal: str, *, groups: Sequence[str] = ()) -> bytes:
+def encode_principal(principal: str, *, groups: Sequence[str] = (), is_by_token: bool = False) -> bytes:
     """The bytes of a principal, which is given as ``TYPE:NAME``, as those of its groups are."""
     kind, _, name = principal.partition(":")
     parts = [_VERSION.pack(_ONLY_VERSION)]
-    _write_principal(parts.append, DefaultPrincipalData(type_=kind, name=name, token_authenticated=False))
+    _write_principal(parts.append, DefaultPrincipalData(type_=kind, name=name, token_authenticated=is_by_token))
     data = b"".join(parts)
     if not groups:
         return data
@@ -73,7 +75,7 @@ def decode_principal(data: Buffer | None) -> EnclosedPrincipal:
         groups = _read_groups(body)
     except (DecodeError, IndexError, UnicodeDecodeError) as error:
         raise ApiError(failure, f"The principal cannot be read: {error}") from error
-    return EnclosedPrincipal(f"{principal.type_}:{principal.name}", groups)
+    return EnclosedPrincipal(f"{principal.type_}:{principal.name}", groups, principal.token_authenticated)
 
 
 def _read_groups(body: memoryview) -> tuple[str, ...]:

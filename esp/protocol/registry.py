@@ -70,6 +70,10 @@ class ApiKey(IntEnum):
     DESCRIBE_LOG_DIRS = 35
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
+    CREATE_DELEGATION_TOKEN = 38
+    RENEW_DELEGATION_TOKEN = 39
+    EXPIRE_DELEGATION_TOKEN = 40
+    DESCRIBE_DELEGATION_TOKEN = 41
     DELETE_GROUPS = 42
     ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
@@ -216,6 +220,10 @@ _APIS: Final = (
     _served(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", (1, 5), 2),
     _served(ApiKey.SASL_AUTHENTICATE, "SaslAuthenticate", (0, 2), 2, listeners=_BOTH),
     _served(ApiKey.CREATE_PARTITIONS, "CreatePartitions", (0, 3), 2, listeners=_BOTH),
+    _served(ApiKey.CREATE_DELEGATION_TOKEN, "CreateDelegationToken", (1, 3), 2, listeners=_BOTH),
+    _served(ApiKey.RENEW_DELEGATION_TOKEN, "RenewDelegationToken", (1, 2), 2, listeners=_BOTH),
+    _served(ApiKey.EXPIRE_DELEGATION_TOKEN, "ExpireDelegationToken", (1, 2), 2, listeners=_BOTH),
+    _served(ApiKey.DESCRIBE_DELEGATION_TOKEN, "DescribeDelegationToken", (1, 3), 2),
     _served(ApiKey.DELETE_GROUPS, "DeleteGroups", (0, 2), 2),
     _served(ApiKey.ELECT_LEADERS, "ElectLeaders", (0, 2), 2, listeners=_BOTH),
     _served(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", (0, 1), 1, listeners=_BOTH),

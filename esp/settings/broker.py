@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from esp.model.delegation_terms import DelegationTerms
 from esp.model.ids import NodeId
 from esp.model.peer_terms import PeerTerms
 from esp.model.sasl import SaslPolicy
@@ -406,6 +407,28 @@ class BrokerSettings:
     allow_everyone_if_no_acl_found: bool = setting(
         False, Kind.BOOLEAN, "Whether a resource about which there is no rule of access is open to everyone."
     )
+    delegation_token_secret_key: str | None = setting(
+        None,
+        Kind.PASSWORD,
+        "The secret that delegation tokens are made by, the same on all nodes. Without it there are none.",
+    )
+    delegation_token_accepted_secret_key: str | None = setting(
+        None,
+        Kind.PASSWORD,
+        "A second secret, whose tokens are accepted too: the next one before it takes its place, the last one after that. Not Kafka's.",
+    )
+    delegation_token_max_lifetime_ms: int = setting(
+        604_800_000, Kind.LONG, "Milliseconds after which a delegation token cannot be renewed any more.", at_least(1)
+    )
+    delegation_token_expiry_time_ms: int = setting(
+        86_400_000, Kind.LONG, "Milliseconds for which a delegation token counts unless it is renewed.", at_least(1)
+    )
+    delegation_token_expiry_check_interval_ms: int = setting(
+        3_600_000,
+        Kind.LONG,
+        "Milliseconds between two removals of expired delegation tokens by the active controller.",
+        at_least(1),
+    )
 
     replica_selector_class: str | None = setting(
         None,
@@ -723,6 +746,17 @@ class BrokerSettings:
         )
         of_providers = (each.tls for each in terms if each is not None)
         return tuple(dict.fromkeys((*self.tls.values(), *(each for each in of_providers if each is not None))))
+
+    @property
+    def delegation_terms(self) -> DelegationTerms:
+        """The terms on which this node makes delegation tokens and takes them."""
+        return DelegationTerms(
+            key=self.delegation_token_secret_key or "",
+            accepted_key=self.delegation_token_accepted_secret_key or "",
+            max_lifetime_ms=self.delegation_token_max_lifetime_ms,
+            expiry_time_ms=self.delegation_token_expiry_time_ms,
+            check_interval_ms=self.delegation_token_expiry_check_interval_ms,
+        )
 
     @property
     def client_listeners(self) -> tuple[Listener, ...]:

@@ -239,6 +239,11 @@ def _check_together(settings: BrokerSettings, reader: "_Reader") -> None:
             "replica.fetch.wait.max.ms",
             f"It should always be less than or equal to replica.lag.time.max.ms ({lag}) to prevent frequent changes in ISR",
         )
+    if settings.delegation_token_accepted_secret_key and not settings.delegation_token_secret_key:
+        raise reader.refusal(
+            "delegation.token.accepted.secret.key",
+            "it is of no use without delegation.token.secret.key, which makes tokens",
+        )
     if settings.broker_heartbeat_interval_ms * 2 > settings.broker_session_timeout_ms:
         _LOGGER.warning(
             "broker.heartbeat.interval.ms (%d) should be at most half of broker.session.timeout.ms (%d), or brokers are fenced between "

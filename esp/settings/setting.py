@@ -145,7 +145,11 @@ def setting(
     broker_name: str | None = None,
 ) -> Default:
     """Declare a field of a dataclass as the setting of its name, with dots for underscores; the arguments are those of :class:`Setting`."""
-    declared: Default = field(default=default, metadata={_DECLARED: (kind, doc, check, served, broker_name)})
+    declared: Default = field(
+        default=default,
+        repr=kind is not Kind.PASSWORD,
+        metadata={_DECLARED: (kind, doc, check, served, broker_name)},
+    )
     return declared
 
 

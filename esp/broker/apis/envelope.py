@@ -26,6 +26,9 @@ FORWARDED: Final = frozenset(
         ApiKey.DELETE_ACLS,
         ApiKey.ALTER_CONFIGS,
         ApiKey.CREATE_PARTITIONS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
         ApiKey.ELECT_LEADERS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
@@ -51,7 +54,14 @@ async def handle_at_controller(
     """
     host = decode_address(message.client_host_address)
     principal = decode_principal(message.request_principal)
-    client = ClientContext(request.client.listener, Address(host, 0), principal.name, groups=principal.groups)
+    client = ClientContext(
+        request.client.listener,
+        Address(host, 0),
+        principal.name,
+        groups=principal.groups,
+        is_by_token=principal.is_by_token,
+        is_passed_on=True,
+    )
     frame = memoryview(message.request_data)
     try:
         header = read_request_header(frame)

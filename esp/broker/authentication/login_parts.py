@@ -9,11 +9,13 @@ from esp.authentication.credentials import CredentialLookup, NoCredentials
 from esp.authentication.exchange import Check, KeyWait
 from esp.authentication.failure_delays import FailureDelays
 from esp.broker.authentication.image_credentials import ImageCredentials
+from esp.broker.authentication.image_tokens import token_credentials
 from esp.broker.authentication.password_checks import PasswordChecks
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.tasks import Tasks
 from esp.broker.turns.request_memory import RequestMemory
 from esp.controller.image import ClusterImage
+from esp.model.delegation_terms import DelegationTerms
 from esp.model.sasl import SaslPolicy
 from esp.ports.env import Env
 from esp.ports.random import random_bytes
@@ -64,9 +66,10 @@ class LoginParts:
             keys.read_file_blocking()
             keys.begin()
 
-    def follow(self, image: Callable[[], ClusterImage]) -> None:
-        """Use the credentials that stand in the metadata, from now on: the newest that this node knows of."""
-        self._lookup = CredentialLookup(ImageCredentials(image), self._secret)
+    def follow(self, image: Callable[[], ClusterImage], tokens: DelegationTerms) -> None:
+        """Use the credentials and tokens that stand in the metadata, from now on: the newest that this node knows of."""
+        token_lookup = token_credentials(image, self.env.clock.wall_ms, tokens, self._secret)
+        self._lookup = CredentialLookup(ImageCredentials(image), self._secret, token_lookup)
 
     def conversation(self, policy: SaslPolicy) -> Conversation:
         """Return the state of a new connection."""

@@ -236,6 +236,7 @@ class SaslConnection:
         self._give_back()
         self.client.principal = f"User:{self._conversation.user}"
         self.client.groups = group_principals(self._conversation.groups)
+        self.client.is_by_token = self._conversation.is_by_token
         self._connection.pause_reading()
         session = self._take_over(self, self._connection)
         self.client.sasl = SaslSession(self.client, session, self._conversation, self._policy, self._parts, lifetime_ms)

@@ -121,6 +121,7 @@ class SaslSession:
             if groups != self._client.groups:
                 self._client.groups = groups
                 self._client.shortcut = None  # it keeps what rules say of the groups before
+            self._client.is_by_token = self._conversation.is_by_token
             self._begin_lifetime(reply.lifetime_ms)
         return authenticate_response(reply)
 

@@ -270,6 +270,14 @@ CHECKS: Final[Mapping[int, tuple[Check, ...]]] = MappingProxyType(
         ApiKey.ALTER_REPLICA_LOG_DIRS: _ALTER_CLUSTER,
         ApiKey.DESCRIBE_LOG_DIRS: _DESCRIBE_CLUSTER,
         ApiKey.CREATE_PARTITIONS: (_topics(AclOperation.ALTER, answered="results"),),
+        ApiKey.CREATE_DELEGATION_TOKEN: (
+            InHandler("nothing; CreateTokens user for a token of another user", "the requester may be the owner"),
+        ),
+        ApiKey.RENEW_DELEGATION_TOKEN: (InHandler("nothing", "owner and renewers of the token may, and no other"),),
+        ApiKey.EXPIRE_DELEGATION_TOKEN: (InHandler("nothing", "owner and renewers of the token may, and no other"),),
+        ApiKey.DESCRIBE_DELEGATION_TOKEN: (
+            InHandler("nothing; Describe delegation token or DescribeTokens user for others'", "others are left out"),
+        ),
         ApiKey.DELETE_GROUPS: (
             _names(AclOperation.DELETE, ResourceType.GROUP, _GROUP_DENIED, "groups_names", "results"),
         ),

@@ -13,6 +13,7 @@ from esp.broker.quotas.switch import NO_QUOTAS, QuotaSwitch
 from esp.broker.request import ClientContext
 from esp.broker.turns.request_memory import RequestMemory
 from esp.controller.image import ClusterImage
+from esp.model.delegation_terms import DelegationTerms
 from esp.model.errors import OperatorError
 from esp.model.sasl import SaslPolicy
 from esp.model.tls import TlsPolicy
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 _LOGIN_PARTS: Final = "esp.broker.authentication.login_parts"  # these two loaded only where a listener has SASL
 _SASL_CONNECTION: Final = "esp.broker.authentication.sasl_connection"
 _PRINCIPALS: Final = "esp.broker.connections.certificate_principals"  # loaded only where a listener has certificates
+
+_NO_TOKENS: Final = DelegationTerms()
 
 IDLE_CHECKS_PER_LIMIT: Final = 2
 """A connection is ended between one and one and a half times its idle limit."""
@@ -57,8 +60,8 @@ class Logins(Protocol):
     def prepare_blocking(self, policy: SaslPolicy) -> None:
         """Make ready for the clients of a listener."""
 
-    def follow(self, image: Callable[[], ClusterImage]) -> None:
-        """Use the credentials that stand in the metadata."""
+    def follow(self, image: Callable[[], ClusterImage], tokens: DelegationTerms) -> None:
+        """Use the credentials and the delegation tokens that stand in the metadata."""
 
     async def close(self) -> None:
         """End what is at work for log-ins."""
@@ -233,14 +236,15 @@ class Server:
         for session in self._sessions:
             yield session.client
 
-    def open(self, image: Callable[[], ClusterImage] | None = None) -> None:
+    def open(self, image: Callable[[], ClusterImage] | None = None, tokens: DelegationTerms = _NO_TOKENS) -> None:
         """Serve requests from now on.
 
         Args:
             image: returns the newest metadata, for the credentials of users; None if there is none.
+            tokens: the node's terms of delegation tokens.
         """
         if self._logins is not None and image is not None:
-            self._logins.follow(image)
+            self._logins.follow(image, tokens)
         waiting, self._waiting = self._waiting or (), None
         for go_on in waiting:
             go_on()

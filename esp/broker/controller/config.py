@@ -8,6 +8,7 @@ from esp.controller.config_rules import ConfigRules
 from esp.controller.image import FeatureRange
 from esp.controller.self_repair import Mode, SelfRepairSettings
 from esp.controller.topics import TopicDefaults
+from esp.model.delegation_terms import DelegationTerms
 from esp.model.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, NodeId
 from esp.settings.broker import BrokerSettings
 from esp.settings.topic_overrides import validate_topic_overrides
@@ -42,6 +43,8 @@ class ControllerConfig:
     """The levels of features that the controller can work at."""
     first: FirstMetadata
     """The features and users that a new cluster begins with, as its directory was formatted."""
+    tokens: DelegationTerms
+    """``delegation.token.*``."""
     unclean_election_interval_ms: int = 300_000
     """``unclean.leader.election.interval.ms``."""
 
@@ -82,4 +85,5 @@ def controller_config(
         ),
         features=features,
         first=first,
+        tokens=settings.delegation_terms,
     )

@@ -4,9 +4,10 @@
 work that an active controller does by itself.
 """
 
+import importlib
 import logging
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from esp.broker.controller.config import ControllerConfig
 from esp.broker.controller.proposals import NewestMetadata, Proposals, Quorum
@@ -27,7 +28,12 @@ from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import BrokerEpoch, NodeId
 from esp.ports.env import Env
 
+if TYPE_CHECKING:
+    from esp.controller.delegation_tokens import DelegationTokens
+
 log = logging.getLogger(__name__)
+
+_DELEGATION_TOKENS: Final = "esp.controller.delegation_tokens"  # loaded when a client asks for a token
 
 Reply = TypeVar("Reply")
 
@@ -58,6 +64,7 @@ class ControllerDriver:
         self._proposals = Proposals(quorum, metadata)
         self._term: ControllerTerm | None = None
         self._closed = False
+        self._delegation_tokens: DelegationTokens | None = None
         self._connections: dict[NodeId, tuple[BrokerEpoch, ClientContext]] = {}
         """The connection by which each broker was heard of last, and its epoch; only connections that have not ended."""
 
@@ -75,6 +82,14 @@ class ControllerDriver:
     def is_active(self) -> bool:
         """True if this is the active controller."""
         return self._term is not None and self._quorum.is_active
+
+    @property
+    def delegation_tokens(self) -> "DelegationTokens":
+        """The decisions about delegation tokens."""
+        if self._delegation_tokens is None:
+            make = importlib.import_module(_DELEGATION_TOKENS).DelegationTokens
+            self._delegation_tokens = make(self.config.tokens, self._env.random)
+        return self._delegation_tokens
 
     @property
     def proposed_repair(self) -> Proposal | None:

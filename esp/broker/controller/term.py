@@ -8,7 +8,7 @@ nothing else is written, so that followers of the log see it move.
 
 import importlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -26,6 +26,7 @@ from esp.controller.image import BrokerImage, ClusterImage
 from esp.controller.internal_replication import decide_internal_replication
 from esp.controller.self_repair import PlanRequest, Proposal, SelfRepair
 from esp.controller.self_repair_marks import decide_mark_removal
+from esp.model.delegation_token import DelegationToken
 from esp.model.ids import BrokerEpoch, LeaderEpoch, NodeId
 from esp.ports.clock import Timer
 from esp.ports.env import Env
@@ -49,6 +50,8 @@ _REPAIR_INTERVAL_US: Final = 3_000_000
 """The interval at which the cluster is checked for brokers that are gone, draining or new."""
 
 _PLANNER: Final = "esp.controller.self_repair_plan"
+
+_DELEGATION_TOKENS: Final = "esp.controller.delegation_tokens"  # loaded where there are tokens
 
 Reply = TypeVar("Reply")
 
@@ -98,6 +101,8 @@ class ControllerTerm:
             jobs.append(_Job(_GROWTH_INTERVAL_US, self._grow_internal_topics))
         self.self_repair = SelfRepair(config.cluster_id, config.self_repair)
         jobs.append(_Job(_REPAIR_INTERVAL_US, self._repair))
+        if config.tokens.is_enabled:
+            jobs.append(_Job(config.tokens.check_interval_ms * 1000, self._sweep_tokens))
         self._unclean_job = _Job(config.unclean_election_interval_ms * 1000, self._elect_unclean)
         jobs.append(self._unclean_job)
         self._jobs = tuple(jobs)
@@ -239,6 +244,15 @@ class ControllerTerm:
         if not self._ended:
             self.self_repair.on_plan(proposal, self._proposals.newest)
             self._repair()
+
+    def _sweep_tokens(self) -> int:
+        """Remove expired delegation tokens, those of a time together (TOKEN-1)."""
+        decide = importlib.import_module(_DELEGATION_TOKENS).decide_sweep
+        now_ms = self._env.clock.wall_ms()
+        expired: Sequence[DelegationToken] = self._propose(lambda image: decide(image, now_ms), "Expired tokens") or ()
+        for token in expired:
+            log.info("the delegation token %s of %s has expired, and is removed", token.token_id, token.owner)
+        return _AT_ONCE_US if expired else self._config.tokens.check_interval_ms * 1000
 
     def _elect_unclean(self) -> int:
         more = self._propose(decide_unclean_leaders, "Unclean leaders")

@@ -26,23 +26,39 @@ class OriginalClient(NamedTuple):
     correlation_id: int
     groups: tuple[str, ...] = ()
     """The principals of its groups."""
+    is_by_token: bool = False
+    """True if it has logged in by a delegation token."""
 
     @classmethod
     def of(cls, request: Request) -> Self:
         """The sender of a request."""
         client = request.client
-        return cls(client.principal, client.address, request.client_id, request.correlation_id, client.groups)
+        return cls(
+            client.principal,
+            client.address,
+            request.client_id,
+            request.correlation_id,
+            client.groups,
+            client.is_by_token,
+        )
 
     def context(self) -> ClientContext:
         """The client as a controller in the same process sees it: its connection is not the controller's to hold or to end."""
-        return ClientContext("", self.address, self.principal, groups=self.groups)
+        return ClientContext(
+            "",
+            self.address,
+            self.principal,
+            groups=self.groups,
+            is_by_token=self.is_by_token,
+            is_passed_on=True,
+        )
 
     def enclose(self, api_key: ApiKey, message: Any) -> EnvelopeRequest:
         """The envelope around a request of the newest version."""
         frame = encode_request(api_key, SERVED[api_key].max_version, self.correlation_id, self.client_id, message)
         return EnvelopeRequest(
             request_data=frame[LENGTH_BYTES:],
-            request_principal=encode_principal(self.principal, groups=self.groups),
+            request_principal=encode_principal(self.principal, groups=self.groups, is_by_token=self.is_by_token),
             client_host_address=encode_address(self.address.host),
         )
 

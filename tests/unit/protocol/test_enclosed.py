@@ -17,24 +17,26 @@ from esp.protocol.primitives import read_tagged_field
 NAMES = st.text(st.characters(codec="utf-8"), max_size=40)
 
 
-def kafkas_bytes(kind, name):
+def kafkas_bytes(kind, name, *, is_by_token=False):
     """By kio, which is an oracle independent of the product's codec."""
     buffer = io.BytesIO()
-    entity_writer(DefaultPrincipalData)(buffer, DefaultPrincipalData(type_=kind, name=name, token_authenticated=False))
+    entity_writer(DefaultPrincipalData)(
+        buffer, DefaultPrincipalData(type_=kind, name=name, token_authenticated=is_by_token)
+    )
     return struct.pack(">h", 0) + buffer.getvalue()
 
 
-@given(name=NAMES)
-def test_a_principal_travels_in_kafka_s_form(name):
-    data = encode_principal(f"User:{name}")
-    assert data == kafkas_bytes("User", name)
-    assert decode_principal(data) == (f"User:{name}", ())
+@given(name=NAMES, is_by_token=st.booleans())
+def test_a_principal_travels_in_kafka_s_form(name, is_by_token):
+    data = encode_principal(f"User:{name}", is_by_token=is_by_token)
+    assert data == kafkas_bytes("User", name, is_by_token=is_by_token)
+    assert decode_principal(data) == (f"User:{name}", (), is_by_token)
 
 
 @given(name=NAMES, groups=st.lists(NAMES, min_size=1, max_size=5))
 def test_groups_travel_behind_what_kafka_reads(name, groups):
     data = encode_principal(f"User:{name}", groups=groups)
-    assert decode_principal(data) == (f"User:{name}", tuple(groups))
+    assert decode_principal(data) == (f"User:{name}", tuple(groups), False)
     assert data.startswith(kafkas_bytes("User", name)[:-1])
     position = len(kafkas_bytes("User", name)) - 1
     assert data[position] == 1

@@ -13,7 +13,13 @@ from tests.unit.protocol.hostile import example
 from tests.unit.protocol.strategies import wire_class
 
 OWN_CODECS = (ApiKey.PRODUCE, ApiKey.FETCH)
-UNTOLD = {ApiKey.API_VERSIONS}
+UNTOLD = {
+    ApiKey.API_VERSIONS,
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
+}
 """The time is not put into these answers."""
 
 VERSIONS = [

@@ -34,6 +34,7 @@ INTERNAL = {"log.initial.task.delay.ms", "producer.id.expiration.check.interval.
 
 OURS = {
     "connection.authentication.timeout.ms",
+    "delegation.token.accepted.secret.key",
     "log.scrub.interval.ms",
     "metrics.listener",
     "rebalance.broker.dead.after.ms",

@@ -1,0 +1,57 @@
+"""RenewDelegationToken (39), versions 1-2: a token counts until another time, not later than it may at most (KIP-48).
+
+A broker passes the request on to the active controller, which needs to know the client, and answers when it has applied the change.
+"""
+
+from kio.schema.renew_delegation_token.v2.request import RenewDelegationTokenRequest
+from kio.schema.renew_delegation_token.v2.response import RenewDelegationTokenResponse
+
+from esp.broker.answer_fields import NO_THROTTLE, milliseconds
+from esp.broker.apis.token_requests import NO_TIME_MS, check_allowed, time_of
+from esp.broker.controller.services import ControllerServices
+from esp.broker.following import until_follows
+from esp.broker.forwarding import forward
+from esp.broker.request import Request
+from esp.broker.services import Services
+from esp.model.errors import ApiError, ErrorCode
+from esp.protocol.registry import ApiKey
+
+
+async def handle_at_controller(
+    services: ControllerServices, request: Request, message: RenewDelegationTokenRequest
+) -> RenewDelegationTokenResponse:
+    """Change the token's end, and answer once that is committed."""
+    try:
+        check_allowed(request.client, services.settings)
+    except ApiError as refusal:
+        return _answer(refusal.code, NO_TIME_MS)
+    tokens, clock = services.controller.delegation_tokens, services.env.clock
+    hmac, principal, period_ms = message.hmac, request.client.principal, milliseconds(message.renew_period)
+    try:
+        expiry_ms = await services.controller.commit(
+            lambda image: tokens.decide_renewal(image, hmac, principal, period_ms, clock.wall_ms()),
+            "Renew delegation token",
+        )
+    except ApiError as refusal:
+        return _answer(refusal.code, 0)
+    return _answer(ErrorCode.none, expiry_ms)
+
+
+async def handle(
+    services: Services, request: Request, message: RenewDelegationTokenRequest
+) -> RenewDelegationTokenResponse:
+    """Pass the controller's answer on once this node follows."""
+    try:
+        check_allowed(request.client, services.settings)
+    except ApiError as refusal:
+        return _answer(refusal.code, NO_TIME_MS)
+    answer: RenewDelegationTokenResponse = await forward(
+        services, request, ApiKey.RENEW_DELEGATION_TOKEN, message, names_client=True
+    )
+    if answer.error_code is ErrorCode.none:
+        await until_follows(services)
+    return answer
+
+
+def _answer(code: ErrorCode, expiry_ms: int) -> RenewDelegationTokenResponse:
+    return RenewDelegationTokenResponse(error_code=code, expiry_timestamp=time_of(expiry_ms), throttle_time=NO_THROTTLE)

@@ -1,0 +1,255 @@
+"""Delegation tokens are made, changed and told by a node, and let their bearers in, from the answer on and until their end."""
+
+import asyncio
+import base64
+from functools import partial
+from types import MappingProxyType
+
+import pytest
+
+from esp.authentication.scram import ScramClient
+from esp.model.acl import AclOperation, ResourceType
+from esp.model.errors import ErrorCode
+from esp.protocol.enclosed import encode_address, encode_principal
+from esp.protocol.messages import LENGTH_BYTES, encode_request
+from esp.protocol.registry import ApiKey
+from esp.simulation.workload.survey_requests import build
+from tests.unit.broker.authentication.raw_client import (
+    SCRAM_256,
+    SCRAM_512,
+    ask_metadata,
+    authenticate,
+    ends_without_answer,
+    handshake,
+    is_closed,
+    log_in,
+    with_sasl,
+)
+from tests.unit.broker.guarded_node import ROOT, allow, ask, guarded
+from tests.unit.broker.simulated_node import simulated
+
+PROTOCOLS = MappingProxyType({"PLAINTEXT": "SASL_PLAINTEXT", "CONTROLLER": "PLAINTEXT"})
+PASSWORDS = {"alice": "alice-secret", "bob": "bob-secret", "root": "root-secret"}
+SETTINGS = {
+    **with_sasl(plain_users=PASSWORDS),
+    "security_protocols": PROTOCOLS,
+    "delegation_token_secret_key": "secret",
+    "delegation_token_max_lifetime_ms": 60_000,
+    "delegation_token_expiry_time_ms": 10_000,
+}
+with_tokens = partial(simulated, **SETTINGS)
+NOT_ALLOWED = ErrorCode.delegation_token_request_not_allowed
+
+
+async def client_of(node, user):
+    client = await node.client()
+    answer = await log_in(client, f"\0{user}\0{PASSWORDS[user]}".encode())
+    assert answer.error_code == 0
+    return client
+
+
+async def create(client, version=3, **content):
+    answer = await ask(
+        client, ApiKey.CREATE_DELEGATION_TOKEN, version, **{"max_lifetime": -1, "renewers": [], **content}
+    )
+    return answer if answer.error_code == 0 else answer.error_code
+
+
+async def renew(client, token, period_ms=-1):
+    answer = await ask(client, ApiKey.RENEW_DELEGATION_TOKEN, 2, hmac=token.hmac, renew_period=period_ms)
+    return answer.error_code
+
+
+async def expire(client, token, period_ms=-1):
+    answer = await ask(client, ApiKey.EXPIRE_DELEGATION_TOKEN, 2, hmac=token.hmac, expiry_time_period=period_ms)
+    return answer.error_code
+
+
+async def told(client, *owners):
+    asked = [{"principal_type": "User", "principal_name": owner} for owner in owners] or None
+    answer = await ask(client, ApiKey.DESCRIBE_DELEGATION_TOKEN, 3, owners=asked)
+    return answer.error_code or {each.token_id for each in answer.tokens}
+
+
+async def log_in_by(client, token, mechanism=SCRAM_256):
+    """Log in by a token, and return the last answer."""
+    await handshake(client, mechanism.value)
+    password = base64.b64encode(token.hmac).decode()
+    mine = ScramClient(mechanism.scram, token.token_id, password, "nonce", is_token=True)
+    challenge = await authenticate(client, mine.first_message())
+    return await authenticate(client, mine.on_server_first(challenge.auth_bytes))
+
+
+async def gets_in(node, token, mechanism=SCRAM_256):
+    client = await node.client()
+    is_in = (await log_in_by(client, token, mechanism)).error_code == 0
+    assert is_in is (not await is_closed(client, 0.01))
+    client.close()
+    return is_in
+
+
+@with_tokens()
+async def test_token_lets_its_bearer_in_when_it_is_answered_and_until_it_is_removed(node):
+    alice = await client_of(node, "alice")
+    token = await create(alice)
+    for mechanism in (SCRAM_256, SCRAM_512):
+        assert await gets_in(node, token, mechanism)
+    bearer = await node.client()
+    answer = await log_in_by(bearer, token)
+    assert 9_000 < answer.session_lifetime.total_seconds() * 1000 <= 10_000
+    assert (await ask_metadata(bearer)).brokers
+    assert "User:alice" in {session.client.principal for session in node.server._sessions if session.client.is_by_token}
+    assert await expire(alice, token) == 0
+    assert not await gets_in(node, token)
+    assert await told(alice) == set()
+    assert (await ask_metadata(bearer)).brokers, "a session goes on until the end that it was told"
+
+
+@with_tokens()
+async def test_session_ends_with_its_token(node):
+    bearer, alice = await node.client(), await client_of(node, "alice")
+    token = await create(alice)
+    await log_in_by(bearer, token)
+    await asyncio.sleep(9)
+    assert (await ask_metadata(bearer)).brokers
+    assert await renew(alice, token) == 0
+    await log_in_by(bearer, token)
+    await asyncio.sleep(9)
+    assert (await ask_metadata(bearer)).brokers
+    await asyncio.sleep(2)
+    assert await ends_without_answer(ask_metadata(bearer))
+    assert not await gets_in(node, token), "it has expired and is not swept yet"
+    assert token.token_id in node.metadata.image.delegation_tokens
+
+
+@with_tokens(delegation_token_expiry_check_interval_ms=3_000)
+async def test_expired_tokens_are_swept(node):
+    alice = await client_of(node, "alice")
+    first, second = await create(alice), await create(alice)
+    await asyncio.sleep(8)
+    await renew(alice, second)
+    await asyncio.sleep(5)
+    assert node.metadata.image.delegation_tokens.keys() == {second.token_id}
+    assert await renew(alice, first) is ErrorCode.delegation_token_not_found
+    await asyncio.sleep(10)
+    assert node.metadata.image.delegation_tokens == {}
+
+
+@with_tokens()
+async def test_token_makes_and_tells_no_tokens(node):
+    alice, bearer = await client_of(node, "alice"), await node.client()
+    token = await create(alice)
+    await log_in_by(bearer, token)
+    assert await create(bearer) is NOT_ALLOWED
+    assert await renew(bearer, token) is NOT_ALLOWED
+    assert await expire(bearer, token) is NOT_ALLOWED
+    assert await told(bearer) is NOT_ALLOWED
+    assert await told(alice) == {token.token_id}
+
+
+@pytest.mark.parametrize(("protocol", "principal"), [("PLAINTEXT", "User:alice"), ("SSL", "User:ANONYMOUS")])
+@simulated(delegation_token_secret_key="secret")
+async def test_client_that_is_unknown_gets_no_tokens(node, protocol, principal):
+    node.kill()
+    await node.start(security_protocols=MappingProxyType({"PLAINTEXT": protocol, "CONTROLLER": protocol}))
+    client, controller = await node.client(), await node.client(node.node.controller.listening[0])
+    await ask_metadata(client)
+    (session,) = node.server._sessions
+    session.client.principal = principal
+    assert await create(client) is NOT_ALLOWED
+    session.client.principal = "User:CN=alice"
+    assert (await create(client) is NOT_ALLOWED) == (protocol == "PLAINTEXT")
+    assert await create(controller) is NOT_ALLOWED
+
+
+@simulated(**{**SETTINGS, "delegation_token_secret_key": None})
+async def test_without_a_secret_there_are_no_tokens(node):
+    alice = await client_of(node, "alice")
+    disabled = ErrorCode.delegation_token_auth_disabled
+    assert await create(alice) is disabled
+    assert await told(alice) is disabled
+
+
+@guarded(**SETTINGS)
+async def test_tokens_of_others_need_a_permission(node):
+    alice, bob, root = [await client_of(node, user) for user in PASSWORDS]
+    for_alice = {"owner_principal_type": "User", "owner_principal_name": "alice"}
+    assert await create(bob, **for_alice) is ErrorCode.delegation_token_authorization_failed
+    made = await create(root, **for_alice, renewers=[{"principal_type": "User", "principal_name": "carol"}])
+    assert (made.principal_name, made.token_requester_principal_name) == ("alice", "root")
+    await allow(root, "User:bob", AclOperation.CREATE_TOKENS, ResourceType.USER, "User:alice")
+    bobs = await create(bob, **for_alice)
+    assert await told(alice) == {made.token_id, bobs.token_id}
+    assert await told(bob) == {bobs.token_id}
+    assert await told(bob, "carol") == set()
+    await allow(root, "User:bob", AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN, made.token_id)
+    assert await told(bob, "carol") == {made.token_id}
+    assert await told(root) == {made.token_id, bobs.token_id}
+    assert await told(root, "bob") == {bobs.token_id}
+    assert await expire(bob, bobs) is ErrorCode.delegation_token_owner_mismatch
+    assert await expire(alice, bobs) == 0
+
+
+@guarded(**SETTINGS)
+async def test_owners_tokens_are_told_to_clients_that_may_see_that_owners(node):
+    alice, bob, root = [await client_of(node, user) for user in PASSWORDS]
+    token = await create(alice)
+    assert await told(bob) == set()
+    await allow(root, "User:bob", AclOperation.DESCRIBE_TOKENS, ResourceType.USER, "User:alice")
+    assert await told(bob) == {token.token_id}
+
+
+@with_tokens()
+async def test_principals_that_cannot_log_in_get_no_tokens(node):
+    alice = await client_of(node, "alice")
+    kind = ErrorCode.invalid_principal_type
+    assert await create(alice, renewers=[{"principal_type": "Group", "principal_name": "x"}]) is kind
+    assert await create(alice, owner_principal_type="Group", owner_principal_name="x") is kind
+
+
+@with_tokens()
+async def test_another_secret_ends_no_token(node):
+    token = await create(await client_of(node, "alice"))
+    for key, accepted in (("secret", "next"), ("next", "secret"), ("secret", None)):
+        node.kill()
+        await node.start(delegation_token_secret_key=key, delegation_token_accepted_secret_key=accepted)
+        assert await gets_in(node, token)
+    node.kill()
+    await node.start(delegation_token_secret_key="next")
+    assert not await gets_in(node, token)
+
+
+@with_tokens()
+async def test_tokens_outlive_power_losses(node):
+    alice = await client_of(node, "alice")
+    kept, removed = await create(alice), await create(alice)
+    await expire(alice, removed)
+    await node.restart(power=True)
+    assert await gets_in(node, kept)
+    assert not await gets_in(node, removed)
+
+
+@with_tokens()
+async def test_client_of_a_broker_is_who_its_envelope_says(node):
+    controller = await node.client(node.node.controller.listening[0])
+    for is_by_token, code in ((False, ErrorCode.none), (True, NOT_ALLOWED)):
+        message = build(ApiKey.CREATE_DELEGATION_TOKEN, 3, {"max_lifetime": -1, "renewers": []})
+        answer = await ask(
+            controller,
+            ApiKey.ENVELOPE,
+            0,
+            request_data=encode_request(ApiKey.CREATE_DELEGATION_TOKEN, 3, 5, "c", message)[LENGTH_BYTES:],
+            request_principal=encode_principal(ROOT, is_by_token=is_by_token),
+            client_host_address=encode_address("192.0.2.1"),
+        )
+        assert answer.error_code == 0
+        assert int.from_bytes(answer.response_data[5:7], "big") == code
+
+
+@with_tokens()
+async def test_no_secret_is_logged(node, caplog):
+    caplog.set_level(0)
+    token = await create(await client_of(node, "alice"))
+    assert await gets_in(node, token)
+    password = base64.b64encode(token.hmac).decode()
+    assert not [text for text in ("'secret'", password, token.hmac.hex(), repr(token.hmac)) if text in caplog.text]
