@@ -66,6 +66,11 @@ class CredentialLookup:
         self.tokens = TokenCredentials(NoTokens(), secret) if tokens is None else tokens
         """The credentials of delegation tokens."""
 
+    def use(self, credentials: CredentialSource, tokens: TokenCredentials) -> None:
+        """Find in these credentials and tokens from now on, also for log-ins that have begun."""
+        self._credentials = credentials
+        self.tokens = tokens
+
     def find(self, user: str, mechanism: ScramMechanism) -> FoundCredential:
         """Return the credential of a user, or one that stands in for it. Both take the same time."""
         stand_in = self._stand_in(user, mechanism)

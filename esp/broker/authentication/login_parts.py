@@ -67,9 +67,13 @@ class LoginParts:
             keys.begin()
 
     def follow(self, image: Callable[[], ClusterImage], tokens: DelegationTerms) -> None:
-        """Use the credentials and tokens that stand in the metadata, from now on: the newest that this node knows of."""
-        token_lookup = token_credentials(image, self.env.clock.wall_ms, tokens, self._secret)
-        self._lookup = CredentialLookup(ImageCredentials(image), self._secret, token_lookup)
+        """Use the credentials and tokens that stand in the metadata, from now on: the newest that this node knows of.
+
+        Connections may have been made before that: they are served after it.
+        """
+        self._lookup.use(
+            ImageCredentials(image), token_credentials(image, self.env.clock.wall_ms, tokens, self._secret)
+        )
 
     def conversation(self, policy: SaslPolicy) -> Conversation:
         """Return the state of a new connection."""
