@@ -49,6 +49,7 @@ class Summary:
     judged_accesses: int = 0
     unjudged_accesses: int = 0
     judged_credentials: int = 0
+    judged_tokens: int = 0
     judged_quotas: int = 0
     throttled_requests: int = 0
     markers_in_place: int = 0
@@ -134,6 +135,7 @@ class Summary:
         yield f"answers held against rules       {self.judged_accesses:>12,}"
         yield f"  of nodes without metadata      {self.unjudged_accesses:>12,}"
         yield f"credentials held against changes {self.judged_credentials:>12,}"
+        yield f"tokens held against changes      {self.judged_tokens:>12,}"
         yield f"requests held against quotas     {self.judged_quotas:>12,}"
         yield f"  throttled                      {self.throttled_requests:>12,}"
         yield f"devices that lost what they held {self.lost_caches:>12,}"

@@ -90,6 +90,8 @@ class Outcome:
     """Answers of processes that had no metadata yet when they were asked (INV-AUTHZ)."""
     judged_credentials: int = 0
     """Credentials at nodes that were held against an acknowledged change of users (INV-CREDENTIAL)."""
+    judged_tokens: int = 0
+    """Delegation tokens at nodes, and log-ins by them, that were held against what was acknowledged (INV-CREDENTIAL)."""
     judged_quotas: int = 0
     """Requests that were held against a quota (INV-QUOTA)."""
     throttled_requests: int = 0

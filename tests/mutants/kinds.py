@@ -29,6 +29,7 @@ from tests.mutants.mutant import (
     SECOND_BROKERS,
     SECOND_VOTERS,
     STRANDED_LEADERS,
+    TOKENS,
     TRANSACTED_OFFSETS,
     TRANSACTIONS_ALONE,
     UPGRADED_BROKERS,
@@ -78,6 +79,7 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     ),
     GUARDED_NODES: lambda profile: profile.is_guarded,
     USERS: lambda profile: profile.has_users,
+    TOKENS: lambda profile: profile.has_tokens,
     METERED_NODES: lambda profile: profile.has_quotas,
     # A node that is a controller, too, ends itself before it asks to be registered.
     UPGRADED_BROKERS: lambda profile: (

@@ -27,6 +27,7 @@ COMPACTED_TOPICS: Final = "compacted topics"
 ROTTEN_COPIES: Final = "rotten copies far away"
 GUARDED_NODES: Final = "rules of access"
 USERS: Final = "users"
+TOKENS: Final = "delegation tokens"
 METERED_NODES: Final = "quotas of clients"
 UPGRADED_BROKERS: Final = "upgraded brokers apart"
 # ... and of one partition.

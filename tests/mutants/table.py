@@ -27,6 +27,7 @@ from tests.mutants.replication import REPLICATION_MUTANTS
 from tests.mutants.rot import ROT_MUTANTS
 from tests.mutants.storage import STORAGE_MUTANTS
 from tests.mutants.throttles import THROTTLE_MUTANTS
+from tests.mutants.tokens import TOKEN_MUTANTS
 from tests.mutants.transactions import TRANSACTION_MUTANTS
 from tests.mutants.upgrades import UPGRADE_MUTANTS
 from tests.mutants.wire import WIRE_MUTANTS
@@ -56,6 +57,7 @@ ALL: Final = (
     *UPGRADE_MUTANTS,
     *AUTHORIZATION_MUTANTS,
     *CREDENTIAL_MUTANTS,
+    *TOKEN_MUTANTS,
     *QUOTA_MUTANTS,
 )
 

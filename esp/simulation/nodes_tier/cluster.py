@@ -3,12 +3,14 @@
 import dataclasses
 import uuid
 from random import Random
+from types import MappingProxyType
 from typing import Final
 
 from esp.broker.formatting import FirstVoters, format_new_directories_blocking
 from esp.broker.node_directories import controller_endpoints, open_all_blocking
 from esp.controller.self_repair import Mode
 from esp.model.ids import DirectoryId, NodeId, uuid_to_base64
+from esp.model.sasl import SaslMechanism, SaslPolicy
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.raft.voters import Voter, VoterKey, VoterSet
@@ -31,9 +33,14 @@ from esp.simulation.nodes_tier.layout import Layout
 from esp.simulation.nodes_tier.log_start_profile import LogStartProfile
 from esp.simulation.nodes_tier.repair_profile import RepairProfile
 from esp.simulation.nodes_tier.transaction_profile import TransactionProfile
+from esp.simulation.workload.token_users import OWNERS, STRANGER, password_of
 
 CLIENT_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
+USERS_PORT: Final = 9091
+"""Of a listener at which users log in, in runs with delegation tokens."""
+USERS_LISTENER: Final = "USERS"
+SECRETS: Final = ("one secret", "another secret")
 DATA: Final = "/data"
 MORE: Final = "/more"
 """A second log directory, of some nodes: without the metadata log."""
@@ -134,6 +141,37 @@ def node_settings(
 def with_authorizer(settings: BrokerSettings) -> BrokerSettings:
     """The same with an authorizer, which leaves everything open about which there is no rule."""
     return dataclasses.replace(settings, authorizer_class_name=STANDARD_AUTHORIZER, allow_everyone_if_no_acl_found=True)
+
+
+def with_tokens(settings: BrokerSettings, rng: Random) -> BrokerSettings:
+    """The same with delegation tokens that live for seconds, and brokers with a listener at which users log in.
+
+    The secrets of nodes are just being replaced: half of the nodes make tokens by one and half by the other, and all take both.
+    """
+    key, accepted_key = SECRETS if rng.random() < 0.5 else reversed(SECRETS)
+    settings = dataclasses.replace(
+        settings,
+        delegation_token_secret_key=key,
+        delegation_token_accepted_secret_key=accepted_key,
+        delegation_token_max_lifetime_ms=20_000,
+        delegation_token_expiry_time_ms=5_000,
+        delegation_token_expiry_check_interval_ms=1_000,
+    )
+    if not settings.is_broker:
+        return settings
+    listener = Listener(USERS_LISTENER, node_host(settings.node_id), USERS_PORT)
+    policy = SaslPolicy(
+        listener=USERS_LISTENER,
+        mechanisms=tuple(SaslMechanism),
+        plain_users=MappingProxyType({user: password_of(user) for user in (*OWNERS, STRANGER)}),
+    )
+    return dataclasses.replace(
+        settings,
+        listeners=(*settings.listeners, listener),
+        advertised_listeners=(*settings.advertised_listeners, listener),
+        security_protocols=MappingProxyType({**settings.security_protocols, USERS_LISTENER: "SASL_PLAINTEXT"}),
+        sasl=MappingProxyType({USERS_LISTENER: policy}),
+    )
 
 
 def _with_groups(settings: BrokerSettings, groups: GroupsProfile) -> BrokerSettings:

@@ -68,6 +68,9 @@ GUARDED_SHARE: Final = 0.3
 USERS_SHARE: Final = 0.3
 """Of all runs: users with SCRAM credentials come and go."""
 
+TOKENS_SHARE: Final = 0.25
+"""Of all runs: users have delegation tokens."""
+
 QUOTAS_SHARE: Final = 0.25
 """Of all runs: quotas of clients come and go."""
 
@@ -193,6 +196,8 @@ class Profile:
     """True if nodes have an authorizer, and rules of access come and go."""
     has_users: bool = False
     """True if users with SCRAM credentials come and go."""
+    has_tokens: bool = False
+    """True if delegation tokens come and go."""
     has_quotas: bool = False
     """True if quotas of clients come and go."""
     checks_producers: bool = False
@@ -317,6 +322,7 @@ def _with_rare_work(profile: Profile) -> Profile:
         mistakes=stream("mistakes", profile.seed).random() < MISTAKEN_SHARE,
         is_guarded=stream("rules of access", profile.seed).random() < GUARDED_SHARE,
         has_users=stream("users", profile.seed).random() < USERS_SHARE,
+        has_tokens=stream("delegation tokens", profile.seed).random() < TOKENS_SHARE,
         has_quotas=stream("quotas of clients", profile.seed).random() < QUOTAS_SHARE,
         checks_producers=stream("checks of producers", profile.seed).random() < PRODUCER_CHECK_SHARE,
     )

@@ -51,6 +51,7 @@ from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.quotas import Quotas
 from esp.simulation.nodes_tier.rebalance_watch import RebalanceWatch
 from esp.simulation.nodes_tier.rot import find_rotten_copies
+from esp.simulation.nodes_tier.tokens import Tokens
 from esp.simulation.nodes_tier.transactions import Transactions
 from esp.simulation.nodes_tier.users import Users
 from esp.simulation.nodes_tier.world import RESTART_S, World
@@ -134,6 +135,7 @@ class Run:
         )
         self._access = Access(world, self._clients.history)
         self._users = Users(world, self._clients.history)
+        self._tokens = Tokens(world, self._clients.history)
         self._quotas = Quotas(world, self._clients.history)
         self._replicas.on_committed = self._on_committed
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
@@ -232,6 +234,7 @@ class Run:
             judged_accesses=self._access.checker.judged,
             unjudged_accesses=self._access.checker.unjudged,
             judged_credentials=self._users.checker.judged,
+            judged_tokens=self._tokens.checker.judged,
             judged_quotas=self._quotas.checker.judged,
             throttled_requests=self._quotas.checker.throttled,
             moved_replicas=self._replicas.moved,
@@ -275,6 +278,7 @@ class Run:
         self._transactions.begin()
         self._access.begin()
         self._users.begin()
+        self._tokens.begin()
         self._quotas.begin()
         nemesis = self._world.spawn(self._nemesis.run())
         cooler = Cooler(self._world, self._ledger.poisoned)
@@ -323,6 +327,7 @@ class Run:
         self._groups.calm()
         self._access.calm()
         self._users.calm()
+        self._tokens.calm()
         self._quotas.calm()
         self._transactions.calm()
         self._is_healed = True
@@ -459,6 +464,7 @@ class Run:
         self._client_checker.check_history(self._clients.history)
         self._access.checker.check_end(self._metadata.image)
         self._users.checker.check_end(self._metadata.image)
+        self._tokens.checker.check_end(self._metadata.image, self._world.nodes[1].settings.delegation_terms)
         self._quotas.checker.check_end(self._metadata.image)
 
     async def _stop(self) -> None:

@@ -174,4 +174,6 @@ def _settings(number: int, profile: Profile) -> BrokerSettings:
         directory_moves_rate=profile.directory_moves_rate,
     )
     settings = cluster.with_transactions(cluster.with_isr(settings, profile.isr), profile.transactions)
+    if profile.has_tokens:
+        settings = cluster.with_tokens(settings, stream(f"secret of node {number}", profile.seed))
     return cluster.with_authorizer(settings) if profile.is_guarded else settings

@@ -1,0 +1,208 @@
+"""A user of delegation tokens: it creates tokens, renews and expires them, and logs in by them at any broker."""
+
+import asyncio
+import base64
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from random import Random
+from typing import Any, Final
+
+from esp.authentication.scram import ScramClient
+from esp.model.delegation_token import DelegationToken
+from esp.model.errors import ErrorCode
+from esp.model.sasl import SaslMechanism
+from esp.model.scram import ScramMechanism
+from esp.ports.network import Address, Network
+from esp.protocol.entity_fields import EPOCH
+from esp.protocol.registry import ApiKey
+from esp.simulation.checkers import probe
+from esp.simulation.checkers.token_checker import TokenAsTold, TokenChecker, renewed
+from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.nodes_tier.node import SimulatedNode
+from esp.simulation.workload.connection import ClientConnection, NoAnswerError
+from esp.simulation.workload.history import History
+from esp.simulation.workload.survey_requests import build
+from esp.simulation.workload.token_users import OWNERS, STRANGER, password_of
+
+LIFETIMES_MS: Final = (-1, 2_000, 8_000)
+PERIODS_MS: Final = (-1, 500, 5_000)
+PAUSE_S: Final = (0.05, 1.5)
+TOKENS_MAX: Final = 8
+STRANGER_SHARE: Final = 0.1
+_NEW_SHARE: Final = 0.35
+_LOG_IN_SHARE: Final = 0.6
+_TIMEOUT_S: Final = 10.0
+_NAME: Final = "token setter"
+
+
+class TokenSetter:
+    """Asks any broker; each change is tried once.
+
+    A token of which it is not known what became of a change is given up: a broker may still carry the change out, or have carried it out.
+
+    Args:
+        network: as the client's host sees it.
+        addresses: the listeners of brokers where users log in.
+        rng: its own stream of randomness.
+        history: counts what was done.
+        checker: gets what was acknowledged.
+        node_at: the node that listens at an address.
+        nodes: returns all nodes.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        addresses: Sequence[Address],
+        rng: Random,
+        history: History,
+        checker: TokenChecker,
+        node_at: Callable[[str], SimulatedNode],
+        nodes: Callable[[], Sequence[SimulatedNode]],
+    ) -> None:
+        self.is_stopping = False
+        self._network = network
+        self._addresses = tuple(addresses)
+        self._rng = rng
+        self._history = history
+        self._checker = checker
+        self._node_at = node_at
+        self._nodes = nodes
+        self._tokens: dict[str, TokenAsTold] = {}
+        """Those of which everything is known; expired and removed ones among them for a while."""
+        self._removed: dict[str, None] = {}
+
+    async def run(self) -> None:
+        """Change and use tokens until told to stop."""
+        while not self.is_stopping:
+            await asyncio.sleep(self._rng.uniform(*PAUSE_S))
+            address = self._rng.choice(self._addresses)
+            told = self._rng.choice(list(self._tokens.values())) if self._tokens else None
+            try:
+                if told is None or self._rng.random() < _NEW_SHARE:
+                    await self._create(address)
+                elif self._rng.random() < _LOG_IN_SHARE or told.token.token_id in self._removed:
+                    await self._log_in_by(address, told)
+                else:
+                    await self._change(address, told)
+            except NoAnswerError as error:
+                self._history.on_no_answer(_NAME, str(error))
+
+    async def _create(self, address: Address) -> None:
+        user, lifetime_ms = self._rng.choice(OWNERS), self._rng.choice(LIFETIMES_MS)
+        content = {"renewers": [], "max_lifetime": lifetime_ms}
+        connection, node = await self._log_in(address, user), self._node_at(address.host)
+        loader = probe.metadata_of(node)
+        answer = await self._ask(connection, ApiKey.CREATE_DELEGATION_TOKEN, 3, content)
+        if answer is None:
+            return
+        token = DelegationToken(
+            token_id=answer.token_id,
+            owner=f"User:{user}",
+            requester=f"User:{user}",
+            renewers=(),
+            issue_ms=_time_ms(answer.issue_timestamp),
+            max_ms=_time_ms(answer.max_timestamp),
+            expiry_ms=_time_ms(answer.expiry_timestamp),
+        )
+        if lifetime_ms > 0 and token.max_ms - token.issue_ms > lifetime_ms:
+            raise ViolationError("INV-CREDENTIAL", node.name, f"{token} may live for longer than {lifetime_ms} ms")
+        told = self._tokens[token.token_id] = TokenAsTold(token, base64.b64encode(answer.hmac).decode())
+        for oldest in list(self._tokens)[:-TOKENS_MAX]:
+            self._give_up(oldest)
+        self._history.on_done(_NAME, "tokens created", token.token_id)
+        self._checker.on_changed(node, loader, told, self._nodes())
+
+    async def _change(self, address: Address, told: TokenAsTold) -> None:
+        """Renew a token, or expire it; a user who may not tries it now and then."""
+        token, rng = told.token, self._rng
+        key = rng.choice((ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN))
+        period, period_ms = (
+            ("expiry_time_period", "renew_period")[key is ApiKey.RENEW_DELEGATION_TOKEN],
+            rng.choice(PERIODS_MS),
+        )
+        is_removal = key is ApiKey.EXPIRE_DELEGATION_TOKEN and period_ms < 0
+        is_stranger = rng.random() < STRANGER_SHARE
+        user = STRANGER if is_stranger else token.owner.partition(":")[2]
+        connection, node = await self._log_in(address, user), self._node_at(address.host)
+        if not is_stranger:
+            self._checker.forget(token.token_id)  # until the answer says what became of it
+            self._tokens.pop(token.token_id)
+        loader = probe.metadata_of(node)
+        content = {"hmac": base64.b64decode(told.password), period: period_ms}
+        answer = await self._ask(connection, key, 2, content)
+        if answer is None:
+            return
+        if is_stranger:
+            raise ViolationError("INV-CREDENTIAL", node.name, f"a stranger has changed the token {token.token_id}")
+        changed = told if is_removal else renewed(told, _time_ms(answer.expiry_timestamp))
+        self._tokens[token.token_id] = changed
+        if is_removal:
+            self._removed[token.token_id] = None
+        self._history.on_done(_NAME, f"tokens {'removed' if is_removal else 'changed'}", token.token_id)
+        self._checker.on_changed(node, loader, changed, self._nodes(), is_removed=is_removal)
+
+    async def _log_in_by(self, address: Address, told: TokenAsTold) -> None:
+        """Try a token, and hold the node to the answer."""
+        node, token_id = self._node_at(address.host), told.token.token_id
+        connection = await ClientConnection.open(self._network, address, _NAME)
+        process, before = node.process, self._checker.counts_at(node, token_id)
+        wall_ms = node.clock.wall_ms()
+        mechanism = self._rng.choice(list(ScramMechanism))
+        client = ScramClient(mechanism, token_id, told.password, f"{self._rng.random()}", is_token=True)
+        try:
+            await self._handshake(connection, mechanism.sasl_name)
+            challenge = await self._authenticate(connection, client.first_message())
+            answer = await self._authenticate(connection, client.on_server_first(challenge.auth_bytes))
+        finally:
+            connection.close()
+        is_in = answer.error_code is ErrorCode.none
+        self._history.on_done(_NAME, f"log-ins by tokens {'let in' if is_in else 'refused'}", token_id)
+        if node.process is process:
+            expected = before, self._checker.counts_at(node, token_id)
+            self._checker.on_log_in(node, token_id, expected, is_in=is_in)
+            left_ms = min(told.token.expiry_ms, told.token.max_ms) - wall_ms
+            lifetime_ms = answer.session_lifetime.total_seconds() * 1000
+            if is_in and None not in expected and not 0 < lifetime_ms <= left_ms:
+                raise ViolationError(
+                    "INV-CREDENTIAL",
+                    node.name,
+                    f"a session by a token that ends in {left_ms} ms is to last {lifetime_ms} ms",
+                )
+
+    async def _log_in(self, address: Address, user: str) -> ClientConnection:
+        """A connection of a user, who logs in by PLAIN. Raises NoAnswerError."""
+        connection = await ClientConnection.open(self._network, address, _NAME)
+        await self._handshake(connection, SaslMechanism.PLAIN.value)
+        answer = await self._authenticate(connection, f"\0{user}\0{password_of(user)}".encode())
+        assert answer.error_code is ErrorCode.none, "the password is right"
+        return connection
+
+    async def _handshake(self, connection: ClientConnection, mechanism: str) -> None:
+        message = build(ApiKey.SASL_HANDSHAKE, 1, {"mechanism": mechanism})
+        await connection.call(ApiKey.SASL_HANDSHAKE, 1, message, _TIMEOUT_S)
+
+    async def _authenticate(self, connection: ClientConnection, data: bytes) -> Any:
+        message = build(ApiKey.SASL_AUTHENTICATE, 2, {"auth_bytes": data})
+        return await connection.call(ApiKey.SASL_AUTHENTICATE, 2, message, _TIMEOUT_S)
+
+    async def _ask(self, connection: ClientConnection, key: ApiKey, version: int, content: dict[str, Any]) -> Any:
+        """The answer to one request of a connection, None if it is a refusal. Raises NoAnswerError."""
+        try:
+            answer = await connection.call(key, version, build(key, version, content), _TIMEOUT_S)
+        finally:
+            connection.close()
+        if answer.error_code is ErrorCode.none:
+            return answer
+        self._history.on_refusal(_NAME, answer.error_code.name)
+        return None
+
+    def _give_up(self, token_id: str) -> None:
+        del self._tokens[token_id]
+        self._removed.pop(token_id, None)
+        self._checker.forget(token_id)
+
+
+def _time_ms(moment: Any) -> int:
+    time_ms: int = (moment - EPOCH) // timedelta(milliseconds=1)
+    return time_ms
