@@ -31,6 +31,7 @@ from esp.cli.quorum import quorum
 from esp.cli.quotas import quotas
 from esp.cli.reassign.command import reassign_partitions
 from esp.cli.rebalance.command import rebalance
+from esp.cli.tokens.command import delegation_tokens
 from esp.cli.topics import topics
 from esp.cli.transactions.command import transactions
 from esp.cli.users.command import users
@@ -120,6 +121,7 @@ app.add_typer(transactions, name="transactions", rich_help_panel="Tools")
 app.add_typer(certs, name="certs", rich_help_panel="Tools")
 app.command("acls", rich_help_panel="Tools")(asking(acls))
 app.add_typer(users, name="users", rich_help_panel="Tools")
+app.add_typer(delegation_tokens, name="tokens", rich_help_panel="Tools")
 app.command("dump-log", rich_help_panel="Tools")(dump_log)
 wrap_help(app)
 

@@ -10,10 +10,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from kio.index import load_response_from_request
 from kio.schema.types import BrokerId
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
-from kio.serial import entity_reader, entity_writer
 
 from esp.cli.kafka.answers import QuorumInfo, RefusedError
 from esp.cli.kafka.client import CONNECT_TIMEOUT_S, ask_for_quorum, check_code, no_broker, parse_servers
@@ -24,7 +22,8 @@ from esp.cli.kafka.login import log_in
 from esp.cli.kafka.reassignments import ReassignmentsAdmin
 from esp.model.errors import ErrorCode, OperatorError
 from esp.protocol.errors import DecodeError
-from esp.protocol.headers import pack_request_header, read_response_header
+from esp.protocol.headers import read_response_header
+from esp.protocol.messages import decode_response, encode_request
 from esp.rebalance.cluster import ALL_BROKERS, ConfigTarget
 from esp.settings.node import load_broker_settings
 from esp.settings.rebalance import DRAINING, REMOVAL_FORCED
@@ -82,18 +81,14 @@ def _connect(host: str, port: int) -> socket.socket:
 
 def _exchange(connection: socket.socket, request: Any, *, answer_bytes_max: int = ANSWER_BYTES_MAX) -> Any:
     api_key, version = request.__api_key__, request.__version__
-    body = io.BytesIO()
-    entity_writer(type(request))(body, request)
-    content = pack_request_header(api_key, version, 0, _CLIENT_ID) + body.getvalue()
-    connection.sendall(_LENGTH.pack(len(content)) + content)
+    connection.sendall(encode_request(api_key, version, 0, _CLIENT_ID, request))
     with connection.makefile("rb") as stream:
         size = _LENGTH.unpack(_read(stream, _LENGTH.size))[0]
         if not 0 <= size <= answer_bytes_max:
             raise DecodeError(f"an answer of {size} bytes is outside 0..{answer_bytes_max}")
         answer = _read(stream, size)
     _, position = read_response_header(answer, api_key, version)
-    response, _ = entity_reader(load_response_from_request(type(request)))(answer, position)
-    return response
+    return decode_response(api_key, version, memoryview(answer)[position:])
 
 
 def _read(stream: io.BufferedReader, size: int) -> bytes:

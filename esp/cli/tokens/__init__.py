@@ -1,0 +1,1 @@
+"""`esp tokens`: delegation tokens, created, listed, renewed and expired."""
