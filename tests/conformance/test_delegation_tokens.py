@@ -5,6 +5,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -325,3 +326,30 @@ def test_tokens_are_handled_alike(pair: tuple[NodeProcess, NodeProcess], play: s
         side.clean()
         PLAYS[play](side)
     assert ours.seen == kafka.seen
+
+
+def test_directories_change_hands_with_their_tokens(kafka_tools: KafkaTools, tmp_path: Path) -> None:
+    port = free_port()
+    settings = settings_of(port, free_port())
+    ours, kafka = Node(tmp_path, settings, port), RealKafka(tmp_path, settings, port, tools=kafka_tools)
+    ours.format(secrets.token_urlsafe(16), "--standalone")
+    with ours:
+        side = Side(ours)
+        side.create("alice", "bob")
+        side.create("root", owner="carol")
+        side.expire("carol", 1)
+        side.renew("bob", 0, HOUR_MS)
+    with kafka:
+        eventually(lambda: len(side._describe("root", None)) == 1, 60)
+        side.create("bob", lifetime_ms=HOUR_MS)
+        for token in (0, 2):
+            side.log_in(token, "SCRAM-SHA-512")
+        side.describe("root")
+    with ours:
+        eventually(lambda: len(side._describe("root", None)) == 2)
+        for token in (0, 2, 1):
+            side.log_in(token, "SCRAM-SHA-512")
+        side.describe("root")
+    *_, told_by_kafka, by_one, by_two, by_removed, told_by_ours = side.seen
+    assert told_by_ours == told_by_kafka
+    assert [by_one, by_two, by_removed] == [("log-in", 0, 360), ("log-in", 0, 360), ("log-in", 58, 0)]

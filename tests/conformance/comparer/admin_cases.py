@@ -117,6 +117,7 @@ _NEW_ACL: Final = {
     "operation": 3,
     "permission_type": 3,
 }
+_USERS_TOKEN: Final = {"owner_principal_type": "User", "owner_principal_name": "a"}
 _MV, _ELR = "metadata.version", "eligible.leader.replicas.version"
 
 CASES: Final = (
@@ -241,6 +242,19 @@ CASES: Final = (
         _KEY.ALTER_USER_SCRAM_CREDENTIALS,
         _alter_users(deleted=(("a", 1), ("b", 1), ("c", 1), ("e", 1))),
     ),
+    # The listeners here are those of plaintext: test_delegation_tokens has those where users log in.
+    Case("own", _KEY.CREATE_DELEGATION_TOKEN, {"renewers": [], "max_lifetime": -1}),
+    Case("of another", _KEY.CREATE_DELEGATION_TOKEN, {"renewers": [], "max_lifetime": 1000, **_USERS_TOKEN}, 3),
+    Case(
+        "renewer that is no user",
+        _KEY.CREATE_DELEGATION_TOKEN,
+        {"renewers": [{"principal_type": "Group", "principal_name": "g"}], "max_lifetime": -1},
+    ),
+    Case("of no token", _KEY.RENEW_DELEGATION_TOKEN, {"hmac": b"x", "renew_period": -1}),
+    Case("of no token", _KEY.EXPIRE_DELEGATION_TOKEN, {"hmac": b"x", "expiry_time_period": -1}),
+    Case("all", _KEY.DESCRIBE_DELEGATION_TOKEN, {"owners": None}),
+    Case("none", _KEY.DESCRIBE_DELEGATION_TOKEN, {"owners": []}),
+    Case("of a user", _KEY.DESCRIBE_DELEGATION_TOKEN, {"owners": [{"principal_type": "User", "principal_name": "a"}]}),
     Case("all", _KEY.DESCRIBE_ACLS, _ACL),
     Case("two", _KEY.CREATE_ACLS, {"creations": [_NEW_ACL, _NEW_ACL]}),
     Case("none", _KEY.CREATE_ACLS, {"creations": []}),

@@ -233,6 +233,7 @@ def _envelope(key: ApiKey, version: int, content: Content, **changes: Any) -> Co
     return enclosed | changes
 
 
+_NEW_TOKEN: Final = {"renewers": [], "max_lifetime": -1}
 _MOVES: Final = (_KEY.LIST_PARTITION_REASSIGNMENTS, 0, {"topics": [], "timeout_ms": 1000})
 
 
@@ -247,6 +248,17 @@ CASES: Final = (
     _case("an unknown version", _KEY.ENVELOPE, _envelope(*_MOVES, request_data=b"\0\x13\0\x63\0\0\0\1\xff\xff\0")),
     _case("a request that is never passed on", _KEY.ENVELOPE, _envelope(_KEY.METADATA, 12, {"topics": None})),
     _case("one of nodes", _KEY.ENVELOPE, _envelope(_KEY.VOTE, 0, {})),
+    _case("a client's token", _KEY.ENVELOPE, _envelope(_KEY.CREATE_DELEGATION_TOKEN, 3, _NEW_TOKEN)),
+    _case("renewal of a client's token", _KEY.ENVELOPE, _envelope(_KEY.RENEW_DELEGATION_TOKEN, 2, {"hmac": b"x"})),
+    _case("end of a client's token", _KEY.ENVELOPE, _envelope(_KEY.EXPIRE_DELEGATION_TOKEN, 2, {"hmac": b"x"})),
+    _case(
+        "a token by a token",
+        _KEY.ENVELOPE,
+        _envelope(
+            *(_KEY.CREATE_DELEGATION_TOKEN, 3, _NEW_TOKEN),
+            request_principal=encode_principal("User:a", is_by_token=True),
+        ),
+    ),
     _case("an envelope in it", _KEY.ENVELOPE, _envelope(_KEY.ENVELOPE, 0, _envelope(*_MOVES))),
     _case("old epoch", _KEY.VOTE, _vote()),
     _case("other cluster", _KEY.VOTE, _vote("other")),
