@@ -77,14 +77,15 @@ class Secure:
         return settings
 
 
-def secure_node(directory: Path, port: int) -> Secure:
-    """One node, with its data in a directory; not started."""
+def secure_node(directory: Path, port: int, *options: str) -> Secure:
+    """One node, with its data in a directory, and further options of ``esp broker``; not started."""
     return Secure(
         directory,
         directory / "data-security",
         port,
         *("broker", "--secure", "--data-dir", "data"),
         *("--set", f"listeners=CLIENTS://127.0.0.1:{port},NODES://127.0.0.1:0"),
+        *options,
     )
 
 

@@ -124,7 +124,11 @@ class TokenChecker:
             return
         self.judged += 1
         if expected == (not is_in, not is_in):
-            what = "lets its bearer in although its time is over" if is_in else "does not let its bearer in"
+            what = (
+                "lets its bearer in although it was removed or its time is over"
+                if is_in
+                else "does not let its bearer in"
+            )
             raise ViolationError(_INVARIANT, node.name, f"token {token_id} {what}")
 
     def check_end(self, image: ClusterImage, terms: DelegationTerms) -> None:
@@ -151,7 +155,11 @@ class TokenChecker:
     ) -> None:
         expected, token = self._expected(known, image, wall_ms), known.told.token
         if logs_in(image, wall_ms, terms, known.told) != expected:
-            what = "does not let its bearer in" if expected else "lets its bearer in although its time is over"
+            what = (
+                "does not let its bearer in"
+                if expected
+                else "lets its bearer in although it was removed or its time is over"
+            )
             raise ViolationError(_INVARIANT, where, f"token {token.token_id} {what}: {token} at {wall_ms}")
         if expected and logs_in(image, wall_ms, terms, known.told._replace(password=_WRONG)):
             raise ViolationError(_INVARIANT, where, f"token {token.token_id} lets a client in by a wrong password")

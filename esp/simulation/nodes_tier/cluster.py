@@ -154,7 +154,7 @@ def with_tokens(settings: BrokerSettings, rng: Random) -> BrokerSettings:
         delegation_token_secret_key=key,
         delegation_token_accepted_secret_key=accepted_key,
         delegation_token_max_lifetime_ms=20_000,
-        delegation_token_expiry_time_ms=5_000,
+        delegation_token_expiry_time_ms=8_000,
         delegation_token_expiry_check_interval_ms=1_000,
     )
     if not settings.is_broker:
@@ -164,6 +164,7 @@ def with_tokens(settings: BrokerSettings, rng: Random) -> BrokerSettings:
         listener=USERS_LISTENER,
         mechanisms=tuple(SaslMechanism),
         plain_users=MappingProxyType({user: password_of(user) for user in (*OWNERS, STRANGER)}),
+        failure_delay_ms=0,
     )
     return dataclasses.replace(
         settings,

@@ -11,7 +11,7 @@ from esp.simulation.nodes_tier.world import World
 from esp.simulation.workload.history import History
 from esp.simulation.workload.token_setter import TokenSetter
 
-_NAME = "token setter"
+_SETTERS = 2
 
 
 class Tokens:
@@ -26,28 +26,33 @@ class Tokens:
         self.checker = TokenChecker(self._latest_ms)
         self._world = world
         self._history = history
-        self._setter: TokenSetter | None = None
+        self._setters: list[TokenSetter] = []
 
     def begin(self) -> None:
         """Set the users to work, if there are tokens in this run."""
         world = self._world
         if not world.profile.has_tokens:
             return
-        self._setter = TokenSetter(
-            world.client_network(),
-            [Address(node_host(number), USERS_PORT) for number in world.profile.layout.brokers],
-            world.random(_NAME),
-            self._history,
-            self.checker,
-            self._node_at,
-            lambda: tuple(world.nodes.values()),
-        )
-        world.spawn(self._setter.run())
+        self._setters = [
+            TokenSetter(
+                name,
+                world.client_network(),
+                [Address(node_host(number), USERS_PORT) for number in world.profile.layout.brokers],
+                world.random(name),
+                self._history,
+                self.checker,
+                self._node_at,
+                lambda: tuple(world.nodes.values()),
+            )
+            for name in (f"token setter {number}" for number in range(_SETTERS))
+        ]
+        for setter in self._setters:
+            world.spawn(setter.run())
 
     def calm(self) -> None:
         """Change no more tokens."""
-        if self._setter is not None:
-            self._setter.is_stopping = True
+        for setter in self._setters:
+            setter.is_stopping = True
 
     def _node_at(self, host: str) -> SimulatedNode:
         return next(node for number, node in self._world.nodes.items() if node_host(number) == host)

@@ -24,15 +24,14 @@ from esp.simulation.workload.history import History
 from esp.simulation.workload.survey_requests import build
 from esp.simulation.workload.token_users import OWNERS, STRANGER, password_of
 
-LIFETIMES_MS: Final = (-1, 2_000, 8_000)
-PERIODS_MS: Final = (-1, 500, 5_000)
-PAUSE_S: Final = (0.05, 1.5)
-TOKENS_MAX: Final = 8
+LIFETIMES_MS: Final = (-1, 3_000, 12_000)
+PERIODS_MS: Final = (-1, 1_000, 8_000)
+PAUSE_S: Final = (0.05, 0.8)
+TOKENS_MAX: Final = 4
 STRANGER_SHARE: Final = 0.1
-_NEW_SHARE: Final = 0.35
-_LOG_IN_SHARE: Final = 0.6
-_TIMEOUT_S: Final = 10.0
-_NAME: Final = "token setter"
+_NEW_SHARE: Final = 0.2
+_LOG_IN_SHARE: Final = 0.5
+_TIMEOUT_S: Final = 3.0
 
 
 class TokenSetter:
@@ -41,6 +40,7 @@ class TokenSetter:
     A token of which it is not known what became of a change is given up: a broker may still carry the change out, or have carried it out.
 
     Args:
+        name: its name in the trace.
         network: as the client's host sees it.
         addresses: the listeners of brokers where users log in.
         rng: its own stream of randomness.
@@ -52,6 +52,7 @@ class TokenSetter:
 
     def __init__(
         self,
+        name: str,
         network: Network,
         addresses: Sequence[Address],
         rng: Random,
@@ -61,6 +62,7 @@ class TokenSetter:
         nodes: Callable[[], Sequence[SimulatedNode]],
     ) -> None:
         self.is_stopping = False
+        self._name = name
         self._network = network
         self._addresses = tuple(addresses)
         self._rng = rng
@@ -86,7 +88,7 @@ class TokenSetter:
                 else:
                     await self._change(address, told)
             except NoAnswerError as error:
-                self._history.on_no_answer(_NAME, str(error))
+                self._history.on_no_answer(self._name, str(error))
 
     async def _create(self, address: Address) -> None:
         user, lifetime_ms = self._rng.choice(OWNERS), self._rng.choice(LIFETIMES_MS)
@@ -110,7 +112,7 @@ class TokenSetter:
         told = self._tokens[token.token_id] = TokenAsTold(token, base64.b64encode(answer.hmac).decode())
         for oldest in list(self._tokens)[:-TOKENS_MAX]:
             self._give_up(oldest)
-        self._history.on_done(_NAME, "tokens created", token.token_id)
+        self._history.on_done(self._name, "tokens created", token.token_id)
         self._checker.on_changed(node, loader, told, self._nodes())
 
     async def _change(self, address: Address, told: TokenAsTold) -> None:
@@ -139,13 +141,13 @@ class TokenSetter:
         self._tokens[token.token_id] = changed
         if is_removal:
             self._removed[token.token_id] = None
-        self._history.on_done(_NAME, f"tokens {'removed' if is_removal else 'changed'}", token.token_id)
+        self._history.on_done(self._name, f"tokens {'removed' if is_removal else 'changed'}", token.token_id)
         self._checker.on_changed(node, loader, changed, self._nodes(), is_removed=is_removal)
 
     async def _log_in_by(self, address: Address, told: TokenAsTold) -> None:
         """Try a token, and hold the node to the answer."""
         node, token_id = self._node_at(address.host), told.token.token_id
-        connection = await ClientConnection.open(self._network, address, _NAME)
+        connection = await ClientConnection.open(self._network, address, self._name)
         process, before = node.process, self._checker.counts_at(node, token_id)
         wall_ms = node.clock.wall_ms()
         mechanism = self._rng.choice(list(ScramMechanism))
@@ -157,7 +159,7 @@ class TokenSetter:
         finally:
             connection.close()
         is_in = answer.error_code is ErrorCode.none
-        self._history.on_done(_NAME, f"log-ins by tokens {'let in' if is_in else 'refused'}", token_id)
+        self._history.on_done(self._name, f"log-ins by tokens {'let in' if is_in else 'refused'}", token_id)
         if node.process is process:
             expected = before, self._checker.counts_at(node, token_id)
             self._checker.on_log_in(node, token_id, expected, is_in=is_in)
@@ -172,7 +174,7 @@ class TokenSetter:
 
     async def _log_in(self, address: Address, user: str) -> ClientConnection:
         """A connection of a user, who logs in by PLAIN. Raises NoAnswerError."""
-        connection = await ClientConnection.open(self._network, address, _NAME)
+        connection = await ClientConnection.open(self._network, address, self._name)
         await self._handshake(connection, SaslMechanism.PLAIN.value)
         answer = await self._authenticate(connection, f"\0{user}\0{password_of(user)}".encode())
         assert answer.error_code is ErrorCode.none, "the password is right"
@@ -194,7 +196,7 @@ class TokenSetter:
             connection.close()
         if answer.error_code is ErrorCode.none:
             return answer
-        self._history.on_refusal(_NAME, answer.error_code.name)
+        self._history.on_refusal(self._name, answer.error_code.name)
         return None
 
     def _give_up(self, token_id: str) -> None:

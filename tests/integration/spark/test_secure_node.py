@@ -16,11 +16,25 @@ ROUNDS, RECORDS = 3, 200
 
 @pytest.fixture
 def secure(tmp_path: Path) -> Iterator[Secure]:
-    made = secure_node(tmp_path, free_port())
+    made = secure_node(tmp_path, free_port(), "--set", "delegation.token.secret.key=secret")
     try:
         yield made.start()
     finally:
         made.end()
+
+
+def test_a_token_writes_and_reads(spark: SparkSession, secure: Secure) -> None:
+    done(secure.run("topics", "--create", "--topic", "by-token"))
+    setting = done(secure.run("tokens", "create")).strip()
+    options = {**secure.spark(), "kafka.sasl.jaas.config": setting.removeprefix("sasl.jaas.config=")}
+    values = [(f"{number}",) for number in range(RECORDS)]
+    spark.createDataFrame(values, "value string").write.format("kafka").options(**options).option(
+        "topic", "by-token"
+    ).save()
+    batch = spark.read.format("kafka").options(**options).option("subscribe", "by-token").load()
+    assert sorted(row.value for row in batch.selectExpr("CAST(value AS STRING) AS value").collect()) == sorted(
+        value for (value,) in values
+    )
 
 
 def test_a_stream_goes_on_through_a_new_certificate(spark: SparkSession, secure: Secure, tmp_path: Path) -> None:
