@@ -1,7 +1,7 @@
 """The secrets that the passwords of delegation tokens are made by, as Kafka makes them: HMAC-SHA512 of the token's id, in base64.
 
 No password is kept: any node that has the secret makes it again. There may be a second secret, so that one takes the place of another
-without an end of the tokens that there are: they are valid by both, and told by the first (TOKEN-3).
+without an end of the tokens that there are: they are valid by both, and shown by the first (TOKEN-3).
 """
 
 import base64
@@ -13,7 +13,7 @@ from esp.model.delegation_token import DelegationToken
 
 
 def token_hmac(terms: DelegationTerms, token_id: str) -> bytes:
-    """Return the HMAC of a token, as its owner is told."""
+    """Return the HMAC of a token that answers to its owner have."""
     return _hmac(terms.key, token_id)
 
 

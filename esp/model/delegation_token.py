@@ -45,7 +45,7 @@ class DelegationToken:
 
     @property
     def principals(self) -> tuple[str, ...]:
-        """The principals that are told of it without any permission."""
+        """The principals that see it without any permission."""
         return (self.owner, self.requester, *self.renewers)
 
 

@@ -1,7 +1,7 @@
 """The throttle time in the bytes of an answer (KIP-219): it is known when the request has been handled and its answer written.
 
 In most answers it is the first field, or stands behind an error code. Answers without the field, and those of ApiVersions and about
-delegation tokens, where fields of any length stand before it, do not tell it: their clients are throttled without being told.
+delegation tokens, where fields of any length stand before it, do not tell it: their clients are throttled without knowing.
 """
 
 import struct

@@ -119,6 +119,7 @@ TOKEN_MUTANTS: Final = (
         "            self._secret,\n"
         "            token_credentials(image, self.env.clock.wall_ms, tokens, self._secret),\n"
         "        )\n",
+        first=38,
         kind=TOKENS,
     ),
 )

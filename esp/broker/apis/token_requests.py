@@ -1,4 +1,4 @@
-"""The parts that the four APIs of delegation tokens share: who may ask at all, and times as messages tell them.
+"""The parts that the four APIs of delegation tokens share: the check of the client, and times as messages have them.
 
 The codes of refusals, and the times beside them, are those of Kafka 4.3's ``KafkaApis`` and ``ControllerApis``.
 """
@@ -22,7 +22,7 @@ _EARLIEST_MS: Final = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(mi
 
 
 def check_allowed(client: ClientContext, settings: BrokerSettings) -> None:
-    """Refuse a client that has not proved who it is, or has done so by a token: a token makes no tokens (TOKEN-4).
+    """Refuse a client without a proved identity, or with one that a token proved: a token makes no tokens (TOKEN-4).
 
     The controller does not ask again by which listener the client of a broker came.
 

@@ -37,7 +37,7 @@ _REMEDIES = {
     ),
     ErrorCode.delegation_token_owner_mismatch: (
         "only the owner of a token and its renewers change it",
-        "See who they are: esp tokens list",
+        "Its owner and renewers: esp tokens list",
     ),
 }
 
@@ -55,7 +55,7 @@ def create_token(servers: str, owner: str | None, renewers: Sequence[str], lifet
     Args:
         servers: bootstrap servers.
         owner: the name of the user whose token it is; None: this client's.
-        renewers: names of users who may renew and expire it, besides the owner.
+        renewers: names of the users that may renew and expire it, besides the owner.
         lifetime_ms: the longest time for which it can be renewed.
 
     Raises:
@@ -88,7 +88,7 @@ def tokens(servers: str, owners: Sequence[str] = ()) -> list[KnownToken]:
 
     Args:
         servers: bootstrap servers.
-        owners: names of users; only tokens that they own, have asked for or may renew are told. None: all.
+        owners: names of users; only tokens that they own, have asked for or may renew are returned. None: all.
 
     Raises:
         OperatorError: no broker answers, or the cluster refused.

@@ -1,10 +1,10 @@
-"""Holds the delegation tokens at every node against what clients were told of them (INV-CREDENTIAL).
+"""Holds the delegation tokens at every node against the answers to their owners (INV-CREDENTIAL).
 
 An acknowledged change counts at the node that answered, at once, and at every other node as soon as its metadata reach that node's: a token
 lets its bearer in there, as its owner, until its time is over by the clock on the wall of the node; one that was removed lets no client in.
-Its password is the one that its owner was told, whichever of the two secrets the node makes passwords by. It stays so across restarts, loss
-of power, snapshots and changes of the leader. A token that has expired may be gone, and before that it may not. The log-in is the product's
-own, both sides of it.
+Its password is the one that its owner was given, whichever of the two secrets the node makes passwords by. It stays so across restarts,
+loss of power, snapshots and changes of the leader. A token that has expired may be gone, and before that it may not. The log-in is the
+product's own, both sides of it.
 """
 
 from collections.abc import Callable, Iterable
@@ -29,8 +29,8 @@ _INVARIANT: Final = "INV-CREDENTIAL"
 _WRONG: Final = "wrong"
 
 
-class TokenAsTold(NamedTuple):
-    """A token as its owner was told of it."""
+class IssuedToken(NamedTuple):
+    """A token with its password, as its owner has them."""
 
     token: DelegationToken
     password: str
@@ -39,7 +39,7 @@ class TokenAsTold(NamedTuple):
 class _Known(NamedTuple):
     """The state of a token from an offset of the metadata on."""
 
-    told: TokenAsTold
+    issued: IssuedToken
     is_removed: bool
     offset: int
 
@@ -65,7 +65,7 @@ class TokenChecker:
         self,
         node: SimulatedNode,
         loader: MetadataLoader | None,
-        told: TokenAsTold,
+        issued: IssuedToken,
         nodes: Iterable[SimulatedNode],
         *,
         is_removed: bool = False,
@@ -75,20 +75,20 @@ class TokenChecker:
         Args:
             node: the node.
             loader: its metadata when it was asked; if another process runs there by now, it has answered nothing.
-            told: the token as it is from now on, or as it was before it was removed.
+            issued: the token as it is from now on, or as it was before it was removed.
             nodes: all nodes.
             is_removed: True if it was removed.
 
         Raises:
             ViolationError: INV-CREDENTIAL.
         """
-        token = told.token
+        token = issued.token
         if token.expiry_ms > token.max_ms:
             raise ViolationError(_INVARIANT, node.name, f"{token} ends later than it may")
         if loader is None or probe.metadata_of(node) is not loader:
             self.forget(token.token_id)
             return
-        known = self._known[token.token_id] = _Known(told, is_removed, loader.image.offset)
+        known = self._known[token.token_id] = _Known(issued, is_removed, loader.image.offset)
         self._check_log_in(node.name, known, loader.image, node.clock.wall_ms(), node.settings.delegation_terms)
         for each in nodes:
             metadata = probe.metadata_of(each)
@@ -138,52 +138,52 @@ class TokenChecker:
             self._check_log_in("the cluster", known, image, 0, terms)
 
     def _check(self, where: str, image: ClusterImage) -> None:
-        for token_id, (told, is_removed, offset) in self._known.items():
+        for token_id, (issued, is_removed, offset) in self._known.items():
             if image.offset < offset:
                 continue
             self.judged += 1
             found = image.delegation_tokens.get(token_id)
-            may_be_gone = is_removed or min(told.token.expiry_ms, told.token.max_ms) < self._latest_ms()
+            may_be_gone = is_removed or min(issued.token.expiry_ms, issued.token.max_ms) < self._latest_ms()
             if found is None and not may_be_gone:
                 raise ViolationError(_INVARIANT, where, f"token {token_id} is gone at {image.offset} before its time")
-            if found is not None and (is_removed or found != told.token):
-                what = "was removed" if is_removed else "has other terms than its owner was told"
+            if found is not None and (is_removed or found != issued.token):
+                what = "was removed" if is_removed else "has other terms than its owner knows"
                 raise ViolationError(_INVARIANT, where, f"token {token_id} {what}: {found} at {image.offset}")
 
     def _check_log_in(
         self, where: str, known: _Known, image: ClusterImage, wall_ms: int, terms: DelegationTerms
     ) -> None:
-        expected, token = self._expected(known, image, wall_ms), known.told.token
-        if logs_in(image, wall_ms, terms, known.told) != expected:
+        expected, token = self._expected(known, image, wall_ms), known.issued.token
+        if logs_in(image, wall_ms, terms, known.issued) != expected:
             what = (
                 "does not let its bearer in"
                 if expected
                 else "lets its bearer in although it was removed or its time is over"
             )
             raise ViolationError(_INVARIANT, where, f"token {token.token_id} {what}: {token} at {wall_ms}")
-        if expected and logs_in(image, wall_ms, terms, known.told._replace(password=_WRONG)):
+        if expected and logs_in(image, wall_ms, terms, known.issued._replace(password=_WRONG)):
             raise ViolationError(_INVARIANT, where, f"token {token.token_id} lets a client in by a wrong password")
 
     @staticmethod
     def _expected(known: _Known, image: ClusterImage, wall_ms: int) -> bool:
-        token = known.told.token
+        token = known.issued.token
         is_over = wall_ms >= min(token.expiry_ms, token.max_ms)
         return not (known.is_removed or is_over) and token.token_id in image.delegation_tokens
 
 
-def logs_in(image: ClusterImage, wall_ms: int, terms: DelegationTerms, told: TokenAsTold) -> bool:
+def logs_in(image: ClusterImage, wall_ms: int, terms: DelegationTerms, issued: IssuedToken) -> bool:
     """True if a node lets the bearer of a token in, as its owner.
 
     Args:
         image: the node's metadata.
         wall_ms: the time by its clock on the wall.
         terms: its terms of tokens.
-        told: the token, with the password that is tried.
+        issued: the token, with the password that is tried.
     """
     mechanism = ScramMechanism.SCRAM_SHA_256
     tokens = token_credentials(lambda: image, lambda: wall_ms, terms, b"a secret")
     server = ScramExchange(mechanism, CredentialLookup(NoCredentials(), b"a secret", tokens), lambda: "server")
-    client = ScramClient(mechanism, told.token.token_id, told.password, "client", is_token=True)
+    client = ScramClient(mechanism, issued.token.token_id, issued.password, "client", is_token=True)
     try:
         challenge = server.respond(client.first_message())
         assert isinstance(challenge, Challenge), "SCRAM has a challenge"
@@ -194,9 +194,9 @@ def logs_in(image: ClusterImage, wall_ms: int, terms: DelegationTerms, told: Tok
         client.on_server_final(outcome.data)
     except AuthenticationError:
         return False
-    return outcome.user == parts_of(told.token.owner)[1]
+    return outcome.user == parts_of(issued.token.owner)[1]
 
 
-def renewed(told: TokenAsTold, expiry_ms: int) -> TokenAsTold:
+def renewed(issued: IssuedToken, expiry_ms: int) -> IssuedToken:
     """The same token with another end."""
-    return told._replace(token=replace(told.token, expiry_ms=expiry_ms))
+    return issued._replace(token=replace(issued.token, expiry_ms=expiry_ms))

@@ -1,4 +1,4 @@
-"""The delegation tokens of a run: users who change and use them, and the checker of what they see."""
+"""The delegation tokens of a run: the users that change and use them, and the checker of the answers."""
 
 from math import inf
 

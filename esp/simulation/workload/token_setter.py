@@ -16,7 +16,7 @@ from esp.ports.network import Address, Network
 from esp.protocol.entity_fields import EPOCH
 from esp.protocol.registry import ApiKey
 from esp.simulation.checkers import probe
-from esp.simulation.checkers.token_checker import TokenAsTold, TokenChecker, renewed
+from esp.simulation.checkers.token_checker import IssuedToken, TokenChecker, renewed
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.workload.connection import ClientConnection, NoAnswerError
@@ -70,23 +70,23 @@ class TokenSetter:
         self._checker = checker
         self._node_at = node_at
         self._nodes = nodes
-        self._tokens: dict[str, TokenAsTold] = {}
+        self._tokens: dict[str, IssuedToken] = {}
         """Those of which everything is known; expired and removed ones among them for a while."""
         self._removed: dict[str, None] = {}
 
     async def run(self) -> None:
-        """Change and use tokens until told to stop."""
+        """Change and use tokens until it is to stop."""
         while not self.is_stopping:
             await asyncio.sleep(self._rng.uniform(*PAUSE_S))
             address = self._rng.choice(self._addresses)
-            told = self._rng.choice(list(self._tokens.values())) if self._tokens else None
+            issued = self._rng.choice(list(self._tokens.values())) if self._tokens else None
             try:
-                if told is None or self._rng.random() < _NEW_SHARE:
+                if issued is None or self._rng.random() < _NEW_SHARE:
                     await self._create(address)
-                elif self._rng.random() < _LOG_IN_SHARE or told.token.token_id in self._removed:
-                    await self._log_in_by(address, told)
+                elif self._rng.random() < _LOG_IN_SHARE or issued.token.token_id in self._removed:
+                    await self._log_in_by(address, issued)
                 else:
-                    await self._change(address, told)
+                    await self._change(address, issued)
             except NoAnswerError as error:
                 self._history.on_no_answer(self._name, str(error))
 
@@ -109,15 +109,15 @@ class TokenSetter:
         )
         if lifetime_ms > 0 and token.max_ms - token.issue_ms > lifetime_ms:
             raise ViolationError("INV-CREDENTIAL", node.name, f"{token} may live for longer than {lifetime_ms} ms")
-        told = self._tokens[token.token_id] = TokenAsTold(token, base64.b64encode(answer.hmac).decode())
+        issued = self._tokens[token.token_id] = IssuedToken(token, base64.b64encode(answer.hmac).decode())
         for oldest in list(self._tokens)[:-TOKENS_MAX]:
             self._give_up(oldest)
         self._history.on_done(self._name, "tokens created", token.token_id)
-        self._checker.on_changed(node, loader, told, self._nodes())
+        self._checker.on_changed(node, loader, issued, self._nodes())
 
-    async def _change(self, address: Address, told: TokenAsTold) -> None:
-        """Renew a token, or expire it; a user who may not tries it now and then."""
-        token, rng = told.token, self._rng
+    async def _change(self, address: Address, issued: IssuedToken) -> None:
+        """Renew a token, or expire it; a user without that right tries it now and then."""
+        token, rng = issued.token, self._rng
         key = rng.choice((ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN))
         period, period_ms = (
             ("expiry_time_period", "renew_period")[key is ApiKey.RENEW_DELEGATION_TOKEN],
@@ -131,27 +131,27 @@ class TokenSetter:
             self._checker.forget(token.token_id)  # until the answer says what became of it
             self._tokens.pop(token.token_id)
         loader = probe.metadata_of(node)
-        content = {"hmac": base64.b64decode(told.password), period: period_ms}
+        content = {"hmac": base64.b64decode(issued.password), period: period_ms}
         answer = await self._ask(connection, key, 2, content)
         if answer is None:
             return
         if is_stranger:
             raise ViolationError("INV-CREDENTIAL", node.name, f"a stranger has changed the token {token.token_id}")
-        changed = told if is_removal else renewed(told, _time_ms(answer.expiry_timestamp))
+        changed = issued if is_removal else renewed(issued, _time_ms(answer.expiry_timestamp))
         self._tokens[token.token_id] = changed
         if is_removal:
             self._removed[token.token_id] = None
         self._history.on_done(self._name, f"tokens {'removed' if is_removal else 'changed'}", token.token_id)
         self._checker.on_changed(node, loader, changed, self._nodes(), is_removed=is_removal)
 
-    async def _log_in_by(self, address: Address, told: TokenAsTold) -> None:
+    async def _log_in_by(self, address: Address, issued: IssuedToken) -> None:
         """Try a token, and hold the node to the answer."""
-        node, token_id = self._node_at(address.host), told.token.token_id
+        node, token_id = self._node_at(address.host), issued.token.token_id
         connection = await ClientConnection.open(self._network, address, self._name)
         process, before = node.process, self._checker.counts_at(node, token_id)
         wall_ms = node.clock.wall_ms()
         mechanism = self._rng.choice(list(ScramMechanism))
-        client = ScramClient(mechanism, token_id, told.password, f"{self._rng.random()}", is_token=True)
+        client = ScramClient(mechanism, token_id, issued.password, f"{self._rng.random()}", is_token=True)
         try:
             await self._handshake(connection, mechanism.sasl_name)
             challenge = await self._authenticate(connection, client.first_message())
@@ -163,7 +163,7 @@ class TokenSetter:
         if node.process is process:
             expected = before, self._checker.counts_at(node, token_id)
             self._checker.on_log_in(node, token_id, expected, is_in=is_in)
-            left_ms = min(told.token.expiry_ms, told.token.max_ms) - wall_ms
+            left_ms = min(issued.token.expiry_ms, issued.token.max_ms) - wall_ms
             lifetime_ms = answer.session_lifetime.total_seconds() * 1000
             if is_in and None not in expected and not 0 < lifetime_ms <= left_ms:
                 raise ViolationError(
@@ -173,7 +173,7 @@ class TokenSetter:
                 )
 
     async def _log_in(self, address: Address, user: str) -> ClientConnection:
-        """A connection of a user, who logs in by PLAIN. Raises NoAnswerError."""
+        """A connection of a user that logs in by PLAIN. Raises NoAnswerError."""
         connection = await ClientConnection.open(self._network, address, self._name)
         await self._handshake(connection, SaslMechanism.PLAIN.value)
         answer = await self._authenticate(connection, f"\0{user}\0{password_of(user)}".encode())

@@ -1,10 +1,10 @@
-"""The users who log in at simulated nodes, by PLAIN, to ask for delegation tokens."""
+"""The users that log in at simulated nodes, by PLAIN, to ask for delegation tokens."""
 
 from typing import Final
 
 OWNERS: Final = ("alice", "bob")
 STRANGER: Final = "mallory"
-"""A user who owns no token and may renew none."""
+"""A user that owns no token and may renew none."""
 
 
 def password_of(user: str) -> str:

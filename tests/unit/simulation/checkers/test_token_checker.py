@@ -1,4 +1,4 @@
-"""Delegation tokens of nodes are held against what their owners were told."""
+"""Delegation tokens of nodes are held against what their owners were issued."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,12 +10,12 @@ from esp.model.delegation_passwords import token_passwords
 from esp.model.delegation_terms import DelegationTerms
 from esp.model.delegation_token import DelegationToken
 from esp.simulation.checkers import token_checker
-from esp.simulation.checkers.token_checker import TokenAsTold, TokenChecker, logs_in, renewed
+from esp.simulation.checkers.token_checker import IssuedToken, TokenChecker, logs_in, renewed
 from esp.simulation.checkers.violation import ViolationError
 
 TERMS = DelegationTerms(key="one", accepted_key="two")
 TOKEN = DelegationToken("t", "User:alice", "User:alice", (), 1_000, 9_000, 5_000)
-TOLD = TokenAsTold(TOKEN, token_passwords(TERMS, "t")[0])
+ISSUED = IssuedToken(TOKEN, token_passwords(TERMS, "t")[0])
 
 
 def image(offset, *tokens):
@@ -35,9 +35,9 @@ def _probe(monkeypatch):
     monkeypatch.setattr(token_checker, "probe", SimpleNamespace(metadata_of=lambda node: node.loader))
 
 
-def changed(node, told=TOLD, *others, latest_ms=0.0, **more):
+def changed(node, issued=ISSUED, *others, latest_ms=0.0, **more):
     checker = TokenChecker(lambda: latest_ms)
-    checker.on_changed(node, node.loader, told, [node, *others], **more)
+    checker.on_changed(node, node.loader, issued, [node, *others], **more)
     return checker
 
 
@@ -48,37 +48,37 @@ def test_token_counts_where_it_is_answered_whichever_secret_comes_first(terms):
 
 
 @pytest.mark.parametrize(
-    ("node", "told", "is_removed", "problem"),
+    ("node", "issued", "is_removed", "problem"),
     [
-        (Node(1, image(5)), TOLD, False, "is gone at 5 before its time"),
-        (Node(1, image(5, TOKEN)), TOLD, True, "although it was removed"),
-        (Node(1, image(5, replace(TOKEN, expiry_ms=6_000))), TOLD, False, "has other terms"),
-        (Node(1, image(5, TOKEN)), TOLD._replace(password="another"), False, "does not let its bearer in"),
-        (Node(1, image(5, TOKEN), terms=DelegationTerms(key="two")), TOLD, False, "does not let its bearer in"),
-        (Node(1, image(5, TOKEN)), renewed(TOLD, 9_001), False, "ends later than it may"),
+        (Node(1, image(5)), ISSUED, False, "is gone at 5 before its time"),
+        (Node(1, image(5, TOKEN)), ISSUED, True, "although it was removed"),
+        (Node(1, image(5, replace(TOKEN, expiry_ms=6_000))), ISSUED, False, "has other terms"),
+        (Node(1, image(5, TOKEN)), ISSUED._replace(password="another"), False, "does not let its bearer in"),
+        (Node(1, image(5, TOKEN), terms=DelegationTerms(key="two")), ISSUED, False, "does not let its bearer in"),
+        (Node(1, image(5, TOKEN)), renewed(ISSUED, 9_001), False, "ends later than it may"),
     ],
 )
-def test_change_that_does_not_count_there_is_found(node, told, is_removed, problem):
+def test_change_that_does_not_count_there_is_found(node, issued, is_removed, problem):
     with pytest.raises(ViolationError, match=problem):
-        changed(node, told, is_removed=is_removed)
+        changed(node, issued, is_removed=is_removed)
 
 
 def test_expired_token_may_be_gone_and_lets_no_client_in(monkeypatch):
     gone, there = Node(2, image(5), 6_000), Node(3, image(5, TOKEN), 5_000)
-    checker = changed(Node(1, image(5, TOKEN)), TOLD, gone, there, latest_ms=5_001.0)
+    checker = changed(Node(1, image(5, TOKEN)), ISSUED, gone, there, latest_ms=5_001.0)
     assert (checker.counts_at(gone, "t"), checker.counts_at(there, "t")) == (False, False)
     monkeypatch.setattr(token_checker, "logs_in", lambda *what: what[3].password != "wrong")
     with pytest.raises(ViolationError, match=r"node 3.*although it was removed"):
-        changed(Node(1, image(5, TOKEN)), TOLD, there)
+        changed(Node(1, image(5, TOKEN)), ISSUED, there)
 
 
 def test_other_nodes_follow_when_their_metadata_are_as_new():
     node, late = Node(1, image(5)), Node(2, image(4, TOKEN))
-    checker = changed(node, TOLD, late, is_removed=True)
+    checker = changed(node, ISSUED, late, is_removed=True)
     assert checker.counts_at(late, "t") is None
     late.loader = SimpleNamespace(image=image(5, TOKEN))
     with pytest.raises(ViolationError, match=r"node 2.*was removed"):
-        changed(node, TOLD, late, is_removed=True)
+        changed(node, ISSUED, late, is_removed=True)
 
 
 def test_log_in_that_is_not_as_it_must_be_is_found():
@@ -96,7 +96,7 @@ def test_log_in_that_is_not_as_it_must_be_is_found():
 def test_nothing_is_asked_of_a_token_of_which_too_little_is_known():
     node = Node(1, image(5))
     checker = TokenChecker(lambda: 0.0)
-    checker.on_changed(node, SimpleNamespace(image=image(5)), TOLD, [node])
+    checker.on_changed(node, SimpleNamespace(image=image(5)), ISSUED, [node])
     checker.check_end(image(5), TERMS)
     checker = changed(Node(1, image(5, TOKEN)))
     checker.forget("t")
@@ -112,6 +112,6 @@ def test_end_is_held_against_all_that_was_told():
 
 
 def test_the_two_sides_of_a_log_in_agree():
-    assert logs_in(image(1, TOKEN), 4_999, TERMS, TOLD)
-    assert not logs_in(image(1, TOKEN), 5_000, TERMS, TOLD)
-    assert not logs_in(image(1), 0, TERMS, TOLD)
+    assert logs_in(image(1, TOKEN), 4_999, TERMS, ISSUED)
+    assert not logs_in(image(1, TOKEN), 5_000, TERMS, ISSUED)
+    assert not logs_in(image(1), 0, TERMS, ISSUED)
