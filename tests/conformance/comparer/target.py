@@ -15,8 +15,13 @@ CLOSED: Final = "the connection was closed"
 NO_ANSWER: Final = "no answer"
 ADMIN: Final = "admin"
 ADMIN_PASSWORD: Final = "admin-secret"
-_TAG_BYTES: Final = 1
-"""The size of the tagged fields of a response header, of which there are none."""
+_WITH_NO_TIME: Final = (
+    ApiKey.DESCRIBE_TRANSACTIONS,
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+)
+"""The APIs whose answers may have the time -1, which kio's reader refuses."""
 TIMEOUT_S: Final = 30
 """For a JVM that has just started, on a machine that is busy."""
 
@@ -50,7 +55,7 @@ class Target:
         try:
             request = request_of(SERVED[key], version, content)
             wire = self._wires[listener]
-            answer = plain(_describe(wire, request) if key is ApiKey.DESCRIBE_TRANSACTIONS else wire.call(request))
+            answer = plain(_call(wire, key, request) if key in _WITH_NO_TIME else wire.call(request))
         except (EOFError, ConnectionError):
             self.close()
             return CLOSED
@@ -106,7 +111,9 @@ class Target:
             self._admin = None
 
 
-def _describe(wire: Wire, request: Any) -> Any:
-    """The answer to DescribeTransactions by the node's own reader: kio's refuses the start -1 of an id without a transaction."""
+def _call(wire: Wire, key: ApiKey, request: Any) -> Any:
+    """The answer by the node's own reader."""
     wire.socket.sendall(frame(request, 1))
-    return decode_response(ApiKey.DESCRIBE_TRANSACTIONS, request.__version__, wire.read().rest[_TAG_BYTES:])
+    version = request.__version__
+    tag_bytes = 1 if SERVED[key].is_flexible(version) else 0
+    return decode_response(key, version, wire.read().rest[tag_bytes:])
