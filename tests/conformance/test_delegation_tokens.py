@@ -135,7 +135,7 @@ class Side:
 
     def describe(self, user: str, *owners: str, version: int = 3) -> None:
         found = self._describe(user, [("User", owner) for owner in owners] or None, version)
-        self.seen.append(("describe", *found) if isinstance(found[:1], str) else ("describe", self._told(found)))
+        self.seen.append(("describe", self._told(found)))
 
     def describe_none(self, user: str) -> None:
         self.seen.append(("describe none", self._told(self._describe(user, []))))
