@@ -694,7 +694,7 @@ class BrokerSettings:
         600_000, Kind.INT, "Milliseconds between two checks for inactive producers.", at_least(1)
     )
 
-    explicit: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    explicit: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     """The settings that the file or the command line gave, as text: for DescribeConfigs."""
 
     @property

@@ -11,7 +11,7 @@ from esp.settings.group import group_settings
 from esp.settings.known import WITHOUT_EFFECT, known_settings
 from esp.settings.per_listener import unprefixed
 from esp.settings.rebalance import ASKED_OF_METADATA, REBALANCE_WHILE_RUNNING
-from esp.settings.setting import Kind, Source
+from esp.settings.setting import Kind, Setting, Source
 from esp.settings.topic_table import EFFECTIVE_TOPIC_SETTINGS, TOPIC_SETTINGS
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -145,24 +145,28 @@ def broker_doc(name: str) -> str | None:
 def is_sensitive(name: str) -> bool:
     """True if the value of a node's setting is to be shown to no one: it is a password, or the setting is not known."""
     known = known_settings("broker").get(unprefixed(name) or name)
-    return (
-        known.sensitive
-        if known is not None
-        else not (name in BROKER_SETTINGS or name in DYNAMIC_ONLY or name in ASKED_OF_METADATA)
-    )
+    if known is not None:
+        return known.sensitive
+    ours = _ours(name)
+    return ours is None or ours.kind is Kind.PASSWORD
 
 
 def _broker_setting(name: str, synonyms: tuple[Synonym, ...]) -> DescribedSetting:
     known = known_settings("broker").get(name)
-    ours = BROKER_SETTINGS.get(name) or DYNAMIC_ONLY.get(name) or ASKED_OF_METADATA.get(name)
+    ours = _ours(name)
     kind = known.kind if known is not None else ours.kind if ours is not None else Kind.UNKNOWN
-    sensitive = (known is not None and known.sensitive) or kind is Kind.UNKNOWN
+    sensitive = (known is not None and known.sensitive) or kind in (Kind.UNKNOWN, Kind.PASSWORD)
     if sensitive:
         synonyms = tuple(synonym._replace(value=None) for synonym in synonyms)
     value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (None, Source.DEFAULT)
     changeable = DYNAMIC_ONLY.keys() | REBALANCE_WHILE_RUNNING | ASKED_OF_METADATA.keys()
     read_only = known.read_only if known is not None else name not in changeable
     return DescribedSetting(name, value, source, kind, read_only, sensitive, synonyms, broker_doc(name))
+
+
+def _ours(name: str) -> Setting | None:
+    """Return a node's setting that has an effect here."""
+    return BROKER_SETTINGS.get(name) or DYNAMIC_ONLY.get(name) or ASKED_OF_METADATA.get(name)
 
 
 def _synonyms(name: str, node: NodeLayers) -> tuple[Synonym, ...]:

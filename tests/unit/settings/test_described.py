@@ -3,6 +3,9 @@ import pkgutil
 import subprocess
 import sys
 
+import pytest
+
+from esp.settings.broker_table import BROKER_SETTINGS
 from esp.settings.described import (
     NodeLayers,
     describe_all_brokers,
@@ -10,6 +13,7 @@ from esp.settings.described import (
     describe_client_metrics,
     describe_group,
     describe_topic,
+    is_sensitive,
 )
 from esp.settings.node import load_broker_settings
 from esp.settings.setting import Kind, Source
@@ -86,6 +90,20 @@ def test_a_node_is_told_with_all_of_kafka_s_settings():
     assert told["node.id"].source is Source.STATIC_BROKER
     assert told["log.retention.ms"].value is None
     assert told.keys() == {entry["name"] for entry in KAFKA["broker"]}
+
+
+@pytest.mark.parametrize(
+    "name", [setting.name for setting in BROKER_SETTINGS.values() if setting.kind is Kind.PASSWORD]
+)
+def test_no_password_is_shown_be_its_setting_kafka_s_or_not(name):
+    others = [] if name == "delegation.token.secret.key" else ["delegation.token.secret.key=first"]
+    given = load_broker_settings(f"{name}=hidden", others)
+    told = by_name(describe_broker(NodeLayers(given)))
+    assert short(told[name]) == (None, Source.STATIC_BROKER, [(name, None, 4)])
+    assert told[name].sensitive
+    assert is_sensitive(name)
+    assert "hidden" not in repr(given)
+    assert "hidden" not in repr(told)
 
 
 def test_what_the_node_was_given_is_told_but_secrets_and_unknown_values_are_not():
