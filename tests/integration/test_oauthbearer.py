@@ -160,7 +160,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TokenNode]:
         yield made
 
 
-@pytest.mark.parametrize("client", WRITING)
+@pytest.mark.parametrize("client", sorted(WRITING.keys() - {"data source esp"}))  # which logs in by passwords only
 def test_client_that_logs_in_writes_and_reads(node: TokenNode, client: str, topic: str) -> None:
     assert WRITING[client](node.log_in("SASL_SSL"), topic) == VALUES
 
