@@ -6,6 +6,7 @@ It is the same for both brokers and costs little beside them. Its answers are lo
 import socket
 import struct
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
@@ -106,13 +107,17 @@ def check(error_code: int, what: str) -> None:
         raise UnexpectedAnswerError(f"{what}: {ErrorCode(error_code).name}")
 
 
-def create_topic(port: int, name: str, partitions: int) -> None:
+OpenClient = Callable[..., Client]
+"""Makes a connection to a port, with the arguments of :class:`Client`: that class itself, or the door of a guarded broker."""
+
+
+def create_topic(port: int, name: str, partitions: int, open_client: OpenClient = Client) -> None:
     """Create a topic with one replica and default settings, and return once all its partitions are served."""
-    with Client(port) as client:
+    with open_client(port) as client:
         answer = client.ask(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, create_topic_request(name, partitions))
     for result in answer.topics:
         check(result.error_code, f"creating topic {name}")
-    wait_until_served(port, {name: partitions})
+    wait_until_served(port, {name: partitions}, open_client=open_client)
 
 
 def create_topic_request(name: str, partitions: int) -> create_topics.CreateTopicsRequest:
@@ -136,19 +141,21 @@ def list_offsets_request(name: str, partitions: int) -> list_offsets.ListOffsets
     )
 
 
-def delete_topic(port: int, name: str) -> None:
+def delete_topic(port: int, name: str, open_client: OpenClient = Client) -> None:
     """Delete a topic; its files go a moment later."""
     request = delete_topics.DeleteTopicsRequest(
         topics=(delete_topics.DeleteTopicState(name=TopicName(name), topic_id=None),),
         timeout=i32Timedelta.parse(ADMIN_TIMEOUT),
     )
-    with Client(port) as client:
+    with open_client(port) as client:
         answer = client.ask(ApiKey.DELETE_TOPICS, DELETE_TOPICS_VERSION, request)
     for result in answer.responses:
         check(result.error_code, f"deleting topic {name}")
 
 
-def wait_until_served(port: int, topics: dict[str, int], timeout_s: float = TIMEOUT_S) -> None:
+def wait_until_served(
+    port: int, topics: dict[str, int], timeout_s: float = TIMEOUT_S, open_client: OpenClient = Client
+) -> None:
     """Return once the broker takes requests for all partitions of ``topics`` (partition counts by name).
 
     It answers Metadata with itself and their leaders, and ListOffsets for each: Kafka tells of a leader a moment before that serves.
@@ -157,15 +164,15 @@ def wait_until_served(port: int, topics: dict[str, int], timeout_s: float = TIME
         UnexpectedAnswerError: it does not within the time.
     """
     deadline = time.monotonic() + timeout_s
-    while not _is_served(port, topics):
+    while not _is_served(port, topics, open_client):
         if time.monotonic() > deadline:
             raise UnexpectedAnswerError(f"the broker on port {port} does not serve {topics or 'anything'}")
         time.sleep(POLL_INTERVAL_S)
 
 
-def _is_served(port: int, topics: dict[str, int]) -> bool:
+def _is_served(port: int, topics: dict[str, int], open_client: OpenClient) -> bool:
     try:
-        with Client(port) as client:
+        with open_client(port) as client:
             return _has_leaders(client, topics) and all(map(partial(_has_offsets, client), topics.items()))
     except (OSError, UnexpectedAnswerError):
         return False

@@ -11,7 +11,7 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i8, i32, i32Timedelta, i64
 
 from benchmarks.batches import PARTITIONS
-from benchmarks.client import Client, UnexpectedAnswerError, check
+from benchmarks.client import Client, OpenClient, UnexpectedAnswerError, check
 from benchmarks.cost import CostMeter
 from benchmarks.results import (
     CONSUME_AGAIN_ALL,
@@ -120,14 +120,14 @@ def whole_batches(records: bytes) -> tuple[int, int]:
     return position, next_offset
 
 
-def consume(port: int, topic: str, size: int) -> None:
+def consume(port: int, topic: str, size: int, open_client: OpenClient = Client) -> None:
     """Read ``topic``, which holds ``size`` bytes of batches, from beginning to end.
 
     Raises:
         UnexpectedAnswerError: the end does not come after ``size`` bytes.
     """
     session = FetchSession(topic)
-    with Client(port, RECEIVE_BUFFER_SIZE) as client:
+    with open_client(port, RECEIVE_BUFFER_SIZE) as client:
         while session.received < size:
             if not session.take(client.ask(ApiKey.FETCH, FETCH_VERSION, session.next_request())):
                 raise UnexpectedAnswerError(f"topic {topic} ended after {session.received} of {size} bytes")
@@ -135,9 +135,11 @@ def consume(port: int, topic: str, size: int) -> None:
         raise UnexpectedAnswerError(f"topic {topic} has {session.received} bytes instead of {size}")
 
 
-def measure_consume(node: NodeProcess, topic: str, size: int, passes: int) -> dict[Metric, float]:
+def measure_consume(
+    node: NodeProcess, topic: str, size: int, passes: int, open_client: OpenClient = Client
+) -> dict[Metric, float]:
     """Return what reading ``topic`` whole, ``passes`` times one after the other, costs."""
-    cost, gigabytes = _consume_often(node, topic, size, passes)
+    cost, gigabytes = _consume_often(node, topic, size, passes, open_client)
     return {
         CONSUME_USER: cost.user_s / gigabytes,
         CONSUME_ALL: cost.all_s / gigabytes,
@@ -151,8 +153,10 @@ def measure_consume_again(node: NodeProcess, topic: str, size: int, passes: int)
     return {CONSUME_AGAIN_USER: cost.user_s / gigabytes, CONSUME_AGAIN_ALL: cost.all_s / gigabytes}
 
 
-def _consume_often(node: NodeProcess, topic: str, size: int, passes: int) -> tuple[CostMeter, float]:
+def _consume_often(
+    node: NodeProcess, topic: str, size: int, passes: int, open_client: OpenClient = Client
+) -> tuple[CostMeter, float]:
     with CostMeter(node) as cost:
         for _ in range(passes):
-            consume(node.port, topic, size)
+            consume(node.port, topic, size, open_client)
     return cost, size * passes / 1e9

@@ -4,7 +4,7 @@ from itertools import cycle
 from typing import Final
 
 from benchmarks.batches import AckChecker, produce_requests
-from benchmarks.client import Client
+from benchmarks.client import Client, OpenClient
 from benchmarks.cost import CostMeter
 from benchmarks.results import PRODUCE_ALL, PRODUCE_RATE, PRODUCE_USER, Metric
 from esp.testing.node_process import NodeProcess
@@ -12,11 +12,11 @@ from esp.testing.node_process import NodeProcess
 IN_FLIGHT: Final = 5
 
 
-def produce(port: int, topic: str, batch: bytes, count: int) -> None:
+def produce(port: int, topic: str, batch: bytes, count: int, open_client: OpenClient = Client) -> None:
     """Send ``count`` requests of one batch each and return when all are acknowledged."""
     requests = cycle(produce_requests(topic, batch))
     checker = AckChecker(topic)
-    with Client(port) as client:
+    with open_client(port) as client:
         send = client.socket.sendall
         receive = client.receive
         check = checker.check
@@ -29,10 +29,12 @@ def produce(port: int, topic: str, batch: bytes, count: int) -> None:
             check(receive())
 
 
-def measure_produce(node: NodeProcess, topic: str, batch: bytes, count: int) -> dict[Metric, float]:
+def measure_produce(
+    node: NodeProcess, topic: str, batch: bytes, count: int, open_client: OpenClient = Client
+) -> dict[Metric, float]:
     """Return what producing ``count`` batches costs."""
     with CostMeter(node) as cost:
-        produce(node.port, topic, batch, count)
+        produce(node.port, topic, batch, count, open_client)
     gigabytes = len(batch) * count / 1e9
     return {
         PRODUCE_USER: cost.user_s / gigabytes,

@@ -7,7 +7,7 @@ from itertools import cycle
 from typing import Final
 
 from benchmarks.batches import AckChecker, produce_requests
-from benchmarks.client import Client
+from benchmarks.client import Client, OpenClient
 from benchmarks.cost import CostMeter
 from benchmarks.results import LATENCY_P50, LATENCY_P99, REQUEST_ALL, REQUEST_RATE, REQUEST_USER, Metric, percentile
 from esp.testing.node_process import NodeProcess
@@ -15,7 +15,7 @@ from esp.testing.node_process import NodeProcess
 CONNECTIONS: Final = 50
 
 
-def send_small_requests(port: int, topic: str, batch: bytes, count: int) -> None:
+def send_small_requests(port: int, topic: str, batch: bytes, count: int, open_client: OpenClient = Client) -> None:
     """Send ``count`` requests over 50 connections, each of which sends its next one as soon as it is answered."""
     requests = cycle(produce_requests(topic, batch))
     checker = AckChecker(topic)
@@ -23,7 +23,7 @@ def send_small_requests(port: int, topic: str, batch: bytes, count: int) -> None
     with ExitStack() as stack, select.epoll() as poller:
         by_descriptor = {}
         for _ in range(CONNECTIONS):
-            client = stack.enter_context(Client(port))
+            client = stack.enter_context(open_client(port))
             descriptor = client.socket.fileno()
             by_descriptor[descriptor] = (client.receive, client.socket.sendall, next(requests))
             poller.register(descriptor, select.EPOLLIN)
@@ -40,10 +40,12 @@ def send_small_requests(port: int, topic: str, batch: bytes, count: int) -> None
                     send(request)
 
 
-def measure_small_requests(node: NodeProcess, topic: str, batch: bytes, count: int) -> dict[Metric, float]:
+def measure_small_requests(
+    node: NodeProcess, topic: str, batch: bytes, count: int, open_client: OpenClient = Client
+) -> dict[Metric, float]:
     """Return what each of ``count`` requests costs; there are at least as many as connections."""
     with CostMeter(node) as cost:
-        send_small_requests(node.port, topic, batch, count)
+        send_small_requests(node.port, topic, batch, count, open_client)
     return {
         REQUEST_USER: cost.user_s * 1e6 / count,
         REQUEST_ALL: cost.all_s * 1e6 / count,

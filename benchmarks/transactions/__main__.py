@@ -13,16 +13,17 @@ import typer
 from benchmarks import command
 from benchmarks.brokers import SHARED_SETTINGS, START_SCRIPT_OPTIONS, DefaultKafka
 from benchmarks.report import describe_machine
-from benchmarks.results import ESP, KAFKA
+from benchmarks.results import ESP, KAFKA, Results
+from benchmarks.stage import Extent, Stage, settle
 from benchmarks.transactions.compaction import CLEANER_SETTINGS, measure_compaction
 from benchmarks.transactions.many_ids import measure_many_ids
+from benchmarks.transactions.metrics import TRANSACTION_METRICS
 from benchmarks.transactions.one_record import measure_one_record
 from benchmarks.transactions.producing import measure_producing
 from benchmarks.transactions.reading import measure_reading
-from benchmarks.transactions.stage import Extent, Stage, settle
 from benchmarks.transactions.streams import measure_streams
 from benchmarks.transactions.while_cleaning import measure_while_cleaning
-from benchmarks.transactions.written import Rows
+from benchmarks.written import Rows
 from esp.testing.node import Node
 from esp.testing.node_process import NodeProcess
 
@@ -89,7 +90,7 @@ def measure_row(row: str, names: list[str], extent: Extent, say: Callable[[str],
             running.enter_context(node)
         for node in nodes.values():
             settle(node)
-        stage = Stage(nodes, Path(directory), extent, say)
+        stage = Stage(nodes, Path(directory), extent, say, Results(TRANSACTION_METRICS))
         ROWS[row](stage)
         return stage
 
@@ -113,7 +114,8 @@ def main(
     if unknown:
         raise typer.BadParameter(f"there is no row {unknown[0]!r}: {', '.join(ROWS)}")
     extent = QUICK if quick else Extent(rounds=rounds, warm_up_rounds=warm_up, scale=scale)
-    written = Rows(out, list(ROWS))
+    title = "Transactions and compaction beside Apache Kafka"
+    written = Rows(out, list(ROWS), stem="transactions", title=title, metrics=TRANSACTION_METRICS)
     for row in chosen:
         console.print(f"--- {row}")
         stage = measure_row(row, names, extent, console.print, data_dir)

@@ -14,9 +14,9 @@ from benchmarks.client import ADMIN_TIMEOUT, CLIENT_ID, Client, delete_topic
 from benchmarks.comparison import PAUSE_S
 from benchmarks.cost import CostMeter
 from benchmarks.produce_load import IN_FLIGHT
+from benchmarks.stage import Stage, settle
 from benchmarks.transactions.keyed_batches import keyed_batches
 from benchmarks.transactions.metrics import COMPACT_MEMORY, COMPACT_PLAIN, COMPACT_ZSTD
-from benchmarks.transactions.stage import Stage, settle
 from benchmarks.transactions.topics import alter_topic, create_topic
 from esp.protocol.messages import encode_request
 from esp.protocol.registry import ApiKey

@@ -10,6 +10,7 @@ from kio.schema.types import ProducerId, TransactionalId
 from kio.static.primitive import i16
 
 from benchmarks.client import CLIENT_ID, Client, check
+from benchmarks.stage import Stage
 from benchmarks.start_up import SETTLING_S
 from benchmarks.transactions.metrics import IDLE_IDS, LOAD_IDS
 from benchmarks.transactions.producers import (
@@ -18,7 +19,6 @@ from benchmarks.transactions.producers import (
     TRANSACTION_TIMEOUT,
     init_producer,
 )
-from benchmarks.transactions.stage import Stage
 from esp.protocol.headers import read_response_header
 from esp.protocol.messages import decode_response, encode_request
 from esp.protocol.registry import ApiKey

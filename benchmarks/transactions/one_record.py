@@ -6,9 +6,9 @@ from benchmarks.batches import PARTITIONS
 from benchmarks.client import create_topic
 from benchmarks.cost import CostMeter
 from benchmarks.results import percentile
+from benchmarks.stage import Stage
 from benchmarks.transactions.metrics import ONE_RECORD
 from benchmarks.transactions.producers import OneRecordProducer, run_transactions
-from benchmarks.transactions.stage import Stage
 
 RATES: Final = {1: 100.0, 100: 200.0}
 """Transactions a second by the number of producers: less than either broker can do."""

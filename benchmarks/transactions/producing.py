@@ -10,8 +10,8 @@ from benchmarks.batches import PARTITIONS
 from benchmarks.brokers import wait_until_deleted
 from benchmarks.client import create_topic, delete_topic
 from benchmarks.cost import CostMeter
+from benchmarks.stage import Stage
 from benchmarks.transactions.metrics import JAVA_PRODUCE, LIBRDKAFKA_PRODUCE
-from benchmarks.transactions.stage import Stage
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node_process import NodeProcess
 

@@ -9,8 +9,8 @@ from benchmarks.batches import PARTITIONS
 from benchmarks.client import Client, create_topic, delete_topic
 from benchmarks.consume_load import FETCH_VERSION, RECEIVE_BUFFER_SIZE, FetchSession
 from benchmarks.cost import CostMeter
+from benchmarks.stage import Stage
 from benchmarks.transactions.metrics import READ_COMMITTED, READ_RATIO, READ_UNCOMMITTED
-from benchmarks.transactions.stage import Stage
 from esp.protocol.registry import ApiKey
 from esp.testing.node_process import NodeProcess
 

@@ -15,8 +15,8 @@ from benchmarks.batches import PARTITIONS
 from benchmarks.brokers import wait_until_deleted
 from benchmarks.client import create_topic, delete_topic
 from benchmarks.cost import CostMeter
+from benchmarks.stage import Stage
 from benchmarks.transactions.metrics import STREAMS_CPU, STREAMS_WALL
-from benchmarks.transactions.stage import Stage
 from esp.testing.kafka_tools import ECOSYSTEM_POM, KafkaTools
 from esp.testing.node_process import NodeProcess
 

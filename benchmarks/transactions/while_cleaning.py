@@ -7,9 +7,9 @@ from typing import Final
 from benchmarks.batches import AckChecker, produce_requests, small_batch
 from benchmarks.client import Client, create_topic
 from benchmarks.results import percentile
+from benchmarks.stage import Stage
 from benchmarks.transactions.compaction import DirtyLog, clean
 from benchmarks.transactions.metrics import CLEANING_P99, CLEANING_RATIO, IDLE_P99
-from benchmarks.transactions.stage import Stage
 from esp.testing.node_process import NodeProcess
 
 SIZE: Final = 500_000_000

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.results import ESP, KAFKA, Results
 from benchmarks.transactions.keyed_batches import BATCH_RECORDS, KEY_SIZE, VALUE_SIZE, keyed_batches
 from benchmarks.transactions.metrics import COMPACT_PLAIN, LOAD_IDS, TRANSACTION_METRICS
-from benchmarks.transactions.written import Rows
+from benchmarks.written import Rows
 from esp.records.batch import check_batch, iterate_records
 from esp.records.batch_header import read_header
 
@@ -35,7 +35,7 @@ def results_of(**values: float) -> Results:
 
 
 def test_rows_that_are_not_measured_stay_as_they_are(tmp_path: Path) -> None:
-    rows = Rows(tmp_path, ["first", "second"])
+    rows = Rows(tmp_path, ["first", "second"], stem="transactions", title="Transactions", metrics=TRANSACTION_METRICS)
     loads = Results(TRANSACTION_METRICS)
     loads.add(ESP, {LOAD_IDS: 2.0})
     rows.put("second", {"scale": 1}, loads, [])

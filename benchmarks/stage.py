@@ -2,13 +2,12 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.cost import wait_until_warm
 from benchmarks.results import Metric, Results
 from benchmarks.start_up import SETTLING_S
-from benchmarks.transactions.metrics import TRANSACTION_METRICS
 from esp.testing.node import Node
 from esp.testing.node_process import NodeProcess
 
@@ -37,7 +36,7 @@ class Stage:
 
     extent: Extent
     say: Callable[[str], None]
-    results: Results = field(default_factory=lambda: Results(TRANSACTION_METRICS))
+    results: Results
 
     def rounds(self) -> Iterator[int]:
         """The numbers of the rounds, below 0 for those that do not count."""

@@ -4,13 +4,10 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from benchmarks.report import markdown_table
-from benchmarks.results import Results
-from benchmarks.transactions.metrics import TRANSACTION_METRICS
-
-FILE_STEM: Final = "transactions"
+from benchmarks.results import Metric, Results
 
 
 class Rows:
@@ -19,12 +16,19 @@ class Rows:
     Args:
         directory: of the files, which may be there from other runs.
         order: the names of all rows.
+        stem: the files' name.
+        title: of the page.
+        metrics: all figures that there may be, in the order of the page.
     """
 
-    def __init__(self, directory: Path, order: Sequence[str]) -> None:
-        self._page = directory / f"{FILE_STEM}.md"
-        self._raw = directory / f"{FILE_STEM}.json"
+    def __init__(
+        self, directory: Path, order: Sequence[str], *, stem: str, title: str, metrics: Sequence[Metric]
+    ) -> None:
+        self._page = directory / f"{stem}.md"
+        self._raw = directory / f"{stem}.json"
         self._order = order
+        self._title = title
+        self._metrics = metrics
 
     def put(self, row: str, about: Mapping[str, Any], results: Results, notes: Sequence[str]) -> list[Path]:
         """Write what a run measured of a row over what is there of it, and return the files.
@@ -45,16 +49,16 @@ class Rows:
         rows = {name: rows[name] for name in self._order if name in rows}
         self._raw.parent.mkdir(parents=True, exist_ok=True)
         self._raw.write_text(json.dumps(rows, indent=1) + "\n")
-        self._page.write_text(page_of(rows, notes))
+        self._page.write_text(page_of(rows, notes, self._title, self._metrics))
         return [self._page, self._raw]
 
 
-def page_of(rows: Mapping[str, Any], notes: Sequence[str]) -> str:
+def page_of(rows: Mapping[str, Any], notes: Sequence[str], title: str, metrics: Sequence[Metric]) -> str:
     """The page of all rows."""
-    lines = ["# Transactions and compaction beside Apache Kafka", ""]
+    lines = [f"# {title}", ""]
     lines += ["Median over the rounds (lowest to highest); the ratio is the median over the rounds' pairs.", ""]
     for row, content in rows.items():
-        results = Results(TRANSACTION_METRICS)
+        results = Results(metrics)
         for key, by in content["values"].items():
             for name, series in by.items():
                 results.values[key][name] = series

@@ -1,0 +1,1 @@
+"""What TLS, log-ins, rules of access and quotas cost."""
