@@ -49,6 +49,15 @@ def begin_login(login: SaslLogin, make_nonce: Callable[[], str], token: str = ""
     return _ScramLogin(ScramClient(scram, login.username, login.password, make_nonce(), is_token=login.is_token))
 
 
+def begin_token_login(token: str, extensions: Mapping[str, str]) -> ClientExchange:
+    """Return the exchange of a log-in by an access token that is at hand already.
+
+    Raises:
+        AuthenticationError: the token, or an extension beside it, has characters that no message can hold.
+    """
+    return _TokenLogin(token, extensions)
+
+
 class _PlainLogin:
     def __init__(self, login: SaslLogin) -> None:
         self._message = f"\0{login.username}\0{login.password}".encode()

@@ -8,6 +8,7 @@ import importlib
 import secrets
 import ssl
 import time
+from collections.abc import Mapping
 from typing import Final
 
 from esp.authentication.errors import AuthenticationError
@@ -49,6 +50,10 @@ class ToolTokens:
             part = secrets.randbelow(_PARTS) / _PARTS
             self._until_ms = 0 if end_ms is None else refresh_ms(self.login, _now_ms(), end_ms, part)
         return self._token
+
+    def extensions(self) -> Mapping[str, str]:
+        """Return what is sent beside a token."""
+        return self.login.extensions
 
     def _read(self) -> str:
         path = self.login.source.path

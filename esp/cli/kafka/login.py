@@ -5,14 +5,14 @@ commas or equals signs it cannot send.
 """
 
 import secrets
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
 from esp.authentication.errors import AuthenticationError
-from esp.authentication.login import ROUNDS_MAX, ClientExchange, begin_login
+from esp.authentication.login import ROUNDS_MAX, ClientExchange, begin_login, begin_token_login
 from esp.cli.kafka.access_tokens import ToolTokens
 from esp.cli.kafka.library import SaslAuthenticationFailedError, SaslMechanismOfLibrary, register_sasl_mechanism
 from esp.model.errors import ErrorCode, OperatorError
@@ -25,6 +25,16 @@ REMEDY = (
     "Correct sasl.mechanism and sasl.jaas.config in the file of --command-config; an administrator gives users other passwords by "
     "`esp users rotate NAME`."
 )
+
+
+class TokenProvider(Protocol):
+    """Gives connections of kafka-python their tokens: :class:`~esp.cli.kafka.access_tokens.ToolTokens`, or one of another program's own."""
+
+    def token(self) -> str:
+        """A token that counts yet."""
+
+    def extensions(self) -> Mapping[str, str]:
+        """What is sent beside it."""
 
 
 class LibraryLogin(SaslMechanismOfLibrary):  # type: ignore[misc]  # the library has no types
@@ -64,11 +74,9 @@ class LibraryLogin(SaslMechanismOfLibrary):  # type: ignore[misc]  # the library
         return self._message is None
 
 
-def _begin_by_token(tokens: ToolTokens) -> ClientExchange:
+def _begin_by_token(tokens: TokenProvider) -> ClientExchange:
     try:
-        return begin_login(
-            SaslLogin(SaslMechanism.OAUTHBEARER, "", "", oauth=tokens.login), _make_nonce, tokens.token()
-        )
+        return begin_token_login(tokens.token(), tokens.extensions())
     except AuthenticationError as error:
         raise SaslAuthenticationFailedError(error.reason) from error
 
