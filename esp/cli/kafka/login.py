@@ -34,7 +34,7 @@ class TokenProvider(Protocol):
         """A token that counts yet."""
 
     def extensions(self) -> Mapping[str, str]:
-        """What is sent beside it."""
+        """The extensions that are sent beside it."""
 
 
 class LibraryLogin(SaslMechanismOfLibrary):  # type: ignore[misc]  # the library has no types
