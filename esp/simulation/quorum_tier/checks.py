@@ -47,7 +47,8 @@ class QuorumChecks:
             self._fail("INV-RAFT-ELECTION", key, f"epoch {epoch} is led by {known} too")
         if self._lives.setdefault(epoch, life) != life:
             self._fail("INV-RAFT-ELECTION", key, f"leads epoch {epoch} again after a restart")
-        if not self.durability_is_owed:
+        # One that hears late of its votes may lead an epoch that no majority is in any more: it commits nothing (RAFT-13).
+        if not self.durability_is_owed or epoch < self.committed_epoch:
             return
         if disk.end_offset < self.committed_end:
             self._fail("INV-RAFT-COMPLETE", key, f"log ends at {disk.end_offset}, {self.committed_end} is committed")

@@ -111,6 +111,15 @@ def test_a_second_leader_of_an_epoch_is_seen_and_so_is_a_second_life_of_the_firs
         checks.on_leader(key(node), life, 5, disk)
 
 
+def test_a_leader_owes_what_was_committed_in_epochs_before_its_own():
+    """One that hears late of the votes for an earlier epoch commits nothing (RAFT-13)."""
+    checks = QuorumChecks(committed_end=3, committed_epoch=6)
+    disk = QuorumDisk(key(1).directory_id, None, 1)
+    checks.on_leader(key(1), 0, 5, disk)
+    with pytest.raises(ViolationError, match="INV-RAFT-COMPLETE"):
+        checks.on_leader(key(1), 0, 7, disk)
+
+
 def test_a_commit_without_a_record_of_the_own_epoch_is_seen(led):
     checks = QuorumChecks()
     checks.on_told(led.key, led.node.epoch, led.applied, led.disk)
