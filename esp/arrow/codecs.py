@@ -1,6 +1,6 @@
 """Compression of a batch's records by pyarrow's own codecs, framed as Kafka's Java clients and brokers frame it.
 
-The framing is that of :mod:`esp.records.compression`, which rests on another library: snappy in the stream of snappy-java ("xerial"), LZ4
+The framing is that of :mod:`esp.records.compression`, which rests on another library: snappy as :mod:`esp.records.xerial` has it, LZ4
 in frames whose blocks do not refer to one another. pyarrow's own LZ4 frames have blocks that do, which Kafka refuses; so the frame is
 written here around pyarrow's raw blocks.
 """
@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from esp.arrow.errors import BrokenRecordsError
 from esp.model.buffers import Buffer
+from esp.model.errors import CorruptionError
+from esp.records.xerial import is_stream, join_blocks, split_blocks
 
 NONE: Final = 0
 GZIP: Final = 1
@@ -24,11 +26,6 @@ CODECS: Final = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd
 
 _STREAMS: Final = {GZIP: "gzip", LZ4: "lz4", ZSTD: "zstd"}
 _ZSTD_LEVEL: Final = 3
-
-_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
-_XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
-_XERIAL_BLOCK_SIZE: Final = 32 * 1024
-_BLOCK_LENGTH: Final = struct.Struct(">i")
 
 _LZ4_HEADER: Final = bytes.fromhex("04224d18604082")
 """Independent blocks of at most 64 KiB, no checksums; the last byte is the descriptor's own."""
@@ -47,7 +44,7 @@ def compress(codec: int, data: Buffer) -> Buffer:
     if codec == GZIP:
         return _bytes_of(pa.Codec("gzip"), data)
     if codec == SNAPPY:
-        return _compress_xerial(memoryview(data))
+        return _compress_snappy(memoryview(data))
     if codec == LZ4:
         return _compress_lz4(memoryview(data))
     if codec == ZSTD:
@@ -73,7 +70,7 @@ def decompress(codec: int, data: memoryview, limit: int) -> Buffer:
             return _decompress_snappy(data, limit)
         if codec in _STREAMS:
             return _decompress_stream(_STREAMS[codec], data, limit)
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, pa.ArrowInvalid, CorruptionError) as error:
         raise BrokenRecordsError(f"its compressed records cannot be read: {error}") from error
     raise BrokenRecordsError(f"no codec has the number {codec}")
 
@@ -96,13 +93,9 @@ def _decompress_stream(name: str, data: memoryview, limit: int) -> bytes:
     raise BrokenRecordsError(f"its records decompress to more than the limit of {limit} bytes")
 
 
-def _compress_xerial(view: memoryview) -> bytes:
+def _compress_snappy(view: memoryview) -> bytes:
     snappy = pa.Codec("snappy")
-    parts = [_XERIAL_HEADER]
-    for start in range(0, len(view), _XERIAL_BLOCK_SIZE):
-        block = snappy.compress(view[start : start + _XERIAL_BLOCK_SIZE], asbytes=True)
-        parts += (_BLOCK_LENGTH.pack(len(block)), block)
-    return b"".join(parts)
+    return join_blocks(view, lambda block: _bytes_of(snappy, block))
 
 
 def _compress_lz4(view: memoryview) -> bytes:
@@ -120,27 +113,12 @@ def _compress_lz4(view: memoryview) -> bytes:
 
 
 def _decompress_snappy(view: memoryview, limit: int) -> bytes:
-    if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
-        return _decompress_block(
-            view, limit, limit
-        )  # raw snappy without the stream around it, which some clients write
-    if len(view) < len(_XERIAL_HEADER):
-        raise BrokenRecordsError("snappy: the stream's header is cut")
+    if not is_stream(view):
+        return _decompress_block(view, limit, limit)
     parts: list[bytes] = []
-    position = len(_XERIAL_HEADER)
     left = limit
-    while position < len(view):
-        if bytes(view[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:  # streams may be joined end to end
-            position += len(_XERIAL_HEADER)
-            continue
-        start = position + _BLOCK_LENGTH.size
-        if start > len(view):
-            raise BrokenRecordsError("snappy: a block's length is cut")
-        length: int = _BLOCK_LENGTH.unpack_from(view, position)[0]
-        position = start + length
-        if length <= 0 or position > len(view):
-            raise BrokenRecordsError(f"snappy: a block of {length} bytes where {len(view) - start} are left")
-        part = _decompress_block(view[start:position], left, limit)
+    for block in split_blocks(view):
+        part = _decompress_block(block, left, limit)
         left -= len(part)
         parts.append(part)
     return b"".join(parts)

@@ -10,7 +10,6 @@ Levels are numbered as Kafka's settings ``compression.*.level`` number them (KIP
 be hostile: output goes to a buffer that starts small and never grows beyond the caller's limit, whatever sizes the input claims.
 """
 
-import struct
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Final
@@ -19,6 +18,7 @@ import cramjam
 
 from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
+from esp.records.xerial import is_stream, join_blocks, split_blocks
 
 Allocate = Callable[[int], memoryview]
 """Memory of a size in bytes, all zero."""
@@ -45,11 +45,6 @@ _GZIP_DEFAULT: Final = 6
 _LZ4_FAST: Final = 0
 _LZ4_HIGH: Final = range(3, 13)
 """The levels of LZ4's slower compressor. Kafka's 9, its default, is the fast one, and all others are the slower one."""
-
-_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
-_XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
-_XERIAL_BLOCK_SIZE: Final = 32 * 1024
-_BLOCK_LENGTH: Final = struct.Struct(">i")
 
 _FIRST_OUTPUT_SIZE: Final = 64 * 1024
 _ZEROED_MAX: Final = 256 * 1024
@@ -78,7 +73,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
     if codec == Codec.GZIP:
         return bytes(cramjam.gzip.compress(data, level=_GZIP_DEFAULT if level == GZIP_LEVEL else level))
     if codec == Codec.SNAPPY:
-        return _compress_xerial(data)
+        return _compress_snappy(data)
     if codec == Codec.LZ4:
         lz4_level = _LZ4_FAST if level == LZ4_LEVEL else min(max(level, _LZ4_HIGH[0]), _LZ4_HIGH[-1])
         compressor = cramjam.lz4.Compressor(level=lz4_level, content_checksum=False, block_linked=False)
@@ -146,36 +141,18 @@ def _decompress_stream(
         size = min(limit, (_GROWTH if allocate is None or size < _ZEROED_MAX else _ALLOCATED_GROWTH) * size)
 
 
-def _compress_xerial(data: Buffer) -> bytes:
-    view = memoryview(data)
-    parts = [_XERIAL_HEADER]
-    for start in range(0, len(view), _XERIAL_BLOCK_SIZE):
-        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_SIZE]))
-        parts += (_BLOCK_LENGTH.pack(len(block)), block)
-    return b"".join(parts)
+def _compress_snappy(data: Buffer) -> bytes:
+    return join_blocks(memoryview(data), lambda block: bytes(cramjam.snappy.compress_raw(block)))
 
 
 def _decompress_snappy(data: Buffer, limit: int) -> bytes:
     view = memoryview(data)
-    if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+    if not is_stream(view):
         return _decompress_snappy_block(view, limit)
-    if len(view) < len(_XERIAL_HEADER):
-        raise CorruptionError("snappy: stream header is cut")
     parts: list[bytes] = []
-    position = len(_XERIAL_HEADER)
     left = limit
-    while position < len(view):
-        if bytes(view[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:  # streams may be joined end to end
-            position += len(_XERIAL_HEADER)
-            continue
-        start = position + _BLOCK_LENGTH.size
-        if start > len(view):
-            raise CorruptionError("snappy: block length is cut")
-        length: int = _BLOCK_LENGTH.unpack_from(view, position)[0]
-        position = start + length
-        if length <= 0 or position > len(view):
-            raise CorruptionError(f"snappy: block of {length} bytes where {len(view) - start} are left")
-        part = _decompress_snappy_block(view[start:position], left)
+    for block in split_blocks(view):
+        part = _decompress_snappy_block(block, left)
         left -= len(part)
         parts.append(part)
     return b"".join(parts)
