@@ -8,11 +8,10 @@ from kio.schema.create_delegation_token.v3.request import CreateDelegationTokenR
 from kio.schema.create_delegation_token.v3.response import CreateDelegationTokenResponse
 
 from esp.broker.answer_fields import NO_THROTTLE, milliseconds
-from esp.broker.apis.token_requests import NO_TIME_MS, check_allowed, time_of
+from esp.broker.apis.token_requests import NO_TIME_MS, check_allowed, pass_on, time_of
 from esp.broker.authorization.access import Access
 from esp.broker.controller.services import ControllerServices
-from esp.broker.following import until_follows
-from esp.broker.forwarding import check_whole, forward
+from esp.broker.forwarding import check_whole
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.delegation_tokens import TokenCreation, check_principals
@@ -54,11 +53,7 @@ async def handle(
         check_principals(creation.owner, *creation.renewers)
     except ApiError as refusal:
         return _refused(creation, refusal.code, NO_TIME_MS)
-    answer: CreateDelegationTokenResponse = await forward(
-        services, request, ApiKey.CREATE_DELEGATION_TOKEN, message, names_client=True
-    )
-    if answer.error_code is ErrorCode.none:
-        await until_follows(services)
+    answer: CreateDelegationTokenResponse = await pass_on(services, request, ApiKey.CREATE_DELEGATION_TOKEN, message)
     return answer
 
 

@@ -7,10 +7,8 @@ from kio.schema.renew_delegation_token.v2.request import RenewDelegationTokenReq
 from kio.schema.renew_delegation_token.v2.response import RenewDelegationTokenResponse
 
 from esp.broker.answer_fields import NO_THROTTLE, milliseconds
-from esp.broker.apis.token_requests import NO_TIME_MS, check_allowed, time_of
+from esp.broker.apis.token_requests import NO_TIME_MS, check_allowed, decide_end, pass_on, time_of
 from esp.broker.controller.services import ControllerServices
-from esp.broker.following import until_follows
-from esp.broker.forwarding import forward
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
@@ -21,20 +19,15 @@ async def handle_at_controller(
     services: ControllerServices, request: Request, message: RenewDelegationTokenRequest
 ) -> RenewDelegationTokenResponse:
     """Change the token's end, and answer once that is committed."""
-    try:
-        check_allowed(request.client, services.settings)
-    except ApiError as refusal:
-        return _answer(refusal.code, NO_TIME_MS)
     tokens, clock = services.controller.delegation_tokens, services.env.clock
     hmac, principal, period_ms = message.hmac, request.client.principal, milliseconds(message.renew_period)
-    try:
-        expiry_ms = await services.controller.commit(
-            lambda image: tokens.decide_renewal(image, hmac, principal, period_ms, clock.wall_ms()),
-            "Renew delegation token",
-        )
-    except ApiError as refusal:
-        return _answer(refusal.code, 0)
-    return _answer(ErrorCode.none, expiry_ms)
+    decided = await decide_end(
+        services,
+        request,
+        lambda image: tokens.decide_renewal(image, hmac, principal, period_ms, clock.wall_ms()),
+        "Renew delegation token",
+    )
+    return _answer(*decided)
 
 
 async def handle(
@@ -45,11 +38,7 @@ async def handle(
         check_allowed(request.client, services.settings)
     except ApiError as refusal:
         return _answer(refusal.code, NO_TIME_MS)
-    answer: RenewDelegationTokenResponse = await forward(
-        services, request, ApiKey.RENEW_DELEGATION_TOKEN, message, names_client=True
-    )
-    if answer.error_code is ErrorCode.none:
-        await until_follows(services)
+    answer: RenewDelegationTokenResponse = await pass_on(services, request, ApiKey.RENEW_DELEGATION_TOKEN, message)
     return answer
 
 
