@@ -50,6 +50,14 @@ class Whole(NamedTuple):
     """The permissions of a request message, one of which is enough; none if there is nothing to check."""
 
 
+class Absence(NamedTuple):
+    """The refusal of an element that is not there, for a client that may know so."""
+
+    permission: Permission
+    code: ErrorCode
+    message: str
+
+
 class Element(NamedTuple):
     """One element of a request: the permissions one of which is enough, and the error if none is there."""
 
@@ -57,6 +65,8 @@ class Element(NamedTuple):
     needs: tuple[Permission, ...]
     message: str | None = None
     """The text beside the code, if not that of :data:`MESSAGES`."""
+    absence: Absence | None = None
+    """Given where the image has no such element. It does not reach the handler, which decides on a newer image."""
 
 
 class Each(NamedTuple):
@@ -158,16 +168,18 @@ def _names(operation: AclOperation, resource_type: ResourceType, code: ErrorCode
 
 
 def _deleted(image: ClusterImage, name: str | None, topic_id: UUID | None) -> Element | None:
-    """Deleting a topic needs Delete; to hear that there is none of that name, Delete or Describe."""
+    """Deleting a topic needs Delete; to hear that there is none of that name, Describe is enough."""
     if name is None:
         found = None if topic_id is None else image.topics_by_id.get(TopicId(topic_id))
         if found is None:
             return None
         name = found.name
-    operations: tuple[AclOperation, ...] = (AclOperation.DELETE,)
-    if name not in image.topics_by_name:
-        operations = (AclOperation.DELETE, AclOperation.DESCRIBE)
-    return Element(_TOPIC_DENIED, tuple(Permission(operation, ResourceType.TOPIC, name) for operation in operations))
+    element = Element(_TOPIC_DENIED, (Permission(AclOperation.DELETE, ResourceType.TOPIC, name),))
+    if name in image.topics_by_name:
+        return element
+    may_know = Permission(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+    unknown = ErrorCode.unknown_topic_or_partition
+    return element._replace(absence=Absence(may_know, unknown, "This server does not host this topic-partition."))
 
 
 def _configs(operation: AclOperation, answered: str) -> Each:

@@ -69,6 +69,9 @@ class RequestGate:
         for place, each in enumerate(asked):
             element = check.of(image, each)
             if element is not None and self._access.refuses(client, *element.needs):
+                absence = element.absence
+                if absence is not None and self._access.allows(client, *absence.permission):
+                    element = element._replace(code=absence.code, message=absence.message)
                 denied[place] = element
         if not denied:
             return handle(message)

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -5,7 +6,7 @@ from esp.broker.authorization.access import OpenAccess
 from esp.broker.authorization.gate import RequestGate
 from esp.broker.request import ClientContext, Request
 from esp.controller.image import EMPTY_IMAGE
-from esp.model.acl import ResourceType
+from esp.model.acl import AclOperation, ResourceType
 from esp.model.errors import ErrorCode
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey, ListenerKind
@@ -166,3 +167,24 @@ def test_an_element_that_is_named_twice_may_be_answered_once():
         ("a", ErrorCode.invalid_request, None),
         ("b", *denied),
     }
+
+
+class Describing(Named):
+    """Access that shows some topics, and lets nothing else be done."""
+
+    def allows(self, client, operation, resource_type, name):
+        return operation is AclOperation.DESCRIBE and super().allows(client, operation, resource_type, name)
+
+
+@pytest.mark.parametrize("version", [5, 6])
+def test_a_topic_that_is_not_there_never_reaches_the_handler_of_a_client_that_may_only_see_it(version):
+    """The handler decides on a newer image, in which it may be there (AUTHZ-5)."""
+    asked = {6: {"topics": [{"name": "a"}, {"name": "b"}]}, 5: {"topic_names": ["a", "b"]}}[version]
+    seeing = RequestGate(ListenerKind.CONTROLLER, Describing(["a"]), lambda: EMPTY_IMAGE)
+    answer = seeing.handle(
+        request(ApiKey.DELETE_TOPICS, version), build(ApiKey.DELETE_TOPICS, version, asked), lambda _message: 1 // 0
+    )
+    assert [(topic.name, topic.error_code) for topic in answer.responses] == [
+        ("a", ErrorCode.unknown_topic_or_partition),
+        ("b", ErrorCode.topic_authorization_failed),
+    ]
