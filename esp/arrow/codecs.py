@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from esp.arrow.errors import BrokenRecordsError
 from esp.model.buffers import Buffer
-from esp.model.errors import CorruptionError
-from esp.records.xerial import is_stream, join_blocks, split_blocks
+from esp.records.xerial import XerialError, is_stream, join_blocks, split_blocks
 
 NONE: Final = 0
 GZIP: Final = 1
@@ -70,7 +69,7 @@ def decompress(codec: int, data: memoryview, limit: int) -> Buffer:
             return _decompress_snappy(data, limit)
         if codec in _STREAMS:
             return _decompress_stream(_STREAMS[codec], data, limit)
-    except (OSError, pa.ArrowInvalid, CorruptionError) as error:
+    except (OSError, pa.ArrowInvalid, XerialError) as error:
         raise BrokenRecordsError(f"its compressed records cannot be read: {error}") from error
     raise BrokenRecordsError(f"no codec has the number {codec}")
 

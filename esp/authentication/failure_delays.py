@@ -7,7 +7,8 @@ An address begins with the delay of the settings. Each failure beyond the first 
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
-DELAY_MS_MAX: Final = 10_000
+DELAY_MS_MAX: Final = 5_000
+"""Half of what clients wait for a connection by default: with more they would give up before they hear that their log-in is wrong."""
 FREE_FAILURES: Final = 5
 """Failures of an address before its delay grows: a person at a keyboard, or a few clients that were given an old password."""
 FORGIVING_US: Final = 10_000_000

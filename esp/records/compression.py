@@ -18,7 +18,7 @@ import cramjam
 
 from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
-from esp.records.xerial import is_stream, join_blocks, split_blocks
+from esp.records.xerial import XerialError, is_stream, join_blocks, split_blocks
 
 Allocate = Callable[[int], memoryview]
 """Memory of a size in bytes, all zero."""
@@ -117,7 +117,7 @@ def decompress_uncopied(codec: int, data: Buffer, limit: int, allocate: Allocate
             return _decompress_stream(cramjam.lz4.decompress_into, data, limit, allocate)
         if codec == Codec.ZSTD:
             return _decompress_stream(cramjam.zstd.decompress_into, data, limit, allocate)
-    except cramjam.DecompressionError as error:
+    except (cramjam.DecompressionError, XerialError) as error:
         raise CorruptionError(f"{Codec(codec).name.lower()}: {error}") from error
     raise CorruptionError(f"no codec has the number {codec}")
 

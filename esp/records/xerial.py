@@ -1,18 +1,21 @@
 """The stream of the Java library snappy-java ("xerial"): a header, then blocks of raw snappy behind their lengths.
 
-This is the framing alone. Each caller has a library of its own for the blocks.
+This is the framing alone. Each caller has a library of its own for the blocks, and errors of its own; some callers run where only the
+standard library is sure to be there.
 """
 
 import struct
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from esp.model.errors import CorruptionError
-
 _MAGIC: Final = b"\x82SNAPPY\x00"
 _HEADER: Final = _MAGIC + struct.pack(">ii", 1, 1)
 _BLOCK_SIZE: Final = 32 * 1024
 _BLOCK_LENGTH: Final = struct.Struct(">i")
+
+
+class XerialError(Exception):
+    """Bytes that begin as a stream are not one; the text is the reason."""
 
 
 def join_blocks(data: memoryview, compress: Callable[[memoryview], bytes]) -> bytes:
@@ -33,10 +36,10 @@ def split_blocks(data: memoryview) -> Iterator[memoryview]:
     """Return the blocks of raw snappy of a stream, or of several that are joined end to end.
 
     Raises:
-        CorruptionError: the stream is cut, or a length is wrong.
+        XerialError: the stream is cut, or a length is wrong.
     """
     if len(data) < len(_HEADER):
-        raise CorruptionError("snappy: stream header is cut")
+        raise XerialError("stream header is cut")
     position = len(_HEADER)
     while position < len(data):
         if bytes(data[position : position + len(_MAGIC)]) == _MAGIC:
@@ -44,9 +47,9 @@ def split_blocks(data: memoryview) -> Iterator[memoryview]:
             continue
         start = position + _BLOCK_LENGTH.size
         if start > len(data):
-            raise CorruptionError("snappy: block length is cut")
+            raise XerialError("block length is cut")
         length: int = _BLOCK_LENGTH.unpack_from(data, position)[0]
         position = start + length
         if length <= 0 or position > len(data):
-            raise CorruptionError(f"snappy: block of {length} bytes where {len(data) - start} are left")
+            raise XerialError(f"block of {length} bytes where {len(data) - start} are left")
         yield data[start:position]

@@ -55,7 +55,7 @@ SASL_SETTINGS: Final[dict[str, Setting]] = {
         Setting(
             "connection.failed.authentication.delay.ms",
             Kind.INT,
-            "Milliseconds after which a failed log-in is answered; more, up to 10000, for an address that goes on failing. 0: at once.",
+            "Milliseconds after which a failed log-in is answered; more, up to 5000, for an address that goes on failing. 0: at once.",
             at_least(0),
         ),
         Setting(

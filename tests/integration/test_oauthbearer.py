@@ -350,8 +350,11 @@ def test_commands_log_in(node: TokenNode, tmp_path: Path, from_file: bool) -> No
         assert "let this command in" not in done.stderr
 
 
-def test_command_whose_token_is_refused_is_told(node: TokenNode) -> None:
-    done = run_command(node, node.log_in("SASL_SSL", "carol").java_file(), "topics", "--list")
+def test_command_whose_token_is_refused_is_told(tmp_path: Path) -> None:
+    """At a node of its own: failures that came before would delay the answer."""
+    with TokenNode(tmp_path) as made:
+        made.provider.claims["carol"] = {"aud": "another service"}
+        done = run_command(made, made.log_in("SASL_SSL", "carol").java_file(), "topics", "--list")
     assert done.returncode == 1
     assert "does not let this command in" in done.stderr
     assert "invalid_token" in done.stderr

@@ -101,7 +101,7 @@ TOKEN_MUTANTS: Final = (
         "tokens-are-answered-before-they-count-here",
         "Kafka: 0.2 s later",
         "TOKEN-1",
-        "esp.broker.apis.create_delegation_token",
+        "esp.broker.apis.token_requests",
         "    if answer.error_code is ErrorCode.none:\n        await until_follows(services)\n",
         "",
         kind=TOKENS,

@@ -2,8 +2,7 @@
 
 import pytest
 
-from esp.model.errors import CorruptionError
-from esp.records.xerial import is_stream, join_blocks, split_blocks
+from esp.records.xerial import XerialError, is_stream, join_blocks, split_blocks
 
 DATA = bytes(range(256)) * 300
 """More than two blocks."""
@@ -23,7 +22,7 @@ def test_blocks_come_back_in_order_also_of_streams_joined_end_to_end() -> None:
 
 @pytest.mark.parametrize("size", [10, 18, 25])
 def test_a_stream_that_is_cut_is_refused(size: int) -> None:
-    with pytest.raises(CorruptionError, match="snappy"):
+    with pytest.raises(XerialError, match=r"cut|are left"):
         list(split_blocks(memoryview(stream_of(DATA)[:size])))
 
 
@@ -31,5 +30,5 @@ def test_a_stream_that_is_cut_is_refused(size: int) -> None:
 def test_a_length_that_cannot_be_is_refused(length: bytes) -> None:
     stream = bytearray(stream_of(b"data"))
     stream[16:20] = length
-    with pytest.raises(CorruptionError, match="block of"):
+    with pytest.raises(XerialError, match="block of"):
         list(split_blocks(memoryview(stream)))
