@@ -4,10 +4,11 @@ What such a replica said that it holds stays true as far as its leader can tell,
 would let the empty replica into the in-sync set.
 """
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from esp.broker.replication.hosted_partition import HostedPartition
-from esp.model.ids import LOST_DIRECTORY, NodeId, TopicId
+from esp.model.ids import LOST_DIRECTORY, NodeId, TopicId, TopicPartition
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.replica_view import ReplicaView
 from esp.simulation.checkers.violation import ViolationError
@@ -38,29 +39,46 @@ class RenewedReplicas:
 
     def __init__(self) -> None:
         self._renewals: dict[Key, dict[int, _Renewal]] = {}
+        self._names: set[TopicPartition] = set()
 
     def __bool__(self) -> bool:
         return bool(self._renewals)
 
-    def note(self, node: SimulatedNode, key: Key) -> None:
+    def __contains__(self, name: TopicPartition) -> bool:
+        """True if a replica of a partition of that name was let go of: quicker to ask than :meth:`check`."""
+        return name in self._names
+
+    def note(self, node: SimulatedNode, name: TopicPartition, key: Key) -> None:
         """A node let go of a replica."""
+        self._names.add(name)
         self._renewals.setdefault(key, {})[node.node_id] = _Renewal(node, node.lives, probe.broker_epoch(node))
 
-    def check(self, name: str, hosted: HostedPartition, views: dict[int, dict[Key, ReplicaView]], epoch: int) -> None:
+    def check(
+        self,
+        name: str,
+        hosted: HostedPartition,
+        views: dict[int, dict[Key, ReplicaView]],
+        leader_epoch: Callable[[TopicId, int], int],
+    ) -> None:
         """Hold what a leader counts on against what the replicas have.
 
         Args:
             name: the leader's node, for a message.
             hosted: a replica that leads.
             views: all replicas as they are, by node and partition.
-            epoch: the newest leader epoch of the partition; a leader of an earlier one counts for nothing.
+            leader_epoch: the newest leader epoch of a partition; a leader of an earlier one counts for nothing.
 
         Raises:
             ViolationError: INV-HW-EVIDENCE: it may let a replica in that has not all that it counts on.
         """
         leader, key = hosted.leader, (hosted.topic_id, hosted.name.partition)
         renewals = self._renewals.get(key)
-        if renewals is None or leader is None or leader.leader_epoch != epoch or not leader.state.directories:
+        if (
+            renewals is None
+            or leader is None
+            or not leader.state.directories
+            or leader.leader_epoch != leader_epoch(*key)
+        ):
             return
         places = dict(zip(leader.state.replicas, leader.state.directories, strict=True))
         for number, renewal in renewals.items():

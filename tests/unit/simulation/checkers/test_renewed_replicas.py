@@ -5,13 +5,14 @@ from uuid import UUID
 
 import pytest
 
-from esp.model.ids import LOST_DIRECTORY, DirectoryId, NodeId
+from esp.model.ids import LOST_DIRECTORY, DirectoryId, NodeId, TopicPartition
 from esp.simulation.checkers import renewed_replicas
 from esp.simulation.checkers.renewed_replicas import RenewedReplicas
 from esp.simulation.checkers.violation import ViolationError
 from tests.unit.storage.helpers import TOPIC_ID
 
 KEY = (TOPIC_ID, 0)
+NAME = TopicPartition("t", 0)
 HERE = DirectoryId(UUID(int=7))
 EPOCH = 5
 
@@ -33,11 +34,11 @@ class Scene:
         self.renewed = RenewedReplicas()
 
     def check(self):
-        hosted = SimpleNamespace(topic_id=TOPIC_ID, name=SimpleNamespace(partition=0), leader=self.leader)
-        self.renewed.check("node 1", hosted, {2: {KEY: self.view}} if self.view else {}, EPOCH)
+        hosted = SimpleNamespace(topic_id=TOPIC_ID, name=NAME, leader=self.leader)
+        self.renewed.check("node 1", hosted, {2: {KEY: self.view}} if self.view else {}, lambda *_key: EPOCH)
 
     def note(self):
-        self.renewed.note(self.node, KEY)
+        self.renewed.note(self.node, NAME, KEY)
         return self
 
 
@@ -45,8 +46,10 @@ def test_a_leader_that_counts_on_more_than_there_is_is_found():
     assert not RenewedReplicas()
     scene = Scene()
     scene.check()  # it is none that has begun anew
+    assert NAME not in scene.renewed
     scene.note()
     assert scene.renewed
+    assert NAME in scene.renewed
     with pytest.raises(ViolationError, match=r"INV-HW-EVIDENCE.*counts on 9 .* ends at 3"):
         scene.check()
     scene.follower.log_end_offset = 3
