@@ -31,6 +31,7 @@ from esp.cli.quorum import quorum
 from esp.cli.quotas import quotas
 from esp.cli.reassign.command import reassign_partitions
 from esp.cli.rebalance.command import rebalance
+from esp.cli.spark.command import spark
 from esp.cli.tokens.command import delegation_tokens
 from esp.cli.topics import topics
 from esp.cli.transactions.command import transactions
@@ -118,6 +119,7 @@ app.command("reassign-partitions", rich_help_panel="Tools")(asking(reassign_part
 app.add_typer(rebalance, name="rebalance", rich_help_panel="Tools")
 app.add_typer(brokers, name="brokers", rich_help_panel="Tools")
 app.add_typer(transactions, name="transactions", rich_help_panel="Tools")
+app.add_typer(spark, name="spark", rich_help_panel="Tools")
 app.add_typer(certs, name="certs", rich_help_panel="Tools")
 app.command("acls", rich_help_panel="Tools")(asking(acls))
 app.add_typer(users, name="users", rich_help_panel="Tools")

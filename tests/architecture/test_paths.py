@@ -7,7 +7,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
-MADE_UP: Final = {"esp/a/b.py", "tests/unit/a/test_b.py", "test_my_service.py"}
+MADE_UP: Final = {"esp/a/b.py", "tests/unit/a/test_b.py", "test_my_service.py", "job.py"}
 """Paths of examples."""
 
 DOCUMENTS: Final = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "esp").rglob("*.py")])

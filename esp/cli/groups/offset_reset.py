@@ -82,8 +82,12 @@ def parse_topics(texts: Sequence[str]) -> dict[str, frozenset[int] | None]:
     return scope
 
 
-def parse_datetime(text: str) -> int:
+def parse_datetime(text: str, name: str = "--to-datetime") -> int:
     """Read ``YYYY-MM-DDThh:mm:ss.sss`` with or without a zone, UTC without one; return milliseconds since the Unix epoch.
+
+    Args:
+        text: the time.
+        name: of the option, for messages.
 
     Raises:
         OperatorError: it is not of that form.
@@ -92,7 +96,7 @@ def parse_datetime(text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise OperatorError(
-            f"--to-datetime {text}: {error}", "Write it like 2025-11-21T15:30:00.000, with Z or +01:00 for a zone."
+            f"{name} {text}: {error}", "Write it like 2025-11-21T15:30:00.000, with Z or +01:00 for a zone."
         ) from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

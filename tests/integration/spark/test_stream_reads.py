@@ -8,6 +8,7 @@ from kafka.admin import KafkaAdminClient
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from esp.cli.app import run_tools
 from tests.integration.conftest import MakeTopic, eventually
 from tests.integration.spark.cluster import (
     START_MS,
@@ -18,6 +19,7 @@ from tests.integration.spark.cluster import (
     records_in_turn,
     recreate,
 )
+from tests.unit.checkpoints.made_checkpoint import let_age
 
 PARTITIONS = 2
 
@@ -67,6 +69,21 @@ def test_a_batch_that_was_planned_but_not_committed_is_read_again_as_it_was(
     even_later = cluster.produce(topic, records(5, first=110))
     assert parquet.drain(stream) == [10, 5]
     assert positions_of(parquet.rows()) == filled | later | even_later
+
+
+def test_a_query_that_was_set_back_reads_again_under_new_batch_numbers(
+    cluster: Cluster, topic: str, filled, parquet: ParquetSink, tmp_path: Path
+) -> None:
+    """Also a sink that keeps the numbers of its batches takes what comes again."""
+    stream = cluster.read_stream(subscribe=topic, startingOffsets="earliest")
+    assert parquet.drain(stream) == [100]
+    let_age(tmp_path / "checkpoint", 60)
+    to = json.dumps({topic: {"0": 40, "1": 45}})
+    command = ("spark", "checkpoints", "set-back", str(tmp_path / "checkpoint"), "--to", to, "--execute")
+    assert run_tools((*command, "--bootstrap-server", cluster.node.bootstrap)) == 0
+    assert parquet.drain(stream) == [15]
+    assert parquet.rows().count() == 115
+    assert (tmp_path / "checkpoint" / "commits" / "1").exists()
 
 
 def test_latest_starts_at_the_end_and_sees_what_comes(
