@@ -48,6 +48,7 @@ class Summary:
     unjudged_transactions: int = 0
     judged_accesses: int = 0
     unjudged_accesses: int = 0
+    judged_envelopes: int = 0
     judged_credentials: int = 0
     judged_tokens: int = 0
     judged_quotas: int = 0
@@ -134,6 +135,7 @@ class Summary:
         yield f"  batches of them not verified   {self.unverified_batches:>12,}"
         yield f"answers held against rules       {self.judged_accesses:>12,}"
         yield f"  of nodes without metadata      {self.unjudged_accesses:>12,}"
+        yield f"requests passed on and judged    {self.judged_envelopes:>12,}"
         yield f"credentials held against changes {self.judged_credentials:>12,}"
         yield f"tokens held against changes      {self.judged_tokens:>12,}"
         yield f"requests held against quotas     {self.judged_quotas:>12,}"

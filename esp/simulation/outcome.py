@@ -88,6 +88,8 @@ class Outcome:
     """Answers that were held against the rules of access (INV-AUTHZ)."""
     unjudged_accesses: int = 0
     """Answers of processes that had no metadata yet when they were asked (INV-AUTHZ)."""
+    judged_envelopes: int = 0
+    """Answers to requests that brokers pass on, held against a rule about the client's address (INV-ENVELOPE)."""
     judged_credentials: int = 0
     """Credentials at nodes that were held against an acknowledged change of users (INV-CREDENTIAL)."""
     judged_tokens: int = 0

@@ -8,6 +8,7 @@ from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.workload.access_prober import AccessProber
 from esp.simulation.workload.cluster_client import ClusterClient
+from esp.simulation.workload.envelope_prober import EnvelopeProber
 from esp.simulation.workload.history import History
 from esp.simulation.workload.rule_setter import RuleSetter
 
@@ -43,12 +44,16 @@ class Access:
             CLIENT_HOST,
             lambda: self._setter.groups,
         )
+        self.enclosed = EnvelopeProber(
+            self._client("envelope prober"), world.random("envelope prober"), history, CLIENT_HOST
+        )
 
     def begin(self) -> None:
         """Set the clients to work, if there are rules in this run."""
         if self._world.profile.is_guarded:
             self._world.spawn(self._setter.run())
             self._world.spawn(self._prober.run())
+            self._world.spawn(self.enclosed.run())
 
     def calm(self) -> None:
         """Change no more rules; ask on."""
@@ -56,7 +61,7 @@ class Access:
 
     def stop(self) -> None:
         """Ask no more."""
-        self._prober.is_stopping = True
+        self._prober.is_stopping = self.enclosed.is_stopping = True
 
     def _client(self, name: str) -> ClusterClient:
         world = self._world

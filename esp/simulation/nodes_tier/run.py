@@ -233,6 +233,7 @@ class Run:
             unjudged_transactions=self._transactions.checker.unjudged,
             judged_accesses=self._access.checker.judged,
             unjudged_accesses=self._access.checker.unjudged,
+            judged_envelopes=self._access.enclosed.judged,
             judged_credentials=self._users.checker.judged,
             judged_tokens=self._tokens.checker.judged,
             judged_quotas=self._quotas.checker.judged,
