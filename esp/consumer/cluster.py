@@ -9,13 +9,14 @@ from esp.consumer import messages
 from esp.consumer.connection import Connection, Deadline, Terms
 from esp.consumer.errors import (
     NO_ERROR,
+    OFFSET_OUT_OF_RANGE,
     UNKNOWN_TOPIC_OR_PARTITION,
     ConnectionLostError,
     ConsumerError,
     describe,
     is_retriable,
 )
-from esp.consumer.messages import Broker, ClusterInfo, FoundOffset, Partition, TopicInfo
+from esp.consumer.messages import Broker, ClusterInfo, Fetched, FoundOffset, Partition, TopicInfo, Wanted
 from esp.protocol.errors import DecodeError
 
 _UNKNOWN_S: Final = 2.0
@@ -161,6 +162,38 @@ class Cluster:
                 raise ConsumerError(f"offsets are not answered within {deadline.timeout_s:g} s: {problem}")
             if problem:
                 deadline.pause(self._backoff_s)
+
+    def fetch(self, partition: Partition, offset: int, size_bytes: int, *, is_read_committed: bool = False) -> Fetched:
+        """Return some records from an offset on, at once; none if it is not there, or is the end.
+
+        Args:
+            partition: their partition.
+            offset: the first.
+            size_bytes: the bytes that are wanted; one batch comes whatever its size.
+            is_read_committed: whether records of undecided transactions are held back.
+
+        Raises:
+            ConsumerError: the partition does not exist, may not be read, or has no leader that answers until the time is over.
+        """
+        deadline = Deadline(self._timeout_s)
+        while True:
+            leader = self.find_leaders([partition])[partition]
+            server = Address(leader.broker.host, leader.broker.port)
+            wanted = Wanted(partition, offset, leader.epoch, size_bytes, size_bytes, 1, 0, is_read_committed, "")
+            try:
+                with self._connected(server) as connection:
+                    fetched = messages.decode_fetch(connection.call(messages.FETCH, messages.encode_fetch(wanted)))
+            except ConnectionLostError as error:
+                problem = str(error)
+            else:
+                if fetched.error in (NO_ERROR, OFFSET_OUT_OF_RANGE):
+                    return fetched
+                problem = f"{partition}: {describe(fetched.error)}"
+                if not is_retriable(fetched.error):
+                    raise ConsumerError(problem)
+            if deadline.is_over:
+                raise ConsumerError(f"records are not answered within {deadline.timeout_s:g} s: {problem}")
+            deadline.pause(self._backoff_s)
 
     def _by_server(self, questions: Mapping[Partition, int]) -> dict[Address, dict[Partition, tuple[int, int]]]:
         """The questions for each leader: by partition its epoch and the timestamp."""

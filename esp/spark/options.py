@@ -1,11 +1,12 @@
-"""The options of a read by ``format("esp")``: the names and the meaning are those of Spark's Kafka source, and some are new.
+"""The options of a read or a stream by ``format("esp")``: the names and the meaning are those of Spark's Kafka source, and some are new.
 
 An option that is not known is refused by its name: one that is passed over in silence would be believed to work.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final
 
 from esp.consumer.cluster import Address
@@ -14,13 +15,25 @@ from esp.consumer.errors import SettingError
 from esp.consumer.messages import EARLIEST, LATEST, Partition
 from esp.consumer.partition_reader import FETCH_BYTES, FetchTerms
 from esp.consumer.security import is_security_setting, read_security
+from esp.spark.durations import parse_duration_ms
 from esp.spark.errors import OptionError
+from esp.spark.limits import Limits
 from esp.spark.topic_offsets import parse_offsets, parse_partitions
 
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 """The columns of Spark's Kafka source, in its order; ``headers`` is there if it is asked for."""
 
+_OF_STREAMS: Final = (
+    "groupId",
+    "maxBytesPerTrigger",
+    "maxOffsetsPerTrigger",
+    "maxTimePerTrigger",
+    "maxTriggerDelay",
+    "minOffsetsPerTrigger",
+    "onTopicRecreated",
+)
 _OPTIONS: Final = (
+    *_OF_STREAMS,
     "assign",
     "columns",
     "endingOffsets",
@@ -74,7 +87,25 @@ _POLL_TIMEOUT_MS: Final = 120_000
 
 _NUMBER_MOST: Final = 2**31 - 1
 _LONG_MOST: Final = 2**63 - 1
+_TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
+"""As in Spark's Kafka source."""
 _ADDRESS: Final = re.compile(r"\[?([^\s\[\]]+?)\]?:(\d{1,5})")
+
+
+class Kind(Enum):
+    """The kind of a read; Spark asks for the columns before it says which it is."""
+
+    ANY = "any"
+    BATCH = "batch"
+    STREAM = "stream"
+
+
+class OnRecreated(Enum):
+    """What a stream does when a topic was deleted and created again: fail, or read the new one from an end of it."""
+
+    FAIL = "fail"
+    EARLIEST = "earliest"
+    LATEST = "latest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +131,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a batch read is to read, and how.
+    """What is to be read, and how.
 
     Attributes:
         servers: the bootstrap servers.
@@ -111,12 +142,15 @@ class ReadOptions:
         pattern: a regular expression for their names; likewise.
         partitions: the partitions to read; likewise.
         start: where to begin.
-        end: where to end.
+        end: where to end; None: a stream that does not end.
         latest_if_none: whether a start by a time after the last record is the end; otherwise it is an error.
         columns: the columns, in order.
         min_partitions: so many tasks at least; None: one for each partition.
         max_records: the records of a task; None: any number.
         max_bytes: the bytes of a task; None: any number.
+        limits: of the micro-batches of a stream.
+        on_recreated: what a stream does with a topic that was created again.
+        group_id: the group to which a stream commits what it has read; None: none.
     """
 
     servers: tuple[Address, ...]
@@ -127,19 +161,23 @@ class ReadOptions:
     pattern: str | None
     partitions: tuple[Partition, ...] | None
     start: Edge
-    end: Edge
+    end: Edge | None
     latest_if_none: bool
     columns: tuple[str, ...]
     min_partitions: int | None
     max_records: int | None
     max_bytes: int | None
+    limits: Limits = field(default_factory=Limits)
+    on_recreated: OnRecreated = OnRecreated.FAIL
+    group_id: str | None = None
 
 
-def parse_options(options: Mapping[str, str]) -> ReadOptions:
+def parse_options(options: Mapping[str, str], kind: Kind = Kind.BATCH) -> ReadOptions:
     """Return what options say.
 
     Args:
         options: by names in any case.
+        kind: of the read. Without it options of both kinds are allowed.
 
     Raises:
         OptionError: one is unknown, cannot be used, or is missing.
@@ -154,7 +192,9 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
             given[_BY_LOWER[lower]] = value
         elif lower not in _OF_SPARK:
             raise OptionError(
-                name, value, f"format esp does not know it: remove it. It knows {', '.join(_OPTIONS)} and kafka.*"
+                name,
+                value,
+                f"format esp does not know it: remove it. It knows {', '.join(sorted(_OPTIONS))} and kafka.*",
             )
         elif value:
             raise OptionError(
@@ -170,6 +210,10 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
         raise OptionError(
             ", ".join(_STRATEGIES), None, f"one of them says what is read, and {names} is given: give one"
         )
+    if kind is Kind.BATCH:
+        for name in _OF_STREAMS:
+            if name in given:
+                raise OptionError(name, given[name], "it has an effect on streams only (readStream): remove it")
     strategy = chosen[0]
     text = given[strategy]
     return ReadOptions(
@@ -180,13 +224,16 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
         topics=_topics(text) if strategy == "subscribe" else None,
         pattern=_pattern(text) if strategy == "subscribePattern" else None,
         partitions=tuple(parse_partitions("assign", text)) if strategy == "assign" else None,
-        start=_edge(given, "starting", EARLIEST),
-        end=_edge(given, "ending", LATEST),
+        start=_start(given, kind),
+        end=_end(given, kind),
         latest_if_none=_choice(given, "startingOffsetsByTimestampStrategy", ("error", "latest")) == "latest",
         columns=_columns(given),
         min_partitions=_number(given, "minPartitions"),
         max_records=_number(given, "maxRecordsPerPartition"),
         max_bytes=_number(given, "maxBytesPerPartition"),
+        limits=_limits(given),
+        on_recreated=OnRecreated(_choice(given, "onTopicRecreated", tuple(one.value for one in OnRecreated))),
+        group_id=_group(given),
     )
 
 
@@ -255,7 +302,41 @@ def _pattern(text: str) -> str:
     return text
 
 
-def _edge(given: Mapping[str, str], side: str, default: int) -> Edge:
+def _start(given: Mapping[str, str], kind: Kind) -> Edge:
+    edge = _edge(given, "starting")
+    if edge is None:
+        if kind is Kind.STREAM:  # as in Spark's Kafka source
+            return Edge("startingOffsets", "latest", everywhere=LATEST)
+        return Edge("startingOffsets", "earliest", everywhere=EARLIEST)
+    if kind is Kind.BATCH and _names(edge, LATEST):
+        raise OptionError(
+            edge.option,
+            edge.value,
+            "a batch cannot begin at the latest offset (latest, -1), it would read nothing: write another offset",
+        )
+    return edge
+
+
+def _end(given: Mapping[str, str], kind: Kind) -> Edge | None:
+    edge = _edge(given, "ending")
+    if edge is None:
+        return None if kind is Kind.STREAM else Edge("endingOffsets", "latest", everywhere=LATEST)
+    if _names(edge, EARLIEST):
+        what = "stream" if kind is Kind.STREAM else "batch"
+        raise OptionError(
+            edge.option,
+            edge.value,
+            f"a {what} cannot end at the earliest offset (earliest, -2), it would read nothing: write another offset",
+        )
+    return edge
+
+
+def _names(edge: Edge, word: int) -> bool:
+    """True if an edge is, in some partition, the earliest or the latest offset."""
+    return edge.everywhere == word or (edge.offsets is not None and word in edge.offsets.values())
+
+
+def _edge(given: Mapping[str, str], side: str) -> Edge | None:
     """The options of a side by their rank: a timestamp for all partitions, timestamps by partition, offsets."""
     name = f"{side}Timestamp"
     if name in given:
@@ -264,24 +345,46 @@ def _edge(given: Mapping[str, str], side: str, default: int) -> Edge:
     if name in given:
         return Edge(name, given[name], timestamps=parse_offsets(name, given[name], least=0))
     name = f"{side}Offsets"
-    text = given.get(name, "earliest" if default == EARLIEST else "latest").strip()
+    if name not in given:
+        return None
+    text = given[name].strip()
     word = text.lower()
-    refused = LATEST if default == EARLIEST else EARLIEST
     if word in ("earliest", "latest"):
-        edge = Edge(name, text, everywhere=EARLIEST if word == "earliest" else LATEST)
-        is_refused = edge.everywhere == refused
-    else:
-        offsets = parse_offsets(name, text)
-        edge = Edge(name, text, offsets=offsets)
-        is_refused = refused in offsets.values()
-    if is_refused:
-        what = (
-            "begin at the latest offset (latest, -1)"
-            if refused == LATEST
-            else "end at the earliest offset (earliest, -2)"
+        return Edge(name, text, everywhere=EARLIEST if word == "earliest" else LATEST)
+    return Edge(name, text, offsets=parse_offsets(name, text))
+
+
+def _limits(given: Mapping[str, str]) -> Limits:
+    least, most = _number(given, "minOffsetsPerTrigger"), _number(given, "maxOffsetsPerTrigger")
+    if least is not None and most is not None and least > most:
+        raise OptionError(
+            "minOffsetsPerTrigger", least, f"it is more than maxOffsetsPerTrigger={most}: write {most} or less"
         )
-        raise OptionError(name, text, f"a batch cannot {what}, it would read nothing: write another offset")
-    return edge
+    delay_ms = _duration(given, "maxTriggerDelay")
+    if delay_ms is not None and least is None:
+        raise OptionError(
+            "maxTriggerDelay",
+            given["maxTriggerDelay"],
+            "it bounds the wait for minOffsetsPerTrigger, which is not given: add it, or remove this",
+        )
+    return Limits(
+        min_offsets=least,
+        max_delay_ms=_TRIGGER_DELAY_MS if delay_ms is None else delay_ms,
+        max_offsets=most,
+        max_bytes=_number(given, "maxBytesPerTrigger"),
+        max_time_ms=_duration(given, "maxTimePerTrigger"),
+    )
+
+
+def _duration(given: Mapping[str, str], name: str) -> int | None:
+    return parse_duration_ms(name, given[name]) if name in given else None
+
+
+def _group(given: Mapping[str, str]) -> str | None:
+    group = given.get("groupId")
+    if group is not None and not group.strip():
+        raise OptionError("groupId", group, "it is empty: write the name of a group, or remove it")
+    return group
 
 
 def _columns(given: Mapping[str, str]) -> tuple[str, ...]:

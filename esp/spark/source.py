@@ -2,31 +2,29 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from esp.arrow.decoding import decode_batches
-from esp.arrow.errors import Place
-from esp.consumer.partition_reader import PartitionReader
-from esp.spark.columns import decoded_columns, spark_schema, to_spark
+from esp.spark.columns import spark_schema
 from esp.spark.errors import OptionError
 from esp.spark.narrowing import Narrowing
-from esp.spark.options import ReadOptions, parse_options
-from esp.spark.planning import TaskPlan, plan_read
+from esp.spark.options import Kind, ReadOptions, parse_options
+from esp.spark.planning import plan_read
+from esp.spark.stream import StreamReader
+from esp.spark.task import Task, read_task
 
 _log = logging.getLogger(__name__)
 
 
 class DefaultSource(DataSource):
-    """``spark.read.format("esp")``."""
+    """``spark.read.format("esp")``, and ``spark.readStream``."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self._parsed = parse_options(options)
+        self._parsed = parse_options(options, Kind.ANY)
 
     @classmethod
     def name(cls) -> str:
@@ -41,8 +39,21 @@ class DefaultSource(DataSource):
         """The reader of a batch.
 
         Raises:
-            OptionError: the program has a schema of its own.
+            OptionError: the program has a schema of its own, or an option is one of streams.
         """
+        self._check_schema(schema)
+        return BatchReader(parse_options(self.options, Kind.BATCH))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark's name
+        """The reader of a stream.
+
+        Raises:
+            OptionError: the program has a schema of its own, or an option is one of batches.
+        """
+        self._check_schema(schema)
+        return StreamReader(parse_options(self.options, Kind.STREAM))
+
+    def _check_schema(self, schema: StructType) -> None:
         expected = self.schema()
         if [(field.name, field.dataType) for field in schema] != [(field.name, field.dataType) for field in expected]:
             raise OptionError(
@@ -50,15 +61,6 @@ class DefaultSource(DataSource):
                 schema.simpleString(),
                 f"the columns are {expected.simpleString()}: remove .schema(), choose by columns",
             )
-        return BatchReader(self._parsed)
-
-
-class Task(InputPartition):
-    """The work of one task."""
-
-    def __init__(self, plan: TaskPlan) -> None:
-        super().__init__(None)
-        self.plan = plan
 
 
 class FilterPush:
@@ -104,20 +106,4 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task in batches of Arrow."""
-        if partition is None:
-            return
-        assert isinstance(partition, Task), "tasks are made by partitions()"
-        offsets, leader = partition.plan
-        options = self._options
-        place = Place(*offsets.partition)
-        wanted = decoded_columns(options.columns)
-        reader = PartitionReader(
-            offsets.partition, options.servers, leader, options.terms, options.fetch_terms, warn=_log.warning
-        )
-        with closing(reader):
-            for fetched in reader.read(offsets.first, offsets.end):
-                decoded = decode_batches(
-                    fetched.batches, place, fetched.first_offset, fetched.end_offset, fetched.aborted, wanted
-                )
-                for batch in decoded:
-                    yield to_spark(batch, offsets.partition, options.columns)
+        return read_task(self._options, partition, _log.warning)

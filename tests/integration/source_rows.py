@@ -1,7 +1,7 @@
 """Reads by the data source ``esp`` in this process: planned and read as Spark does it, without a JVM."""
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -47,23 +47,28 @@ class Read:
 
     def rows(self) -> list[Row]:
         """The rows of all tasks."""
-        rows = []
-        for batch in self.batches():
-            columns = batch.to_pydict()
-            times = [] if "timestamp" not in columns else batch.column("timestamp").view(pa.int64()).to_pylist()
-            for number in range(batch.num_rows):
-                headers = columns["headers"][number] if "headers" in columns else None
-                rows.append(
-                    Row(
-                        columns["partition"][number],
-                        columns["offset"][number],
-                        columns["key"][number],
-                        columns["value"][number],
-                        times[number] // 1000,
-                        tuple((header["key"], header["value"]) for header in headers or ()),
-                    )
+        return rows_of(self.batches())
+
+
+def rows_of(batches: Iterable[pa.RecordBatch]) -> list[Row]:
+    """The rows of batches with the columns of the Kafka source."""
+    rows = []
+    for batch in batches:
+        columns = batch.to_pydict()
+        times = [] if "timestamp" not in columns else batch.column("timestamp").view(pa.int64()).to_pylist()
+        for number in range(batch.num_rows):
+            headers = columns["headers"][number] if "headers" in columns else None
+            rows.append(
+                Row(
+                    columns["partition"][number],
+                    columns["offset"][number],
+                    columns["key"][number],
+                    columns["value"][number],
+                    times[number] // 1000,
+                    tuple((header["key"], header["value"]) for header in headers or ()),
                 )
-        return rows
+            )
+    return rows
 
 
 def read_values(bootstrap: str, topic: str, **options: object) -> list[bytes | None]:

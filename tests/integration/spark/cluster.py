@@ -6,13 +6,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import KafkaAdminClient
-from kafka.errors import TopicAlreadyExistsError
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from esp.testing.node_process import NodeProcess
-from tests.integration.conftest import eventually
 
 START_MS: Final = int(time.time() * 1000) - 3_600_000
 """The timestamp of a test's first record: old enough for an hour of others to come before now."""
@@ -38,26 +35,6 @@ def records_in_turn(count: int, partitions: int, first: int = 0) -> list[Record]
         Record(number % partitions, f"k{number % 5}".encode(), str(number).encode(), START_MS + number * 1000)
         for number in range(first, first + count)
     ]
-
-
-def recreate(admin: KafkaAdminClient, topic: str, partitions: int) -> None:
-    """Delete the topic and create it anew, empty."""
-    admin.delete_topics([topic])
-
-    def created() -> bool:
-        try:
-            admin.create_topics({topic: {"num_partitions": partitions}}, wait_for_metadata=True)
-        except TopicAlreadyExistsError:
-            return False  # its deletion is not through yet
-        return True
-
-    eventually(created, 30)
-
-
-def add_partitions(admin: KafkaAdminClient, topic: str, partitions: int) -> None:
-    """Let the topic grow to so many partitions, and wait until clients are told of them."""
-    admin.create_partitions({topic: partitions})
-    eventually(lambda: len(admin.describe_topics([topic])[0]["partitions"]) == partitions, 30)
 
 
 class Cluster:
@@ -116,9 +93,9 @@ class Cluster:
         """A batch read by Spark, with a data source of this name."""
         return self._options(self.spark.read, options, source).load()
 
-    def read_stream(self, **options: object) -> DataFrame:
-        """A streaming read by Spark."""
-        return self._options(self.spark.readStream, options).load()
+    def read_stream(self, source: str = "kafka", **options: object) -> DataFrame:
+        """A streaming read by Spark, with a data source of this name."""
+        return self._options(self.spark.readStream, options, source).load()
 
     def _options(self, reader, options: dict[str, object], source: str = "kafka"):
         reader = reader.format(source).option("kafka.bootstrap.servers", self.node.bootstrap)
@@ -169,17 +146,17 @@ class BatchSink:
         self._checkpoint = checkpoint
 
     def start(self, stream: DataFrame, **trigger: object) -> StreamingQuery:
+        return self.writer(stream).trigger(**trigger).start()
+
+    def writer(self, stream: DataFrame) -> DataStreamWriter:
+        """The writer of a stream to this sink."""
+
         def take(frame: DataFrame, number: int) -> None:
             self.before.pop(number, _nothing)()
             self.batches[number] = positions_of(frame)
             self.after.pop(number, _nothing)()
 
-        return (
-            stream.writeStream.foreachBatch(take)
-            .option("checkpointLocation", str(self._checkpoint))
-            .trigger(**trigger)
-            .start()
-        )
+        return stream.writeStream.foreachBatch(take).option("checkpointLocation", str(self._checkpoint))
 
     def positions(self, first_batch: int = 0) -> Positions:
         """What all batches from ``first_batch`` on read; no position may stand in two of them."""

@@ -17,8 +17,8 @@ from tests.integration.spark.cluster import (
     Record,
     positions_of,
     records_in_turn,
-    recreate,
 )
+from tests.integration.topic_changes import recreate
 from tests.unit.checkpoints.made_checkpoint import let_age
 
 PARTITIONS = 2

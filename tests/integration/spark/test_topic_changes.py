@@ -18,11 +18,10 @@ from tests.integration.spark.cluster import (
     ParquetSink,
     Positions,
     Record,
-    add_partitions,
     positions_of,
     records_in_turn,
-    recreate,
 )
+from tests.integration.topic_changes import add_partitions, recreate
 
 PARTITIONS = 2
 FILLED = 50

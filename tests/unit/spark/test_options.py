@@ -6,7 +6,8 @@ from esp.consumer.cluster import Address
 from esp.consumer.messages import EARLIEST, LATEST, Partition
 from esp.consumer.partition_reader import FetchTerms
 from esp.spark.errors import OptionError
-from esp.spark.options import COLUMNS, Edge, ReadOptions, parse_options
+from esp.spark.limits import Limits
+from esp.spark.options import COLUMNS, Edge, Kind, OnRecreated, ReadOptions, parse_options
 
 LEAST = {"kafka.bootstrap.servers": "a:1", "subscribe": "t"}
 SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="hidden";'
@@ -20,6 +21,7 @@ def test_defaults_are_those_of_the_kafka_source() -> None:
     found = parse_options(LEAST)
     assert found.servers == (Address("a", 1),)
     assert (found.topics, found.pattern, found.partitions) == (("t",), None, None)
+    assert found.end is not None
     assert (found.start.everywhere, found.end.everywhere) == (EARLIEST, LATEST)
     assert found.columns == COLUMNS[:-1]
     assert found.fetch_terms == FetchTerms()
@@ -193,3 +195,74 @@ def test_a_log_in_is_read_and_shows_no_password() -> None:
     assert login is not None
     assert (login.username, login.password, login.mechanism.value) == ("u", "hidden", "SCRAM-SHA-512")
     assert "hidden" not in repr(found)
+
+
+# Streams ----------------------------------------------------------------------------------------------------------------------------
+
+
+def parse_stream(**options: str) -> ReadOptions:
+    return parse_options(LEAST | options, Kind.STREAM)
+
+
+def test_a_stream_begins_at_the_latest_offset_and_has_no_end_nor_limit() -> None:
+    found = parse_stream()
+    assert found.start.everywhere == LATEST
+    assert found.end is None
+    assert (found.limits.min_offsets, found.limits.are_set) == (None, False)
+    assert (found.on_recreated, found.group_id) == (OnRecreated.FAIL, None)
+
+
+def test_a_stream_may_begin_at_the_latest_offset_of_a_partition_and_end_at_the_latest() -> None:
+    found = parse_stream(startingOffsets='{"t": {"0": -1}}', endingOffsets="latest")
+    assert found.start.offsets == {Partition("t", 0): LATEST}
+    assert found.end == Edge("endingOffsets", "latest", everywhere=LATEST)
+
+
+def test_limits_of_micro_batches_are_read() -> None:
+    found = parse_stream(
+        minOffsetsPerTrigger="5",
+        maxTriggerDelay="2m",
+        maxOffsetsPerTrigger="7",
+        maxBytesPerTrigger="9",
+        maxTimePerTrigger="1 hour",
+        onTopicRecreated="Latest",
+        groupId="g",
+    )
+    assert found.limits == Limits(5, 120_000, 7, 9, 3_600_000)
+    assert (found.on_recreated, found.group_id) == (OnRecreated.LATEST, "g")
+    assert parse_stream(minOffsetsPerTrigger="5").limits.max_delay_ms == 15 * 60_000
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"maxOffsetsPerTrigger": "0"}, "option maxOffsetsPerTrigger=0: write a whole number, 1 or more"),
+        ({"minOffsetsPerTrigger": "few"}, "option minOffsetsPerTrigger=few: write a whole number, 1 or more"),
+        ({"maxBytesPerTrigger": "1GB"}, "option maxBytesPerTrigger=1GB: write a whole number, 1 or more"),
+        ({"maxTimePerTrigger": "0s"}, "option maxTimePerTrigger=0s: it does not last: write 1ms or more"),
+        ({"maxTimePerTrigger": "long"}, "option maxTimePerTrigger=long: it is no duration: write a whole number with"),
+        (
+            {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"},
+            "option minOffsetsPerTrigger=9: it is more than maxOffsetsPerTrigger=8: write 8 or less",
+        ),
+        ({"maxTriggerDelay": "1m"}, "option maxTriggerDelay=1m: it bounds the wait for minOffsetsPerTrigger, which"),
+        ({"onTopicRecreated": "go"}, "option onTopicRecreated=go: write fail or earliest or latest"),
+        ({"groupId": " "}, "option groupId= : it is empty: write the name of a group"),
+        ({"endingOffsets": "earliest"}, "option endingOffsets=earliest: a stream cannot end at the earliest offset"),
+    ],
+)
+def test_what_a_stream_cannot_use_is_named(options: dict[str, str], words: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(words)) as caught:
+        parse_options(LEAST | options, Kind.STREAM)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(OptionError):
+        parse_options(LEAST | options, Kind.ANY)
+
+
+@pytest.mark.parametrize("name", ["maxOffsetsPerTrigger", "maxTriggerDelay", "onTopicRecreated", "groupId"])
+def test_an_option_of_streams_is_refused_in_a_batch(name: str) -> None:
+    with pytest.raises(OptionError, match=f"option {name}=1: it has an effect on streams only"):
+        parse(**{name: "1"})
+    with pytest.raises(OptionError, match="a batch cannot begin at the latest offset"):
+        parse(startingOffsets="latest")
+    parse_options(LEAST | {"startingOffsets": "latest", "maxOffsetsPerTrigger": "1"}, Kind.ANY)

@@ -1,0 +1,110 @@
+"""The offsets at which a read begins and ends: options by offset, word or time, and a cluster's answers to them."""
+
+from collections.abc import Mapping, Sequence
+
+from esp.consumer.cluster import Cluster
+from esp.consumer.messages import EARLIEST, LATEST, Partition
+from esp.spark.errors import OptionError
+from esp.spark.options import Edge, ReadOptions
+
+
+def ask(cluster: Cluster, options: ReadOptions, questions: Mapping[Partition, int]) -> dict[Partition, int]:
+    """Return the offsets of timestamps, ``EARLIEST`` or ``LATEST``; -1 where no record is as late.
+
+    Raises:
+        ConsumerError: the cluster does not answer, or does not allow it.
+    """
+    found = cluster.find_offsets(questions, is_read_committed=options.fetch_terms.is_read_committed)
+    return {partition: answer.offset for partition, answer in found.items()}
+
+
+def resolve_start(
+    options: ReadOptions,
+    cluster: Cluster,
+    partitions: Sequence[Partition],
+    earliest: Mapping[Partition, int],
+    latest: Mapping[Partition, int],
+) -> dict[Partition, int]:
+    """Return where a read begins in each partition.
+
+    Raises:
+        OptionError: the option does not fit the partitions, or no record is as late as its time.
+    """
+    edge = options.start
+    timestamps = timestamps_of(edge, partitions)
+    if timestamps is None:
+        return _given_offsets(edge, partitions, earliest, latest)
+    found = ask(cluster, options, timestamps)
+    for partition, offset in found.items():
+        if offset < 0:
+            if not options.latest_if_none:
+                raise OptionError(
+                    edge.option,
+                    edge.value,
+                    f"no record of {partition} has that time or a later one: write an earlier time, or set "
+                    "startingOffsetsByTimestampStrategy=latest to begin at the end there",
+                )
+            found[partition] = latest[partition]
+    return found
+
+
+def resolve_end(
+    options: ReadOptions,
+    edge: Edge,
+    cluster: Cluster,
+    partitions: Sequence[Partition],
+    earliest: Mapping[Partition, int],
+    latest: Mapping[Partition, int],
+) -> dict[Partition, int]:
+    """Return where a batch ends in each partition.
+
+    Raises:
+        OptionError: the option does not fit the partitions.
+    """
+    timestamps = timestamps_of(edge, partitions)
+    if timestamps is None:
+        return _given_offsets(edge, partitions, earliest, latest)
+    found = ask(cluster, options, timestamps)
+    return {partition: latest[partition] if offset < 0 else offset for partition, offset in found.items()}
+
+
+def timestamps_of(edge: Edge, partitions: Sequence[Partition]) -> dict[Partition, int] | None:
+    """Return the timestamps of an edge by partition; None if it has none.
+
+    Raises:
+        OptionError: it names others than these partitions.
+    """
+    if edge.timestamp is not None:
+        return dict.fromkeys(partitions, edge.timestamp)
+    if edge.timestamps is not None:
+        check_named(edge, edge.timestamps, partitions)
+        return dict(edge.timestamps)
+    return None
+
+
+def _given_offsets(
+    edge: Edge, partitions: Sequence[Partition], earliest: Mapping[Partition, int], latest: Mapping[Partition, int]
+) -> dict[Partition, int]:
+    if edge.offsets is None:
+        return dict(earliest if edge.everywhere == EARLIEST else latest)
+    check_named(edge, edge.offsets, partitions)
+    words = {EARLIEST: earliest, LATEST: latest}
+    return {partition: words[offset][partition] if offset < 0 else offset for partition, offset in edge.offsets.items()}
+
+
+def check_named(edge: Edge, named: Mapping[Partition, int], partitions: Sequence[Partition]) -> None:
+    """Check that an option names exactly the partitions that are read.
+
+    Raises:
+        OptionError: it does not.
+    """
+    missing = sorted(set(partitions) - set(named))
+    if missing:
+        raise OptionError(
+            edge.option,
+            edge.value,
+            f"{missing[0]} is read and not named: name all partitions (-2: earliest, -1: latest)",
+        )
+    unknown = sorted(set(named) - set(partitions))
+    if unknown:
+        raise OptionError(edge.option, edge.value, f"{unknown[0]} is named and not read, or does not exist: remove it")

@@ -1,0 +1,52 @@
+"""The work of one task of a batch or a micro-batch, on an executor."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from esp.arrow.decoding import decode_batches
+from esp.arrow.errors import Place
+from esp.consumer.partition_reader import PartitionReader
+from esp.spark.columns import decoded_columns, to_spark
+from esp.spark.options import ReadOptions
+from esp.spark.planning import TaskPlan
+
+
+class Task(InputPartition):
+    """The work of one task."""
+
+    def __init__(self, plan: TaskPlan) -> None:
+        super().__init__(None)
+        self.plan = plan
+
+
+def read_task(
+    options: ReadOptions, partition: InputPartition | None, warn: Callable[[str], None]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task in batches of Arrow; none if there is none, as Spark has it where nothing is to be read.
+
+    Args:
+        options: of the read.
+        partition: the task.
+        warn: called with the text of a loss that is no error.
+
+    Raises:
+        ConsumerError: records are gone and that is an error, may not be read, or do not come in time.
+        BrokenBatchError: a batch is not the one that was written.
+    """
+    if partition is None:
+        return
+    assert isinstance(partition, Task), "tasks are made by partitions()"
+    offsets, leader = partition.plan
+    place = Place(*offsets.partition)
+    wanted = decoded_columns(options.columns)
+    reader = PartitionReader(offsets.partition, options.servers, leader, options.terms, options.fetch_terms, warn)
+    with closing(reader):
+        for fetched in reader.read(offsets.first, offsets.end):
+            decoded = decode_batches(
+                fetched.batches, place, fetched.first_offset, fetched.end_offset, fetched.aborted, wanted
+            )
+            for batch in decoded:
+                yield to_spark(batch, offsets.partition, options.columns)
