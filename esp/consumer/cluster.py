@@ -16,7 +16,7 @@ from esp.consumer.errors import (
     describe,
     is_retriable,
 )
-from esp.consumer.messages import Broker, ClusterInfo, Fetched, FoundOffset, Partition, TopicInfo, Wanted
+from esp.consumer.messages import Api, Broker, ClusterInfo, Fetched, FoundOffset, Partition, TopicInfo, Wanted
 from esp.protocol.errors import DecodeError
 
 _UNKNOWN_S: Final = 2.0
@@ -211,32 +211,55 @@ class Cluster:
             answers = messages.decode_list_offsets(connection.call(messages.LIST_OFFSETS, body))
         return {partition: answer for partition, answer in answers.items() if partition in asked}
 
-    def _ask_any(self, topics: Collection[str] | None, deadline: Deadline) -> ClusterInfo:
+    def call(self, server: Address, api: Api, body: bytes) -> memoryview:
+        """Send a request to a broker and return the body of its answer.
+
+        Raises:
+            ConnectionLostError: the broker does not answer.
+            ConsumerError: the broker refuses the connection.
+        """
+        with self._connected(server) as connection:
+            return connection.call(api, body)
+
+    def call_any(self, api: Api, body: bytes, deadline: Deadline) -> memoryview:
         """Ask the brokers one after the other, beginning with the one that answered last, until one answers.
 
         Raises:
             ConsumerError: none does in time, or one refuses.
         """
-        body = messages.encode_metadata(None if topics is None else list(topics))
         while True:
             problems = []
             for server in self._candidates():
                 try:
-                    with self._connected(server) as connection:
-                        info = messages.decode_metadata(connection.call(messages.METADATA, body))
+                    answer = self.call(server, api, body)
                 except ConnectionLostError as error:
                     problems.append(str(error))
                     continue
                 self._entrance = server
-                if info.brokers:
-                    self._brokers = info.brokers
-                return info
+                return answer
             if deadline.is_over:
                 raise ConsumerError(
                     f"no broker answers within {deadline.timeout_s:g} s ({', '.join(dict.fromkeys(problems))}): "
                     f"correct the bootstrap servers {self._names()}, or start the cluster"
                 )
             deadline.pause(self._backoff_s)
+
+    def _ask_any(self, topics: Collection[str] | None, deadline: Deadline) -> ClusterInfo:
+        """Describe topics, as any broker knows them.
+
+        Raises:
+            ConsumerError: none answers in time, or one refuses.
+        """
+        answer = self.call_any(
+            messages.METADATA, messages.encode_metadata(None if topics is None else list(topics)), deadline
+        )
+        try:
+            info = messages.decode_metadata(answer)
+        except DecodeError as error:
+            raise ConsumerError(f"the answer of {self._entrance} cannot be read: {error}") from error
+        if info.brokers:
+            self._brokers = info.brokers
+        return info
 
     def _candidates(self) -> Iterator[Address]:
         known = [Address(broker.host, broker.port) for broker in self._brokers.values()]

@@ -142,17 +142,17 @@ class Fetched(NamedTuple):
 _Found = TypeVar("_Found")
 
 
-def _checked(decode: Callable[[memoryview], _Found]) -> Callable[[memoryview], _Found]:
+def checked(decode: Callable[[memoryview], _Found]) -> Callable[[memoryview], _Found]:
     """Have bytes that end too early, or texts that are none, be the one error of bytes that are no message."""
 
     @wraps(decode)
-    def checked(body: memoryview) -> _Found:
+    def decoded(body: memoryview) -> _Found:
         try:
             return decode(body)
         except (IndexError, struct.error, UnicodeDecodeError) as error:
             raise DecodeError(f"the message is not whole: {error}") from error
 
-    return checked
+    return decoded
 
 
 def encode_header(api: Api, correlation_id: int, client_id: str) -> bytes:
@@ -176,7 +176,7 @@ def encode_metadata(topics: Sequence[str] | None) -> bytes:
     return listed + b"\0\0" + _NO_TAGS  # no creation, no authorized operations
 
 
-@_checked
+@checked
 def decode_metadata(body: memoryview) -> ClusterInfo:
     """The brokers and topics of an answer.
 
@@ -219,7 +219,7 @@ def decode_metadata(body: memoryview) -> ClusterInfo:
 def encode_list_offsets(questions: Mapping[Partition, tuple[int, int]], *, is_read_committed: bool) -> bytes:
     """A question for offsets: by partition the leader epoch, and a timestamp, :data:`EARLIEST` or :data:`LATEST`."""
     parts = [_I32.pack(-1), _I8.pack(is_read_committed)]
-    topics = _by_topic(questions)
+    topics = by_topic(questions)
     parts.append(pack_uvarint(len(topics) + 1))
     for topic, partitions in topics.items():
         parts += (pack_nullable_text(topic, flexible=True), pack_uvarint(len(partitions) + 1))
@@ -231,14 +231,15 @@ def encode_list_offsets(questions: Mapping[Partition, tuple[int, int]], *, is_re
     return b"".join(parts)
 
 
-def _by_topic(partitions: Mapping[Partition, object]) -> dict[str, list[Partition]]:
+def by_topic(partitions: Mapping[Partition, object]) -> dict[str, list[Partition]]:
+    """The partitions of each topic."""
     topics: dict[str, list[Partition]] = {}
     for partition in partitions:
         topics.setdefault(partition.topic, []).append(partition)
     return topics
 
 
-@_checked
+@checked
 def decode_list_offsets(body: memoryview) -> dict[Partition, FoundOffset]:
     """The offsets that were found.
 
@@ -284,7 +285,7 @@ def encode_fetch(wanted: Wanted) -> bytes:
     )
 
 
-@_checked
+@checked
 def decode_fetch(body: memoryview) -> Fetched:
     """Return the answer for the one partition that was asked for.
 
@@ -321,7 +322,7 @@ def encode_api_versions() -> bytes:
     return b""
 
 
-@_checked
+@checked
 def decode_api_versions(body: memoryview) -> dict[int, tuple[int, int]]:
     """The least and the greatest version of each API.
 
@@ -339,7 +340,7 @@ def encode_handshake(mechanism: str) -> bytes:
     return pack_nullable_text(mechanism, flexible=False)
 
 
-@_checked
+@checked
 def decode_handshake(body: memoryview) -> tuple[int, list[str]]:
     """The error code, and the mechanisms that are served.
 
@@ -360,7 +361,7 @@ def encode_authenticate(message: Buffer) -> bytes:
     return _I32.pack(len(message)) + bytes(message)
 
 
-@_checked
+@checked
 def decode_authenticate(body: memoryview) -> tuple[int, str | None, bytes]:
     """The error code, its text, and the server's message.
 

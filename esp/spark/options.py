@@ -149,7 +149,7 @@ class ReadOptions:
         max_records: the records of a task; None: any number.
         max_bytes: the bytes of a task; None: any number.
         limits: of the micro-batches of a stream.
-        on_recreated: what a stream does with a topic that was created again.
+        on_recreated: what a stream does with a topic that was created again; None is not given, and it fails.
         group_id: the group to which a stream commits what it has read; None: none.
     """
 
@@ -168,7 +168,7 @@ class ReadOptions:
     max_records: int | None
     max_bytes: int | None
     limits: Limits = field(default_factory=Limits)
-    on_recreated: OnRecreated = OnRecreated.FAIL
+    on_recreated: OnRecreated | None = None
     group_id: str | None = None
 
 
@@ -232,7 +232,7 @@ def parse_options(options: Mapping[str, str], kind: Kind = Kind.BATCH) -> ReadOp
         max_records=_number(given, "maxRecordsPerPartition"),
         max_bytes=_number(given, "maxBytesPerPartition"),
         limits=_limits(given),
-        on_recreated=OnRecreated(_choice(given, "onTopicRecreated", tuple(one.value for one in OnRecreated))),
+        on_recreated=_on_recreated(given),
         group_id=_group(given),
     )
 
@@ -378,6 +378,11 @@ def _limits(given: Mapping[str, str]) -> Limits:
 
 def _duration(given: Mapping[str, str], name: str) -> int | None:
     return parse_duration_ms(name, given[name]) if name in given else None
+
+
+def _on_recreated(given: Mapping[str, str]) -> OnRecreated | None:
+    name = "onTopicRecreated"
+    return OnRecreated(_choice(given, name, tuple(one.value for one in OnRecreated))) if name in given else None
 
 
 def _group(given: Mapping[str, str]) -> str | None:

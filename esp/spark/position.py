@@ -13,7 +13,7 @@ Position = Mapping[Partition, int]
 
 
 class Recreated(NamedTuple):
-    """A topic that was deleted and created again, and its ids."""
+    """A topic that was deleted and created again, and its ids; the old one is empty if it is not known any more."""
 
     topic: str
     old_id: bytes
@@ -25,6 +25,8 @@ class Recreated(NamedTuple):
 
 def _text(topic_id: bytes) -> str:
     """An id as Kafka's tools write it."""
+    if not topic_id:
+        return "deleted with its offsets"
     return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
@@ -62,11 +64,11 @@ def _whole(offset: Any) -> int:
 
 
 def find_recreated(known: Mapping[str, bytes], now: Mapping[str, bytes]) -> list[Recreated]:
-    """Return the topics whose ids differ; one without an id (of a broker older than Kafka 2.8) is taken for the same."""
+    """Return the topics whose ids differ. One whose id is of zeros, now or then, has none that is known, and is taken for the same."""
     return [
         Recreated(topic, known[topic], topic_id)
         for topic, topic_id in sorted(now.items())
-        if topic in known and known[topic] != topic_id and any(topic_id) and any(known[topic])
+        if topic in known and known[topic] != topic_id and any(topic_id) and (any(known[topic]) or not known[topic])
     ]
 
 

@@ -18,9 +18,10 @@ from esp.spark.errors import OptionError
 from esp.spark.limits import Samples, limit_ranges, must_wait
 from esp.spark.options import OnRecreated, ReadOptions
 from esp.spark.planning import TaskPlan, plan_tasks
-from esp.spark.position import Offsets, Position, ends_of, find_backlog, find_recreated, ranges_between
+from esp.spark.position import Offsets, Position, Recreated, ends_of, find_backlog, find_recreated, ranges_between
 from esp.spark.ranges import OffsetRange
 from esp.spark.sampling import take_samples
+from esp.spark.stream_group import StreamGroup
 from esp.spark.subscription import Subscription, find_subscription
 
 _LEFT: Final = (
@@ -49,9 +50,13 @@ class StreamPlanner:
         self._clock_ms = clock_ms
         self._cluster = Cluster(options.servers, options.terms, options.api_timeout_s, options.fetch_terms.backoff_s)
         self._bounds = None if options.end is None else Bounds(options, options.end)
+        self._group = (
+            None if options.group_id is None else StreamGroup(self._cluster, options.group_id, options.api_timeout_s)
+        )
+        self._is_saved = False
         self._initial: Offsets | None = None
         self._position: Offsets | None = None
-        self._ids: dict[str, bytes] = {}
+        self._ids: dict[str, bytes] | None = None
         self._restarts: set[tuple[Partition, int]] = set()
         self._advanced_ms: int | None = None
         self._has_planned = False
@@ -84,9 +89,14 @@ class StreamPlanner:
         if self._position is None:
             self._begin(subscription)
         assert self._position is not None, "a query begins somewhere"
+        ids = self._known_ids(self._position)
         position = dict(self._position)
         latest = ask(self._cluster, self._options, dict.fromkeys(subscription.partitions, LATEST))
-        self._restart_recreated(position, latest, subscription)
+        self._ids = {**ids, **subscription.ids}
+        if self._restart_recreated(position, latest, find_recreated(ids, subscription.ids)):
+            self._is_saved = False
+        else:
+            self._save(self._position, self._ids)
         self._drop_gone(position, subscription)
         self._restart_lost(position, latest)
         bounds = None if self._bounds is None else self._bounds.find(self._cluster, latest)
@@ -148,24 +158,77 @@ class StreamPlanner:
             self._warn(f"{lost}, and goes on without it")
             del position[partition]
 
-    def _restart_recreated(self, position: Offsets, latest: Offsets, subscription: Subscription) -> None:
+    def _known_ids(self, position: Position) -> Mapping[str, bytes]:
+        """The ids of the topics as this run, or the group, knew them last.
+
+        Raises:
+            ConsumerError: the group has no offsets, and the options say what is to be done with topics that were created again.
+        """
+        if self._ids is not None:
+            return self._ids
+        if self._group is None or not position:
+            return {}
+        ids = self._group.find_ids(position)
+        if not ids:
+            missing = (
+                f"group {self._options.group_id} has no offsets of the topics of the checkpoint, so that it is not known whether they were "
+                "created again since (brokers delete offsets with their topics)"
+            )
+            if self._options.on_recreated is not None:
+                raise ConsumerError(
+                    f"{missing}: if they are the same, run the query once without onTopicRecreated; otherwise begin with a new checkpoint"
+                )
+            self._warn(f"{missing}: they are taken for the same")
+        return ids
+
+    def _save(self, position: Position, ids: Mapping[str, bytes]) -> None:
+        """Commit the position, which is that of a batch that is done: Spark plans the next only then.
+
+        Raises:
+            ConsumerError: the group does not take it, and it is the first of the run, or the first in a topic that was created again:
+                that would be taken for created again after a restart too, and its records read twice.
+        """
+        if self._group is None:
+            return
+        try:
+            self._group.save(position, ids, is_needed=not self._is_saved)
+        except ConsumerError as error:
+            if not self._is_saved:
+                raise
+            self._warn(f"the position is not committed, so that lag is shown too large: {error}")
+        else:
+            self._is_saved = True
+
+    def _restart_recreated(self, position: Offsets, latest: Offsets, recreated: Sequence[Recreated]) -> bool:
         """Set the position in topics that were created again to an end of them. The batch that does so reads none of their records: the
-        checkpoint has the new position before any is read."""
+        checkpoint has the new position before any is read. Return False if it has it already.
+
+        Raises:
+            ConsumerError: that is an error.
+        """
         choice = self._options.on_recreated
-        for topic in find_recreated(self._ids, subscription.ids):
-            if choice is OnRecreated.FAIL:
+        is_changed = False
+        for topic in recreated:
+            if choice is None or choice is OnRecreated.FAIL:
                 raise ConsumerError(
                     f"{topic}: set onTopicRecreated=earliest or latest to read the new one, or begin with a new checkpoint"
                 )
+            old = {partition: offset for partition, offset in position.items() if partition.topic == topic.topic}
+            new = {
+                partition: 0 if choice is OnRecreated.EARLIEST else end
+                for partition, end in latest.items()
+                if partition.topic == topic.topic
+            }
+            if new == old:
+                continue
             self._warn(f"{topic}, and is read from its {choice.value} offset on")
-            for partition in [partition for partition in position if partition.topic == topic.topic]:
+            for partition in old:
                 del position[partition]
-            for partition in [partition for partition in latest if partition.topic == topic.topic]:
-                if choice is OnRecreated.EARLIEST:
-                    latest[partition] = 0
-                position[partition] = latest[partition]
-                self._restarts.add((partition, latest[partition]))
-        self._ids |= subscription.ids
+            position |= new
+            latest |= new
+            self._restarts |= new.items()
+            is_changed = True
+        return is_changed
 
     def _restart_lost(self, position: Offsets, latest: Position) -> None:
         """Set the position to the ends of partitions that end before it."""

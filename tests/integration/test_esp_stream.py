@@ -3,18 +3,20 @@
 ``tests/integration/spark/test_esp_streams.py`` has some of it through Spark.
 """
 
+import base64
 import json
 import time
+import uuid
 
 import pytest
 from confluent_kafka import Producer
-from kafka import TopicPartition
+from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from esp.consumer.errors import ConsumerError
 from esp.spark.errors import OptionError
 from esp.testing.node_process import NodeProcess
-from tests.integration.conftest import MakeTopic
+from tests.integration.conftest import MakeTopic, eventually
 from tests.integration.source_rows import Row
 from tests.integration.stream_rows import Checkpoint, Run
 from tests.integration.topic_changes import add_partitions, recreate
@@ -354,3 +356,98 @@ def test_options_that_do_not_fit_the_topics_are_refused(
     with pytest.raises(OptionError, match=words.replace("topic T", f"topic {filled}")) as caught:
         Run(node.bootstrap, Checkpoint(), subscribe=filled, **given).plan()
     assert "\n" not in str(caught.value)
+
+
+# The group -------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def group(topic: str) -> str:
+    return f"group-of-{topic}"
+
+
+def committed(admin: KafkaAdminClient, group: str) -> dict[tuple[str, int], tuple[int, dict[str, object]]]:
+    """The offsets of a group by topic and partition, and what stands beside each."""
+    found = admin.list_group_offsets({group: None})[group]
+    return {tuple(partition): (each.offset, json.loads(each.metadata)) for partition, each in found.items()}
+
+
+def topic_id(admin: KafkaAdminClient, topic: str) -> str:
+    """As Kafka's tools write it."""
+    octets = uuid.UUID(str(admin.describe_topics([topic])[0]["topic_id"])).bytes
+    return base64.urlsafe_b64encode(octets).decode().rstrip("=")
+
+
+def test_a_group_has_the_position_behind_the_last_batch_that_is_done(
+    node: NodeProcess, filled: str, admin: KafkaAdminClient, group: str
+) -> None:
+    options = {"subscribe": filled, "groupId": group, "maxOffsetsPerTrigger": 60, **EARLIEST}
+    checkpoint = Checkpoint()
+    run = Run(node.bootstrap, checkpoint, **options)
+    run.plan()
+
+    def offsets_of_group() -> list[int]:
+        found = committed(admin, group)
+        assert {metadata["topicId"] for _, metadata in found.values()} == {topic_id(admin, filled)}
+        return [found[filled, number][0] for number in (0, 1)]
+
+    assert offsets_of_group() == [0, 0]
+    run.read()
+    run.plan()
+    assert offsets_of_group() == [30, 30]
+    run = Run(node.bootstrap, checkpoint, **options)
+    assert len(run.read()) == 40
+    assert run.batch() is None
+    assert offsets_of_group() == [50, 50]
+
+
+@pytest.mark.parametrize("choice", ["fail", "earliest", "latest", None])
+def test_over_a_restart_the_group_tells_a_topic_created_again(
+    node: NodeProcess, filled: str, admin: KafkaAdminClient, make_topic: MakeTopic, group: str, choice: str | None
+) -> None:
+    other = make_topic(f"{filled}-other")
+    options = {"subscribe": f"{filled},{other}", "groupId": group, **EARLIEST}
+    if choice is not None:
+        options["onTopicRecreated"] = choice
+    checkpoint = Checkpoint()
+    assert len(Run(node.bootstrap, checkpoint, **options).rows()) == 100
+    recreate(admin, filled, 2)
+    write(node.bootstrap, filled, {0: 70})
+    if choice in (None, "fail"):
+        with pytest.raises(ConsumerError, match=f"topic {filled} was deleted and created again .id .*, now "):
+            Run(node.bootstrap, checkpoint, **options).batch()
+        return
+    crashed = Run(node.bootstrap, checkpoint, **options)
+    assert crashed.batch() == []
+    run = Run(node.bootstrap, checkpoint, **options)
+    if choice == "latest":
+        assert run.batch() is None
+    write(node.bootstrap, filled, {1: 5})
+    rows = [place for batch in run.batches() for place in places(batch)]
+    assert sorted(rows) == (between(p0=(0, 70), p1=(0, 5)) if choice == "earliest" else between(p1=(0, 5)))
+    assert Run(node.bootstrap, checkpoint, **options).batches() == []
+
+
+def test_a_group_without_offsets_is_told_and_fails_a_stream_that_is_to_know(
+    node: NodeProcess, filled: str, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpoint = Checkpoint()
+    Run(node.bootstrap, checkpoint, subscribe=filled, **EARLIEST).rows()
+    options = {"subscribe": filled, "groupId": group}
+    with pytest.raises(
+        ConsumerError, match=f"group {group} has no offsets of the topics of the checkpoint, so that it is not"
+    ):
+        Run(node.bootstrap, checkpoint, onTopicRecreated="earliest", **options).batch()
+    assert Run(node.bootstrap, checkpoint, **options).batch() is None
+    assert f"group {group} has no offsets of the topics of the checkpoint" in caplog.text
+    assert Run(node.bootstrap, checkpoint, onTopicRecreated="earliest", **options).batch() is None
+
+
+def test_a_group_with_members_is_refused(node: NodeProcess, filled: str, group: str) -> None:
+    consumer = KafkaConsumer(filled, bootstrap_servers=node.bootstrap, group_id=group)
+    try:
+        eventually(lambda: (consumer.poll(100), consumer.assignment())[1], 30)
+        with pytest.raises(ConsumerError, match=f"group {group}: it has members that consume .*: choose another group"):
+            Run(node.bootstrap, Checkpoint(), subscribe=filled, groupId=group).plan()
+    finally:
+        consumer.close()

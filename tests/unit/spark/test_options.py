@@ -209,7 +209,7 @@ def test_a_stream_begins_at_the_latest_offset_and_has_no_end_nor_limit() -> None
     assert found.start.everywhere == LATEST
     assert found.end is None
     assert (found.limits.min_offsets, found.limits.are_set) == (None, False)
-    assert (found.on_recreated, found.group_id) == (OnRecreated.FAIL, None)
+    assert (found.on_recreated, found.group_id) == (None, None)
 
 
 def test_a_stream_may_begin_at_the_latest_offset_of_a_partition_and_end_at_the_latest() -> None:

@@ -47,6 +47,8 @@ def test_a_topic_with_another_id_was_created_again() -> None:
         "topic a was deleted and created again (id AQEBAQEBAQEBAQEBAQEBAQ, now AgICAgICAgICAgICAgICAg)"
     )
     assert find_recreated({"a": bytes(16), "b": old}, {"a": new, "b": bytes(16)}) == []
+    [gone] = find_recreated({"a": b""}, {"a": new})
+    assert "(id deleted with its offsets, now AgIC" in str(gone)
 
 
 def test_a_backlog_ends_at_the_bounds_and_begins_at_the_start_of_what_was_added() -> None:
