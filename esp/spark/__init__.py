@@ -1,5 +1,7 @@
 """Topics under Apache Spark, by its Python data source API: `format("esp")`. Executors need numpy and pyarrow, and no jar."""
 
 from esp.spark.draining import drain
+from esp.spark.query_progress import progress
+from esp.spark.watching import watch
 
-__all__ = ["drain"]
+__all__ = ["drain", "progress", "watch"]

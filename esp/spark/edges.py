@@ -35,7 +35,7 @@ def resolve_start(
     if timestamps is None:
         return _given_offsets(edge, partitions, earliest, latest)
     found = ask(cluster, options, timestamps)
-    for partition, offset in found.items():
+    for partition, offset in sorted(found.items()):
         if offset < 0:
             if not options.latest_if_none:
                 raise OptionError(

@@ -62,6 +62,7 @@ _OF_SPARK: Final = frozenset({"path"})
 _KAFKA: Final = "kafka."
 _SERVERS: Final = "bootstrap.servers"
 _ISOLATION: Final = "isolation.level"
+_CLIENT_ID: Final = "esp-spark"
 _NUMBERS: Final = {
     "default.api.timeout.ms": 60_000,
     "fetch.max.bytes": FETCH_BYTES,
@@ -237,6 +238,21 @@ def parse_options(options: Mapping[str, str], kind: Kind = Kind.BATCH) -> ReadOp
     )
 
 
+def parse_connection(options: Mapping[str, str]) -> tuple[tuple[Address, ...], Terms]:
+    """Return how the options of a source reach its cluster; all others are passed over.
+
+    Args:
+        options: of ``esp`` or of Spark's Kafka source, by names in any case.
+
+    Raises:
+        OptionError: there are no servers.
+        SettingError: the terms of security cannot be used.
+    """
+    lower = {name.lower(): value for name, value in options.items()}
+    kafka = {name.removeprefix(_KAFKA): value for name, value in lower.items() if name.startswith(_KAFKA)}
+    return _servers(kafka), Terms(security=read_security(kafka, _KAFKA), client_id=kafka.get("client.id", _CLIENT_ID))
+
+
 def _read_kafka(kafka: Mapping[str, str], given: Mapping[str, str]) -> tuple[Terms, FetchTerms, float]:
     for name, value in kafka.items():
         if name not in _KAFKA_SETTINGS and not is_security_setting(name):
@@ -251,7 +267,7 @@ def _read_kafka(kafka: Mapping[str, str], given: Mapping[str, str]) -> tuple[Ter
         raise OptionError(_KAFKA + _ISOLATION, isolation, "write read_uncommitted or read_committed")
     terms = Terms(
         security=read_security(kafka, _KAFKA),
-        client_id=kafka.get("client.id", "esp-spark"),
+        client_id=kafka.get("client.id", _CLIENT_ID),
         connect_timeout_s=numbers["socket.connection.setup.timeout.ms"] / 1000,
         request_timeout_s=numbers["request.timeout.ms"] / 1000,
     )

@@ -62,7 +62,7 @@ def plan_tasks(options: ReadOptions, cluster: Cluster, ranges: Sequence[OffsetRa
     leaders = cluster.find_leaders([one.partition for one in ranges])
     samples: Mapping[Partition, Sample] = {}
     if options.max_bytes is not None:
-        samples = take_samples(options, cluster, ranges)
+        samples = take_samples(options.fetch_terms, cluster, ranges)
     sizes = {partition: sample.bytes_per_offset for partition, sample in samples.items()}
     tasks = divide(ranges, options.min_partitions, options.max_records, options.max_bytes, sizes)
     return [TaskPlan(one, leaders[one.partition]) for one in tasks]

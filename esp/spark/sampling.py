@@ -8,20 +8,20 @@ from esp.arrow.errors import Place
 from esp.arrow.scanning import scan_batches
 from esp.consumer.cluster import Cluster
 from esp.consumer.messages import Partition
+from esp.consumer.partition_reader import FetchTerms
 from esp.spark.limits import Sample
-from esp.spark.options import ReadOptions
 from esp.spark.ranges import OffsetRange
 
 _SAMPLE_BYTES: Final = 256 * 1024
 """The bytes of a partition that are looked at."""
 
 
-def take_samples(options: ReadOptions, cluster: Cluster, ranges: Sequence[OffsetRange]) -> dict[Partition, Sample]:
+def take_samples(terms: FetchTerms, cluster: Cluster, ranges: Sequence[OffsetRange]) -> dict[Partition, Sample]:
     """Return a sample of each range that is not empty."""
-    return {one.partition: take_sample(options, cluster, one) for one in ranges if one.size}
+    return {one.partition: take_sample(terms, cluster, one) for one in ranges if one.size}
 
 
-def take_sample(options: ReadOptions, cluster: Cluster, one: OffsetRange) -> Sample:
+def take_sample(terms: FetchTerms, cluster: Cluster, one: OffsetRange) -> Sample:
     """Return the first records of a range. Batches without any, of markers, are passed over.
 
     Raises:
@@ -29,7 +29,6 @@ def take_sample(options: ReadOptions, cluster: Cluster, one: OffsetRange) -> Sam
         BrokenBatchError: a batch is not the one that was written.
     """
     place = Place(*one.partition)
-    terms = options.fetch_terms
     offset, size, seen = one.first, 0, 0
     while offset < one.end:
         fetched = cluster.fetch(one.partition, offset, _SAMPLE_BYTES, is_read_committed=terms.is_read_committed)

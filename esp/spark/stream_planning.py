@@ -133,7 +133,7 @@ class StreamPlanner:
         latest = ask(self._cluster, options, dict.fromkeys(partitions, LATEST))
         starts = resolve_start(options, self._cluster, partitions, earliest, latest)
         bounds = {} if self._bounds is None else self._bounds.find(self._cluster, latest)
-        for partition, first in starts.items():
+        for partition, first in sorted(starts.items()):
             end = min(latest[partition], bounds.get(partition, latest[partition]))
             if first > end:
                 raise OptionError(
@@ -232,7 +232,7 @@ class StreamPlanner:
 
     def _restart_lost(self, position: Offsets, latest: Position) -> None:
         """Set the position to the ends of partitions that end before it."""
-        for partition, end in latest.items():
+        for partition, end in sorted(latest.items()):
             if position.get(partition, 0) <= end:
                 continue
             lost = f"{partition}: the stream is at offset {position[partition]}, and the partition ends at {end}"
@@ -264,7 +264,7 @@ class StreamPlanner:
             return ends_of(backlog)
         samples: Samples = {}
         if limits.need_samples:
-            samples = take_samples(self._options, self._cluster, backlog)
+            samples = take_samples(self._options.fetch_terms, self._cluster, backlog)
         return ends_of(limit_ranges(backlog, limits, samples, self._find_time))
 
     def _find_time(self, time_ms: int, partitions: Sequence[Partition]) -> Mapping[Partition, int]:

@@ -14,7 +14,11 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from esp.consumer.errors import ConsumerError
+from esp.consumer.messages import Partition
 from esp.spark.errors import OptionError
+from esp.spark.query_progress import PartitionProgress, measure
+from esp.spark.query_sources import read_cluster
+from esp.spark.watching import Done, commit_done
 from esp.testing.node_process import NodeProcess
 from tests.integration.conftest import MakeTopic, eventually
 from tests.integration.source_rows import Row
@@ -27,7 +31,12 @@ STEP_MS = 1000
 
 def write(bootstrap: str, topic: str, counts: dict[int, int], size: int = 10) -> None:
     """Write so many records to each partition, a second apart from ``START_MS`` on."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 100, "batch.num.messages": 7})
+    settings = {
+        "linger.ms": 100,
+        "batch.num.messages": 7,
+        "enable.idempotence": True,
+    }  # in order, whatever is tried again
+    producer = Producer({"bootstrap.servers": bootstrap, **settings})
     for partition, count in counts.items():
         for number in range(count):
             producer.produce(topic, bytes(size), None, partition, timestamp=START_MS + number * STEP_MS)
@@ -135,7 +144,7 @@ def test_batches_are_limited_by_time_over_all_topics(node: NodeProcess, make_top
     other = make_topic(f"{topic}-other")
     make_topic(partitions=2)
     write(node.bootstrap, topic, {0: 100, 1: 100})
-    producer = Producer({"bootstrap.servers": node.bootstrap})
+    producer = Producer({"bootstrap.servers": node.bootstrap, "enable.idempotence": True})
     for number in range(50, 100):
         producer.produce(other, b"", None, 0, timestamp=START_MS + number * STEP_MS)
     assert producer.flush(30) == 0
@@ -202,7 +211,7 @@ def test_a_time_that_has_no_record_yet_is_waited_for(node: NodeProcess, filled: 
     end = START_MS + 55 * STEP_MS
     run = Run(node.bootstrap, Checkpoint(), subscribe=filled, endingTimestamp=end, **EARLIEST)
     assert len(run.batch() or ()) == 100
-    producer = Producer({"bootstrap.servers": node.bootstrap})
+    producer = Producer({"bootstrap.servers": node.bootstrap, "enable.idempotence": True})
     for number in range(52, 58):
         producer.produce(filled, b"", None, 0, timestamp=START_MS + number * STEP_MS)
     assert producer.flush(30) == 0
@@ -451,3 +460,27 @@ def test_a_group_with_members_is_refused(node: NodeProcess, filled: str, group: 
             Run(node.bootstrap, Checkpoint(), subscribe=filled, groupId=group).plan()
     finally:
         consumer.close()
+
+
+# Lag -------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_that_is_done_is_committed_with_its_number_and_the_ids_of_topics(
+    node: NodeProcess, filled: str, admin: KafkaAdminClient, group: str
+) -> None:
+    cluster = read_cluster({"kafka.bootstrap.servers": node.bootstrap})
+    assert cluster is not None
+    position = {Partition(filled, 0): 20, Partition(filled, 1): 30, Partition(filled, 7): 1}
+    commit_done(Done(group, cluster, position, 4))
+    beside = {"topicId": topic_id(admin, filled), "batch": 4}
+    assert committed(admin, group) == {(filled, 0): (20, beside), (filled, 1): (30, beside)}
+
+
+def test_a_position_is_behind_in_records_bytes_and_seconds(node: NodeProcess, filled: str) -> None:
+    cluster = read_cluster({"kafka.bootstrap.servers": node.bootstrap})
+    assert cluster is not None
+    now_ms = START_MS + 60 * STEP_MS
+    first, second = measure(cluster, {Partition(filled, 1): 50, Partition(filled, 0): 20}, lambda: now_ms)
+    assert first._replace(bytes=0) == PartitionProgress(filled, 0, 20, 50, 30, 0, 40.0)
+    assert 30 * 10 < first.bytes < 30 * 60
+    assert second == PartitionProgress(filled, 1, 50, 50, 0, 0, 0.0)
