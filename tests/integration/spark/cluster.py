@@ -3,9 +3,10 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
@@ -13,6 +14,9 @@ from esp.testing.node_process import NodeProcess
 
 START_MS: Final = int(time.time() * 1000) - 3_600_000
 """The timestamp of a test's first record: old enough for an hour of others to come before now."""
+
+
+Result = TypeVar("Result")
 
 
 class Record(NamedTuple):
@@ -102,6 +106,23 @@ class Cluster:
         for name, value in options.items():
             reader = reader.option(name.replace("__", "."), value)
         return reader
+
+
+_NOT_STARTED: Final = "Python worker failed to connect back"
+_STARTS_MOST: Final = 5
+
+
+def with_slow_starts(run: Callable[[], Result]) -> Result:
+    """Run a query by a source of Python's again if its process did not start within the ten seconds that Spark gives it, as on a machine
+    that is busy with other tests. Nothing of the query was done then."""
+    for _ in range(_STARTS_MOST):
+        try:
+            return run()
+        except StreamingQueryException as error:
+            if _NOT_STARTED not in str(error):
+                raise
+            reason = error
+    raise reason
 
 
 class ParquetSink:

@@ -1,13 +1,16 @@
 """Streams by ``format("esp")`` through Spark; ``tests/integration/test_esp_stream.py`` has the planner's cases without a JVM."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kafka.admin import KafkaAdminClient
 from pyspark.sql import functions as F  # noqa: N812  the name that every PySpark program uses
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from esp.spark import drain
+from esp.spark import drain, progress, watch
 from esp.spark.errors import OptionError
-from tests.integration.conftest import MakeTopic
+from tests.integration.conftest import MakeTopic, eventually
 from tests.integration.spark.cluster import (
     START_MS,
     BatchSink,
@@ -16,6 +19,7 @@ from tests.integration.spark.cluster import (
     Record,
     positions_of,
     records_in_turn,
+    with_slow_starts,
 )
 
 PARTITIONS = 2
@@ -30,12 +34,23 @@ def test_a_checkpoint_is_handed_from_kafka_to_esp_and_back(
     written = {}
     for number, source in enumerate(("kafka", "esp", "kafka")):
         written |= cluster.produce(topic, records_in_turn(20, PARTITIONS, first=20 * number))
-        assert parquet.drain(cluster.read_stream(source, **options)) == [20]
+        stream = cluster.read_stream(source, **options)
+        assert with_slow_starts(lambda stream=stream: parquet.drain(stream)) == [20]
         assert positions_of(parquet.rows()) == written
 
 
+@pytest.fixture
+def one_shuffle_partition(cluster: Cluster) -> Iterator[None]:
+    """Small states in one task, and not in several that each take their time."""
+    name = "spark.sql.shuffle.partitions"
+    before = cluster.spark.conf.get(name)
+    cluster.spark.conf.set(name, 1)
+    yield
+    cluster.spark.conf.set(name, before)
+
+
 def test_a_backlog_is_counted_in_full_though_one_partition_lags(
-    cluster: Cluster, topic: str, make_topic: MakeTopic, batches: BatchSink, tmp_path: Path
+    cluster: Cluster, topic: str, make_topic: MakeTopic, one_shuffle_partition: None, tmp_path: Path
 ) -> None:
     """Partition 0 has ten hours, partition 1 the last five; watermark 10 minutes."""
     make_topic(partitions=PARTITIONS)
@@ -53,7 +68,7 @@ def test_a_backlog_is_counted_in_full_though_one_partition_lags(
             .option("checkpointLocation", str(tmp_path / name))
             .foreachBatch(lambda frame, _: counted.update({row["window"]: row["count"] for row in frame.collect()}))
         )
-        query = drain(writer)
+        query = with_slow_starts(lambda: drain(writer))
         read = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
         assert sum(read) == len(minutes)
         return sum(counted.values()), len(read)
@@ -75,8 +90,46 @@ def test_a_drained_query_reads_limited_batches_up_to_the_ends_at_its_start(
     stream = cluster.read_stream("esp", endingOffsets="latest", **options)
     later = {}
     batches.after[1] = lambda: later.update(cluster.produce(topic, records_in_turn(10, PARTITIONS, first=100)))
-    drain(batches.writer(stream))
+    with_slow_starts(lambda: drain(batches.writer(stream)))
     assert [len(batches.batches[number]) for number in range(4)] == [30, 30, 30, 10]
     assert batches.positions() == written
-    drain(batches.writer(stream))
+    with_slow_starts(lambda: drain(batches.writer(stream)))
     assert batches.positions() == written | later
+
+
+def test_the_lag_of_a_query_by_both_sources_is_seen_from_outside(
+    cluster: Cluster, topic: str, make_topic: MakeTopic, admin: KafkaAdminClient, tmp_path: Path
+) -> None:
+    make_topic()
+    other = make_topic(f"{topic}-other")
+    for name in (topic, other):
+        cluster.produce(name, records_in_turn(20, 1))
+    watcher = watch(cluster.spark)
+    streams = [
+        cluster.read_stream(source, subscribe=name, startingOffsets="earliest", groupId=group)
+        for source, name, group in (("kafka", topic, "unused"), ("esp", other, f"own-{topic}"))
+    ]
+    writer = streams[0].union(streams[1]).writeStream.format("noop").queryName(f"both-{topic}")
+    query = with_slow_starts(lambda: start(writer.option("checkpointLocation", str(tmp_path / "checkpoint"))))
+    try:
+        expected = {(topic, 0): 20, (other, 0): 20}
+        eventually(lambda: committed(admin, f"spark.both-{topic}") == expected, 60)
+        eventually(lambda: committed(admin, f"own-{topic}") == {(other, 0): 20}, 60)
+        found = progress(query)
+        assert [(row.topic, row.offset, row.records) for row in found.partitions] == [(topic, 20, 0), (other, 20, 0)]
+    finally:
+        query.stop()
+        watcher.stop()
+
+
+def start(writer: DataStreamWriter) -> StreamingQuery:
+    """Start a query, and wait until all is read."""
+    query = writer.start()
+    query.processAllAvailable()
+    return query
+
+
+def committed(admin: KafkaAdminClient, group: str) -> dict[tuple[str, int], int]:
+    """The offsets of a group by topic and partition."""
+    found = admin.list_group_offsets({group: None})[group]
+    return {tuple(partition): each.offset for partition, each in found.items()}

@@ -53,6 +53,7 @@ def test_executors_need_numpy_and_pyarrow_and_nothing_else() -> None:
 
         source = DefaultSource({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"})
         source.reader(source.schema())
+        source.streamReader(source.schema())
         assert checksums._native is None
         for codec in range(5):
             rows = pa.RecordBatch.from_pydict({"value": ["x" * number for number in range(300)]})
