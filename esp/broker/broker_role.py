@@ -289,9 +289,7 @@ class RunningBroker:
         dispatcher.provide(
             services,
             {
-                ApiKey.PRODUCE: ProduceHandler(
-                    services, self._tasks, long_requests, shortcuts=dispatcher.allows_shortcuts
-                ).handle,
+                ApiKey.PRODUCE: ProduceHandler(services, self._tasks, long_requests).handle,
                 ApiKey.FETCH: FetchHandler(services, self._tasks, long_requests).handle,
             },
             make_gate(ListenerKind.BROKER, self._node.access, lambda: self._cache.image),

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from esp.broker.shortcut import Shortcut
+from esp.broker.shortcut_counter import ShortcutCounter
 from esp.model.buffers import Buffer
 from esp.ports.network import Address
 from esp.replication.refused_batches import RefusedBatches
@@ -77,17 +79,6 @@ def _no_connection(_reason: str) -> None:
     """A node's own requests come by no connection, and what has ended ends no more."""
 
 
-class Shortcut(Protocol):
-    """Answers requests of one connection that are like earlier ones, without the header, the dispatcher and the handler's decoding."""
-
-    def answer(self, frame: memoryview) -> Buffer | None:
-        """Return the whole answer, byte for byte that of the ordinary way, or None, with nothing done, if the request must go that way.
-
-        Args:
-            frame: what may be one whole frame, its length included.
-        """
-
-
 class FetchVerdict(NamedTuple):
     """The milliseconds for which a client that fetches is throttled, and whether it is sent what it asked for."""
 
@@ -144,6 +135,8 @@ class ClientContext:
     """For a handler whose request must be done before the connection's next one is looked at."""
     shortcut: Shortcut | None = None
     """Asked first for each request of the connection, unless answers to earlier ones are outstanding; a handler that has one sets it."""
+    counter: ShortcutCounter | None = None
+    """Asks the shortcut, and counts, where what it answers must be counted."""
     sasl: LogIn | None = None
     """Its log-in, where the listener has SASL."""
     refused: RefusedBatches = field(default_factory=RefusedBatches, compare=False)

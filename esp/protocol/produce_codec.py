@@ -422,6 +422,11 @@ _TAIL_SIZE: Final = 9
 """Behind base offset, log append time and log start offset: no errors of records, no message, no tags, no throttle time."""
 
 
+def header_rest_size(client_id: str | None) -> int:
+    """The size of the rest of the header, with which the common bytes begin: the client id, and no tagged fields."""
+    return _CLIENT_ID_LENGTH.size + len((client_id or "").encode()) + 1
+
+
 def pack_client(client_id: str | None, acks: int, timeout_ms: int) -> bytes:
     """The common bytes up to the topic: rest of the header, no transaction, ``acks``, ``timeout_ms``, one topic."""
     name = b"" if client_id is None else client_id.encode()

@@ -38,11 +38,9 @@ class ProduceHandler:
         services: the node's parts.
         tasks: the tasks in which requests wait that cannot be finished at once.
         long_requests: the long requests, with which requests for many partitions take turns.
-        shortcuts: True if requests that repeat earlier ones may be answered by a shorter way.
     """
 
-    def __init__(self, services: Services, tasks: Tasks, long_requests: LongRequests, *, shortcuts: bool) -> None:
-        self._shortcuts = shortcuts
+    def __init__(self, services: Services, tasks: Tasks, long_requests: LongRequests) -> None:
         self._clock = services.env.clock
         self._appender = ProduceAppender(services)
         self._long = LongProduce(services.env, tasks, long_requests, self._appender, services.verifier)
@@ -72,7 +70,7 @@ class ProduceHandler:
             if refusal is not None:
                 raise RefusedWithoutAnswerError(refusal)
             return NEVER
-        if self._shortcuts and len(results) == 1 and not results[0].error_code and asked.transactional_id is None:
+        if len(results) == 1 and not results[0].error_code and asked.transactional_id is None:
             self._remember(request, asked)
         return (encode_produce_response(version, request.correlation_id, results),)
 

@@ -37,16 +37,14 @@ class EnforcedAccess:
         )
         self.denials: Counter[str] = Counter()
         """See :class:`~esp.broker.authorization.access.Access`. Principals beyond :data:`COUNTED_MAX` count together."""
-
-    @property
-    def version(self) -> int:
-        """See :class:`~esp.broker.authorization.access.Access`."""
-        return self._authorizer.version
+        self.version = self._authorizer.version
+        """See :class:`~esp.broker.authorization.access.Access`. At hand, since each repeated request asks for it."""
 
     def on_metadata(self, _image: ClusterImage, delta: ClusterDelta) -> None:
         """Follow the metadata log."""
         if delta.removed_acls or delta.added_acls:
             self._authorizer.change(delta.removed_acls, delta.added_acls)
+            self.version = self._authorizer.version
 
     def allows(self, client: ClientContext, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
         """See :class:`~esp.broker.authorization.access.Access`."""

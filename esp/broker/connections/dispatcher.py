@@ -28,7 +28,7 @@ import importlib
 import logging
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, Final, Protocol
 
 from esp.broker.request import LATER, Answer, ClientContext, Request
 from esp.broker.tasks import Tasks
@@ -73,9 +73,6 @@ class Dispatcher:
         clock: the node's.
         hot: the handlers that get bytes, by API.
     """
-
-    allows_shortcuts: ClassVar = True
-    """True if a connection's :class:`~esp.broker.request.Shortcut` may answer in its place."""
 
     def __init__(
         self, kind: ListenerKind, services: Any, tasks: Tasks, clock: Clock, hot: Mapping[int, HotHandler] | None = None

@@ -133,7 +133,8 @@ class Session:
             and not (self._parked or self._out or self._taken_bytes or self._paused)
             and len(received) - 4 <= self._max_frame_bytes
         ):
-            answer = shortcut.answer(received)
+            counter = self.client.counter
+            answer = shortcut.answer(received) if counter is None else counter.answer(shortcut, received)
             if answer is not None:
                 self._connection.write((answer,))
                 return len(received)
@@ -155,8 +156,7 @@ class Session:
                 break
             frame = received if not position and frame_end == end else received[position:frame_end]
             # With a frame that came alone the shortcut was asked before, if it may be.
-            shortcut = self.client.shortcut if frame is not received and not self._parked else None
-            answer = None if shortcut is None else shortcut.answer(frame)
+            answer = self._answer_shortly(frame) if frame is not received and not self._parked else None
             if answer is not None:
                 self._out.append(answer)
                 spent += _SHORTCUT_COST
@@ -183,6 +183,13 @@ class Session:
         if self._out:
             self._flush()
         return position
+
+    def _answer_shortly(self, frame: memoryview) -> Buffer | None:
+        """Return the answer of the connection's shortcut, if there is one and it has one."""
+        shortcut, counter = self.client.shortcut, self.client.counter
+        if shortcut is None:
+            return None
+        return shortcut.answer(frame) if counter is None else counter.answer(shortcut, frame)
 
     def _rest(self) -> None:
         """Let other connections have their turn before what else has arrived here is looked at."""

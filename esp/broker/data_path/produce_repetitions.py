@@ -23,6 +23,7 @@ from esp.protocol.produce_codec import (
     NO_TAGS,
     RepeatedAnswer,
     encode_produce_response,
+    header_rest_size,
     pack_client,
     pack_partition,
 )
@@ -42,7 +43,7 @@ _ReadStart = Callable[[memoryview], tuple[int, int, int, bytes]]
 
 
 class ProduceRepetitions:
-    """The partitions that one connection has produced to; see :class:`esp.broker.request.Shortcut`.
+    """The partitions that one connection has produced to; see :class:`esp.broker.shortcut.Shortcut`.
 
     Args:
         request: the connection's first that may be repeated. Only requests of the same version and client id are remembered.
@@ -62,6 +63,7 @@ class ProduceRepetitions:
         "_topic_offset",
         "_version",
         "_wall_ms",
+        "body_offset",
     )
 
     def __init__(self, request: Request, clock: Clock, appender: ProduceAppender) -> None:
@@ -73,6 +75,8 @@ class ProduceRepetitions:
         self._refuse = appender.refuse
         self._refused = request.client.refused
         self._kind = ApiKey.PRODUCE << 16 | request.api_version
+        self.body_offset = COMMON_OFFSET + header_rest_size(request.client_id)
+        """See :class:`esp.broker.shortcut.Shortcut`."""
         self._topic_offset = COMMON_OFFSET + len(pack_client(request.client_id, 0, 0))
         self._starts: dict[int, tuple[_ReadStart, int]] = {}
         """By the first byte of the topic, which tells how long the common bytes are: reads up to the records' size, and its offset."""
@@ -104,7 +108,7 @@ class ProduceRepetitions:
             self._by_common.clear()
 
     def answer(self, frame: memoryview) -> bytes | None:
-        """See :class:`esp.broker.request.Shortcut`."""
+        """See :class:`esp.broker.shortcut.Shortcut`."""
         size = len(frame)
         if size <= self._topic_offset:
             return None

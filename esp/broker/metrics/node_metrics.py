@@ -18,9 +18,10 @@ from esp.broker.controller_role import ControllerRole
 from esp.broker.metrics.families import collect_loop, collect_node, collect_requests
 from esp.broker.metrics.histogram import Histogram
 from esp.broker.metrics.http_server import HttpServer, Page
-from esp.broker.metrics.request_metrics import RequestCounts, RequestMetrics
+from esp.broker.metrics.request_metrics import RequestMetrics
 from esp.broker.request import LATER, NEVER, Answer, Request
 from esp.broker.running_node import RunningNode
+from esp.broker.shortcut_counter import ShortcutCounter
 from esp.broker.tasks import Tasks
 from esp.model.buffers import Buffer
 from esp.model.tls import TlsPolicy
@@ -41,8 +42,6 @@ class MeasuredDispatcher(Dispatcher):
         metrics: where the requests are counted.
     """
 
-    allows_shortcuts = False
-
     def __init__(self, kind: ListenerKind, services: Any, tasks: Tasks, clock: Clock, metrics: RequestMetrics) -> None:
         super().__init__(kind, services, tasks, clock)
         self._now_us: Final = clock.monotonic_us
@@ -54,20 +53,22 @@ class MeasuredDispatcher(Dispatcher):
         received_bytes = len(body)
         answer = super().dispatch(request, body)
         counts = self._metrics.counts(request)
-        counts.received_bytes += received_bytes
-        if answer is NEVER:
-            self._count(counts, begun_us, ())
-        elif answer is not LATER:
-            self._count(counts, begun_us, answer)
-        elif request.answer is not None:  # answered before the handler returned
-            self._count(counts, begun_us, request.answer)
-        else:
-            request.on_answer(lambda buffers: self._count(counts, begun_us, buffers))
-        return answer
 
-    def _count(self, counts: RequestCounts, begun_us: int, answer: Sequence[Buffer]) -> None:
-        counts.durations.observe(self._now_us() - begun_us)
-        counts.sent_bytes += sum(map(len, answer))
+        def count(buffers: Sequence[Buffer]) -> None:
+            counts.count(received_bytes, sum(map(len, buffers)), self._now_us() - begun_us)
+
+        if answer is NEVER:
+            count(())
+        elif answer is not LATER:
+            count(answer)
+        elif request.answer is not None:  # answered before the handler returned
+            count(request.answer)
+        else:
+            request.on_answer(count)
+        client = request.client
+        if client.shortcut is not None and client.counter is None:
+            client.counter = ShortcutCounter(self._now_us, counts)
+        return answer
 
 
 INTERVAL_US: Final = 100_000

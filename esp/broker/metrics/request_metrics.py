@@ -28,6 +28,12 @@ class RequestCounts:
         self.sent_bytes = 0
         """Of the answers, headers included."""
 
+    def count(self, received_bytes: int, sent_bytes: int, elapsed_us: int) -> None:
+        """Count a request that has been answered; see :class:`esp.broker.shortcut_counter.Tally`."""
+        self.received_bytes += received_bytes
+        self.sent_bytes += sent_bytes
+        self.durations.observe(elapsed_us)
+
 
 class RequestMetrics:
     """The counts of all kinds of requests that have come, by the names that Kafka's metrics give them."""

@@ -1,14 +1,13 @@
 """The quotas of one connection's client, and what it uses of them.
 
-A client is a user and a client id; requests of one connection may name several client ids, so a meter is for the last one. It is the
-shortcut of its connection too, around another one, so that repeated requests are counted.
+A client is a user and a client id; requests of one connection may name several client ids, so a meter is for the last one.
 """
 
 from collections.abc import Callable
 from typing import Final
 
 from esp.broker.quotas.uses import Counted, CountedMutations, QuotaUses
-from esp.broker.request import ClientContext, FetchVerdict, Shortcut
+from esp.broker.request import ClientContext, FetchVerdict
 from esp.model.buffers import Buffer
 from esp.model.client_quotas import (
     CONSUMER_BYTE_RATE,
@@ -30,7 +29,7 @@ _UNTHROTTLED: Final = FetchVerdict(0, is_sent=True)
 
 
 class ClientMeter:
-    """Counts for one connection; see :class:`esp.broker.request.Meter`.
+    """Counts for one connection; see :class:`esp.broker.request.Meter` and :class:`esp.broker.shortcut_counter.ShortcutMeter`.
 
     Args:
         uses: has the quotas and the rates.
@@ -51,7 +50,6 @@ class ClientMeter:
         "client_id",
         "is_limited",
         "principal",
-        "shortcut",
         "version",
     )
 
@@ -63,8 +61,6 @@ class ClientMeter:
         self.principal = client.principal
         """The client's, which is another one once the connection is authenticated."""
         self.version = -1
-        self.shortcut: Shortcut | None = None
-        """Answers repeated requests."""
         self._produced: Counted | None = None
         self._fetched: Counted | None = None
         self._spent: Counted | None = None
@@ -94,23 +90,14 @@ class ClientMeter:
         """True if the client's time of the loop is limited."""
         return self._spent is not None
 
-    def answer(self, frame: memoryview) -> Buffer | None:
-        """See :class:`esp.broker.request.Shortcut`."""
-        shortcut = self.shortcut
-        if self.version != self._uses.version or shortcut is None:
-            return None
-        now_us, spent = self._now_us, self._spent_rate
-        began_us = now_us() if spent is not None else 0
-        answer = shortcut.answer(frame)
-        if answer is None:
-            return None
-        ended_us = now_us()
-        ended_ms = ended_us // 1000
-        produced = self._produced_rate
-        for_bytes_ms = produced.count(len(frame) - LENGTH_SIZE, ended_ms) if produced is not None else 0
-        for_time_ms = spent.count((ended_us - began_us) / US_OF_PERCENT, ended_ms) if spent is not None else 0
+    def charge_repeated(self, frame: memoryview, answer: Buffer, began_us: int, now_us: int) -> Buffer:
+        """See :class:`esp.broker.shortcut_counter.ShortcutMeter`."""
+        now_ms = now_us // 1000
+        produced, spent = self._produced_rate, self._spent_rate
+        for_bytes_ms = produced.count(len(frame) - LENGTH_SIZE, now_ms) if produced is not None else 0
+        for_time_ms = spent.count((now_us - began_us) / US_OF_PERCENT, now_ms) if spent is not None else 0
         if for_bytes_ms or for_time_ms:
-            throttle_ms = self._throttle(for_bytes_ms, for_time_ms, ended_us)
+            throttle_ms = self._throttle(for_bytes_ms, for_time_ms, now_us)
             version = int.from_bytes(frame[6:8], "big")
             return with_throttle_time(ApiKey.PRODUCE, version, answer, throttle_ms)
         return answer

@@ -13,6 +13,7 @@ from typing import Any, Final
 from esp.broker.quotas.client_meter import ClientMeter
 from esp.broker.quotas.uses import QuotaUses
 from esp.broker.request import LATER, Answer, ClientContext, Request, Unanswered
+from esp.broker.shortcut_counter import ShortcutCounter
 from esp.broker.tasks import Tasks
 from esp.model.buffers import Buffer
 from esp.model.client_quotas import QuotaEntity
@@ -49,15 +50,21 @@ class QuotaEnforcer:
         self._now_us = clock.monotonic_us
         self._tasks = tasks
         self._clients = clients
-        self.uses = QuotaUses(clock, settings)
+        self.uses = QuotaUses(clock, settings, self._drop_shortcuts)
         """The use that clients make of their quotas."""
 
     def change(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
         """Put other quotas in force for all that is asked from now on (QUOTA-1)."""
         self.uses.change(quotas)
+        self._drop_shortcuts()
+        for client in self._clients():
+            client.hold.unmute()
+
+    def _drop_shortcuts(self) -> None:
+        """Let the next request of each connection go the ordinary way, on which its quotas are looked up."""
         for client in self._clients():
             client.shortcut = None
-            client.hold.unmute()
+            _count_repeated(client, None)
 
     def admits_connection(self, address: str) -> bool:
         """True if an address may open a connection now; it is counted."""
@@ -81,6 +88,7 @@ class QuotaEnforcer:
         elif meter.version != self.uses.version:
             meter.resolve()
         if not meter.is_limited or client.is_broker:
+            _count_repeated(client, None)
             return dispatch(request, body)
         return self._handle_limited(request, size, body, dispatch, meter)
 
@@ -88,8 +96,6 @@ class QuotaEnforcer:
         self, request: Request, size: int, body: memoryview, dispatch: Dispatch, meter: ClientMeter
     ) -> Answer:
         client = request.client
-        if client.shortcut is meter:
-            client.shortcut = meter.shortcut
         began_us = self._now_us()
         if meter.counts_time:
             self._tasks.around = lambda started: _counted(started, meter, self._now_us)
@@ -100,7 +106,8 @@ class QuotaEnforcer:
         if client.is_broker or request.api_version >= _OF_BROKERS.get(request.api_key, _NO_VERSION):
             return answer
         if client.shortcut is not None:
-            meter.shortcut, client.shortcut = client.shortcut, meter
+            client.counter = client.counter or ShortcutCounter(self._now_us)
+            _count_repeated(client, meter)
         now_us = self._now_us()
         throttle_ms = meter.charge(request.api_key, size, now_us - began_us, now_us)
         if answer is LATER and request.answer is None:
@@ -121,6 +128,12 @@ class QuotaEnforcer:
     def _told(self, request: Request, answer: Sequence[Buffer], throttle_ms: int) -> Sequence[Buffer]:
         head, *rest = answer
         return (with_throttle_time(request.api_key, request.api_version, head, throttle_ms), *rest)
+
+
+def _count_repeated(client: ClientContext, meter: ClientMeter | None) -> None:
+    """Let what the shortcut of a connection answers be counted by a meter, or by none."""
+    if client.counter is not None:
+        client.counter.meter = meter
 
 
 def _counted(

@@ -36,9 +36,10 @@ class QuotaUses:
     Args:
         clock: the node's.
         settings: the node's own: windows.
+        on_swept: called when rates have been forgotten, so that they must be looked up again before they are used.
     """
 
-    def __init__(self, clock: Clock, settings: BrokerSettings) -> None:
+    def __init__(self, clock: Clock, settings: BrokerSettings, on_swept: Callable[[], None]) -> None:
         self.now_us = clock.monotonic_us
         self.windows = Windows(settings.quota_window_num, settings.quota_window_size_seconds * 1000)
         """Those of rates."""
@@ -51,6 +52,7 @@ class QuotaUses:
         """Changes with them."""
         self._used: dict[tuple[str, Sharers], LimitedRate | TokenBucket] = {}
         self._swept_ms = 0
+        self._on_swept = on_swept
         self.throttled: dict[tuple[str, QuotaEntity], tuple[int, int]] = {}
         """By key and entity of a quota: how often clients were throttled because of it, and the milliseconds in sum."""
 
@@ -97,6 +99,7 @@ class QuotaUses:
             self._swept_ms = now_ms
             self._used = {name: each for name, each in self._used.items() if not each.is_idle(now_ms)}
             self.version += 1  # connections that have been idle for long look theirs up again
+            self._on_swept()
         if len(self._used) >= USED_MAX:
             sharers = (sharers[0], None)
         return self._used.setdefault((key, sharers), make())

@@ -366,7 +366,7 @@ class Broker:
         dispatcher.provide(
             services,
             {
-                ApiKey.PRODUCE: ProduceHandler(services, tasks, long_requests, shortcuts=True).handle,
+                ApiKey.PRODUCE: ProduceHandler(services, tasks, long_requests).handle,
                 ApiKey.FETCH: FetchHandler(services, tasks, long_requests).handle,
             },
         )

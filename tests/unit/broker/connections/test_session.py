@@ -168,6 +168,18 @@ class PlayedShortcut:
         return None if number % 2 else b"%d!" % number
 
 
+class PlayedCounter:
+    """Counts how often it is asked for a frame that is whole."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def answer(self, shortcut, frame):
+        answer = shortcut.answer(frame)
+        self.asked += answer is not None
+        return answer
+
+
 def test_a_shortcut_is_asked_first_and_only_while_nothing_waits():
     played = Played()
     played.session.client.shortcut = shortcut = PlayedShortcut()
@@ -190,6 +202,15 @@ def test_a_shortcut_is_asked_once_for_a_frame_that_comes_alone():
     played.receive(frame(2)[:9])
     played.receive(frame(2)[9:])
     assert (played.answers, shortcut.asked) == (b"1;2!", [1, 2])
+
+
+def test_a_shortcut_is_asked_by_its_counter_alone_and_among_others():
+    played = Played()
+    played.session.client.shortcut = PlayedShortcut()
+    played.session.client.counter = counter = PlayedCounter()
+    played.receive(frame(2))
+    played.receive(frame(4) + frame(6))
+    assert (played.answers, counter.asked) == (b"2!4!6!", 3)
 
 
 def test_a_shortcut_is_not_asked_for_a_frame_that_is_too_large():

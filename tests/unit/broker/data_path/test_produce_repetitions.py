@@ -1,8 +1,9 @@
-"""Requests that repeat earlier ones, held against a node that measures its requests and so handles each in the ordinary way."""
+"""Requests that repeat earlier ones, held against a node each of whose requests takes the ordinary way."""
 
 import asyncio
 import struct
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from esp.broker.data_path.produce_repetitions import PARTITIONS_MAX
 from esp.model.errors import ErrorCode
 from esp.protocol.messages import encode_request
-from esp.protocol.registry import ApiKey
+from esp.protocol.registry import ApiKey, ListenerKind
 from esp.records.builder import NewRecord, build_batch
 from esp.settings.broker import MetricsListener
 from tests.unit.broker.conversation import (
@@ -208,15 +209,6 @@ async def test_a_connection_remembers_no_more_partitions_than_its_bound(node):
     assert all(node.log("t", partition).log_end_offset == 2 for partition in range(PARTITIONS_MAX + 3))
 
 
-@simulated(metrics_listener=MEASURED)
-async def test_a_node_that_counts_requests_counts_all(node):
-    client = await node.client()
-    await create_topic(client)
-    for _ in range(3):
-        await produce(client, "t", records(b"a"))
-    assert not shortcuts_of(node)
-
-
 BATCHES = st.builds(
     lambda size, count, producer: records(*[b"v" * size] * count, **producer),
     st.sampled_from(SIZES[:6]),
@@ -252,8 +244,18 @@ READS = st.lists(st.one_of(*[PLAIN] * 6, BROKEN), min_size=1, max_size=8)
 STEPS = st.lists(st.one_of(*[READS] * 6, st.just("delete")), min_size=3, max_size=10)
 
 
-async def play(node, steps):
-    """All answers, and what stands in the logs afterwards. A connection that was ended is followed by a new one."""
+class OrdinaryWay:
+    """In the place of what counts the answers of a shortcut: there are none."""
+
+    def answer(self, shortcut, frame):
+        return None
+
+
+async def play(node, steps, *, shortly):
+    """All answers, what stands in the logs afterwards, and what metrics tell of it.
+
+    A connection that was ended is followed by a new one.
+    """
     admin = await node.client()
 
     async def create(name, **configs):
@@ -263,7 +265,7 @@ async def play(node, steps):
     await create("late", flush_messages=1)
     await create("due", max_message_bytes=180)
     seen = []
-    client = await producer(node)
+    client = await producer(node, shortly=shortly)
     for step in steps:
         if step == "delete":
             await delete_topic(admin, "t")
@@ -273,9 +275,16 @@ async def play(node, steps):
         await asyncio.sleep(1)
         seen.append((bytes(client.received), client.ended))
         if client.ended:
-            client = await producer(node)
+            client = await producer(node, shortly=shortly)
     logs = [node.log(topic, partition) for topic in ("t", "late", "due") for partition in (0, 1)]
-    return seen, [bytes(log.read(0, 1 << 30, log.log_end_offset, at_least_one=False)) for log in logs]
+    read = [bytes(log.read(0, 1 << 30, log.log_end_offset, at_least_one=False)) for log in logs]
+    return seen, read, counted(node)
+
+
+def counted(node):
+    """The numbers of requests, and their bytes, as the metrics of a node have them."""
+    by_name = node.node.metrics.requests[ListenerKind.BROKER].by_name if node.node.metrics else {}
+    return {name: (each.durations.count, each.received_bytes, each.sent_bytes) for name, each in by_name.items()}
 
 
 class Listener:
@@ -300,15 +309,34 @@ class Listener:
         pass
 
 
-async def producer(node):
+async def producer(node, *, shortly):
     """A new connection; something can be repeated on it."""
     client = Listener()
+    before = set(node.server._sessions)
     await node.network.connect(ADDRESS, client.on_open, 1_000_000)
+    while not (accepted := set(node.server._sessions) - before):
+        await asyncio.sleep(0.001)
+    (session,) = accepted
+    if not shortly:
+        session.client.counter = OrdinaryWay()
     client.connection.write([frame_of([(topic, 0, records(b"first"))]) for topic in ("t", "due")])
     return client
 
 
 @settings(max_examples=25, deadline=None)
-@given(STEPS)
-def test_both_ways_give_the_same_answers_and_the_same_logs(steps):
-    assert simulated()(play)(steps) == simulated(metrics_listener=MEASURED)(play)(steps)
+@given(STEPS, st.sampled_from((None, MEASURED)))
+def test_both_ways_give_the_same_answers_the_same_logs_and_the_same_counts(steps, metrics):
+    ways = [simulated(metrics_listener=metrics)(partial(play, shortly=shortly))(steps) for shortly in (True, False)]
+    assert ways[0] == ways[1]
+
+
+@simulated(metrics_listener=MEASURED)
+async def test_a_node_that_counts_requests_answers_by_the_short_way_too(node):
+    _, shortcut = await remembered(node)
+    before = counted(node)["Produce"]
+    (client,) = (session.client for session in node.server._sessions if session.client.shortcut is shortcut)
+    frame = frame_of([("t", 0, records(b"b"))])
+    answer = client.counter.answer(shortcut, memoryview(bytearray(frame)))
+    after = counted(node)["Produce"]
+    assert answer is not None
+    assert (after[0] - before[0], after[2] - before[2]) == (1, len(answer))

@@ -27,6 +27,8 @@ class Clock:
 
 
 class Shortcut:
+    body_offset = 12
+
     def __init__(self, answer):
         self.given = answer
 
@@ -162,9 +164,11 @@ def test_brokers_are_not_counted():
     assert other.hold.muted_until_us == 0
 
 
-def test_repeated_requests_are_counted_behind_their_shortcut():
-    node = Node(producer_byte_rate=100)
-    client = node.connect()
+REPEATED = memoryview(bytes(6) + (9).to_bytes(2, "big") + bytes(1000 - 8))
+
+
+def with_shortcuts(node):
+    """Let requests that repeat earlier ones be answered by a shortcut, on each connection that asks."""
     (given,) = node.answer
 
     def answer(request):
@@ -172,13 +176,54 @@ def test_repeated_requests_are_counted_behind_their_shortcut():
         return (given,)
 
     node.answer = answer
+    return node
+
+
+def repeated(client):
+    return client.counter.answer(client.shortcut, REPEATED)
+
+
+def test_what_a_shortcut_answers_is_counted():
+    node = with_shortcuts(Node(producer_byte_rate=100))
+    client = node.connect()
     node.ask(client, 100)
-    frame = memoryview(bytes(6) + (9).to_bytes(2, "big") + bytes(1000 - 8))
-    assert told_ms((client.shortcut.answer(frame),)) == (100 + 996 - 1000) * 10
-    changed = client.shortcut.answer(frame)
-    assert told_ms((changed,)) == (100 + 2 * 996 - 1000) * 10  # the length of a frame is not counted
+    assert told_ms((repeated(client),)) == (100 + 996 - 1000) * 10
+    assert told_ms((repeated(client),)) == (100 + 2 * 996 - 1000) * 10  # the length of a frame is not counted
     node.enforcer.change({client_alone("c"): {PRODUCE: 1000.0}})
     assert client.shortcut is None
+
+
+def test_what_a_shortcut_answers_is_not_counted_without_a_quota():
+    node = with_shortcuts(Node(producer_byte_rate=100))
+    client = node.connect()
+    node.ask(client, 2000)
+    node.enforcer.change({})
+    node.ask(client, 10)
+    assert told_ms((repeated(client),)) == 0
+    assert client.hold.muted_until_us == 0
+
+
+def test_what_a_shortcut_answers_to_a_broker_is_not_counted():
+    node = with_shortcuts(Node(producer_byte_rate=100))
+    client = node.connect()
+    node.ask(client, 2000)
+    client.is_broker = True
+    node.ask(client, 10)
+    assert told_ms((repeated(client),)) == 0
+
+
+def test_rates_that_are_forgotten_are_looked_up_again_before_a_shortcut_counts_by_them():
+    node = with_shortcuts(Node())
+    node.enforcer.change({client_alone(None): {PRODUCE: 100.0}})
+    idle, busy = node.connect(), node.connect()
+    node.ask(idle, 10, client_id="idle")
+    for number in range(USED_MAX):
+        node.ask(busy, 10, client_id=str(number))
+    node.clock.now_us += 20_000_000
+    node.ask(busy, 10, client_id="late")
+    assert idle.shortcut is None
+    node.ask(idle, 10, client_id="idle")
+    assert told_ms((repeated(idle),)) == (10 + 996 - 1000) * 10
 
 
 def test_changed_quotas_let_muted_connections_go_on_and_count_what_was_before():
