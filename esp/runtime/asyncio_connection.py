@@ -80,6 +80,13 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         """See :class:`esp.ports.network.Connection`."""
         self._buffer.wanted = length
 
+    def share_memory(self, common: memoryview) -> None:
+        """Receive into memory that other connections of the loop receive into as well.
+
+        For an owner that takes what it is offered as a whole, and keeps no view of it.
+        """
+        self._buffer.common = common
+
     def pause_reading(self) -> None:
         """See :class:`esp.ports.network.Connection`."""
         if not self._paused:
@@ -146,6 +153,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
             elif nbytes >= RECEIVED_UNNOTICED_MAX and buffer.is_large:
                 self._let_others_receive()
+            buffer.keep()
         elif self._waits_for_turn or (began_ns and self.share.is_spent(perf_counter_ns())):
             self._wait_for_turn()
         else:
@@ -223,6 +231,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
     def _wait_for_turn(self) -> None:
         """Go on receiving meanwhile while there is room: most clients send nothing before they are answered, and to stop costs as much as
         a small request."""
+        self._buffer.keep()
         if self._waits_for_turn or len(self._buffer) == self._buffer.capacity:
             self._transport.pause_reading()
         if not self._waits_for_turn:

@@ -4,9 +4,13 @@ One piece of memory, filled at its end and taken from its front. It grows only w
 large gets at most four times the bytes it has sent. For one beyond :data:`ZEROED_BYTES_MAX` it is a mapping of the frame's whole size, of
 which the kernel hands out a page when the first byte comes there: memory again in proportion to the bytes sent, without a moment in which
 megabytes are zeroed or copied. :mod:`esp.runtime.buffer_sweeper` shrinks buffers whose size has not been needed for a while.
+
+Buffers whose bytes are nearly always taken at once and as a whole, and of which no view is kept, may receive into memory that they have in
+common: idle connections have none of their own then.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from esp.runtime.large_memory import SPARE_BYTES, large_memory, memory_as_it_was
 
@@ -26,6 +30,8 @@ RECEIVED_PER_TURN_MAX = 64 * 1024
 RECEIVED_UNNOTICED_MAX = 32 * 1024
 """Up to this much of such a frame arrives without a turn having been taken for it: a sender of so little at a time sends little in all."""
 
+_NONE_YET: Final = memoryview(b"")
+
 _GROWTH = 4  # a frame of 256 KiB is then copied for one third while the buffer grows, the first time
 
 
@@ -33,18 +39,22 @@ class ReceiveBuffer:
     """Received bytes that the owner has not taken yet: ``[start, end)`` of the storage.
 
     Invariant: ``0 <= start <= end <= capacity``, and ``start`` is 0 whenever nothing is left. ``end`` and ``wanted`` are
-    set from outside: with every read, and by the owner.
+    set from outside: with every read, and by the owner. The memory is there from the first read on.
 
     Args:
-        on_grown: called when the buffer has outgrown its initial size.
+        on_grown: called when the buffer has outgrown its initial size, or left the memory that it has in common.
+        initial_bytes: its size until a larger frame arrives.
     """
 
-    __slots__ = ("_on_grown", "capacity", "end", "peak", "start", "view", "wanted")
+    __slots__ = ("_initial_bytes", "_on_grown", "capacity", "common", "end", "peak", "start", "view", "wanted")
 
-    def __init__(self, on_grown: Callable[["ReceiveBuffer"], None]) -> None:
-        self.capacity = INITIAL_BYTES
+    def __init__(self, on_grown: Callable[["ReceiveBuffer"], None], initial_bytes: int = INITIAL_BYTES) -> None:
+        self._initial_bytes = self.capacity = initial_bytes
         self._on_grown = on_grown
-        self.view = memoryview(bytearray(INITIAL_BYTES))
+        self.view = _NONE_YET
+        self.common: memoryview | None = None
+        """Of the initial size, for what is taken at once; set before the first read, if at all. After a read that leaves bytes here
+        :meth:`keep` is called."""
         self.start = 0
         self.end = 0
         self.wanted = 0
@@ -63,11 +73,23 @@ class ReceiveBuffer:
         """
         end = self.end
         if not end and self.wanted <= self.capacity <= RECEIVED_AT_ONCE_MAX:  # almost always
-            return self.view
+            return self.view or self._first()
+        if not self.view:
+            self._first()
         if end == self.capacity or self.start + self.wanted > self.capacity:
             self._make_room()
             end = self.end
         return self.view[end : end + (RECEIVED_PER_TURN_MAX if self.is_large else RECEIVED_AT_ONCE_MAX)]
+
+    def _first(self) -> memoryview:
+        self.view = _storage(self._initial_bytes) if self.common is None else self.common
+        return self.view
+
+    def keep(self) -> None:
+        """Let the bytes that were not taken stay, also where they lie in memory that others receive into next."""
+        if self.end and self.view is self.common:
+            self._move(self.capacity)
+            self._on_grown(self)
 
     @property
     def is_large(self) -> bool:
@@ -91,16 +113,20 @@ class ReceiveBuffer:
             self.start = start
 
     def shrink(self) -> bool:
-        """Return to the initial size unless more was needed since the last call; True if the buffer has that size now.
+        """Return to the initial size unless more was needed since the last call; True if the buffer has that size now, or none.
 
         It stays as it is if the bytes that were not taken would fill that size: the owner may take them later, and the transport may go on
         receiving until then.
         """
-        needed = max(self.peak, self.wanted, len(self) + 1)
+        needed, initial = max(self.peak, self.wanted, len(self) + 1), self._initial_bytes
         self.peak = 0
-        if needed <= INITIAL_BYTES < self.capacity:
-            self._move(INITIAL_BYTES)
-        return self.capacity == INITIAL_BYTES
+        if self.common is not None:
+            if needed <= initial and not self.end:
+                self.view, self.capacity = self.common, initial
+            return self.view is self.common
+        if needed <= initial < self.capacity:
+            self._move(initial)
+        return self.capacity == initial
 
     def _make_room(self) -> None:
         left = len(self)

@@ -22,7 +22,7 @@ from esp.ports.network import Address, Connection, ConnectionOwner
 from esp.runtime.asyncio_connection import WRITE_HIGH_BYTES, WRITE_LOW_BYTES, AsyncioConnection
 from esp.runtime.buffer_sweeper import BufferSweeper
 from esp.runtime.loop_shares import LoopShares
-from esp.runtime.receive_buffer import ReceiveBuffer
+from esp.runtime.receive_buffer import INITIAL_BYTES, ReceiveBuffer
 from esp.runtime.tls.failures import describe, is_plaintext
 from esp.runtime.tls.handshakes import Handshakes
 from esp.runtime.transfer_turns import TransferTurns
@@ -37,6 +37,10 @@ TURN_BYTES: Final = 256 * 1024
 
 RECORD_BYTES_MAX: Final = 16 * 1024 + 512
 """A record of TLS with all that is around it."""
+
+_PLAIN_BYTES: Final = 4 * 1024
+"""The first size of the memory for decrypted bytes: enough for all requests but those with many elements or records. Connections by the
+thousand are idle most of the time, and each has also an object of OpenSSL's, of 17 kB."""
 
 _JOINED_BYTES_MAX: Final = 4 * 1024
 """Smaller buffers are copied together: each that is encrypted alone is a record of its own, which costs more."""
@@ -54,6 +58,8 @@ class TlsParts:
         self.sweeper = sweeper
         self.turns = turns
         self.handshakes = Handshakes()
+        self.arriving = memoryview(bytearray(INITIAL_BYTES))
+        """Where ciphertext is received, which OpenSSL copies at once."""
 
 
 class TlsConnection:
@@ -88,6 +94,7 @@ class TlsConnection:
         self.peer: Address = below.peer
         self.on_secured: Callable[[bytes | None], None] = _nothing
         self._below = below
+        below.share_memory(parts.arriving)
         self._parts = parts
         self._shares = shares
         self._make_owner = make_owner
@@ -97,7 +104,7 @@ class TlsConnection:
         self._arrived = ssl.MemoryBIO()
         self._leaving = ssl.MemoryBIO()
         self._engine = engine(self._arrived, self._leaving)
-        self._buffer = ReceiveBuffer(parts.sweeper.watch)
+        self._buffer = ReceiveBuffer(parts.sweeper.watch, _PLAIN_BYTES)
         self._is_secure = False
         self._has_begun = not is_server
         self._has_failed = False
@@ -293,7 +300,8 @@ class TlsConnection:
                 break
         if self._leaving.pending:  # new keys, which the peer has asked for
             self._flush()
-        self._expect_below()
+        if buffer.wanted:
+            self._expect_below()
 
     def _decrypt(self) -> bool:
         """Fill the buffer from what has arrived; return whether there may be more."""

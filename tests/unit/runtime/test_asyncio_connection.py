@@ -182,6 +182,68 @@ def test_buffer_that_is_exactly_full_when_it_shrinks_holds_what_arrives_before_t
     asyncio.run(asyncio.wait_for(body(), 20))
 
 
+class Swallower:
+    """Takes all that it is offered, in memory that it shares; waits for some number of bytes, pauses and resumes by seed."""
+
+    def __init__(self, connection: AsyncioConnection, common: memoryview, rng: Random) -> None:
+        connection.share_memory(common)
+        self.connection = connection
+        self.received = bytearray()
+        self.paused = False
+        self._rng = rng
+
+    def on_bytes(self, received: memoryview) -> int:
+        self.received += received
+        if self._rng.random() < 0.5:
+            self.connection.expect(self._rng.choice((10, 8_000, 50_000)))
+        if self._rng.random() < 0.2:
+            self.paused = True
+            self.connection.pause_reading()
+        return len(received)
+
+    def go_on(self) -> None:
+        if self.paused:
+            self.paused = False
+            self.connection.resume_reading()
+
+    def on_closed(self) -> None: ...
+
+    def on_writable(self, writable: bool) -> None: ...
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_connections_that_receive_into_common_memory_mix_no_bytes(seed: int) -> None:
+    rng = Random(seed)
+    sent = [rng.randbytes(300_000) for _ in range(3)]
+    common = memoryview(bytearray(INITIAL_BYTES))
+
+    async def body() -> None:
+        sweeper, shares = BufferSweeper(), LoopShares()
+        shares.enter("127.0.0.3")
+        transports = [UvloopTransport(data + bytes(50_000), rng) for data in sent]  # the end may wait for more
+        owners: list[Swallower] = []
+        for transport in transports:
+
+            def accept(connection: Connection) -> Swallower:
+                owners.append(Swallower(connection, common, rng))
+                return owners[-1]
+
+            transport.open(AsyncioConnection(accept, EndedHost(), sweeper, TransferTurns(), shares))
+        while any(len(owner.received) < len(data) for owner, data in zip(owners, sent, strict=True)):
+            for transport in rng.sample(transports, 2):
+                transport.read()
+            await asyncio.sleep(0)
+            if rng.random() < 0.1:
+                sweeper.sweep()
+            if rng.random() < 0.1:
+                _spend(shares)
+            if rng.random() < 0.5:
+                owners[rng.randrange(3)].go_on()
+        assert [bytes(owner.received[: len(data)]) for owner, data in zip(owners, sent, strict=True)] == sent
+
+    asyncio.run(asyncio.wait_for(body(), 20))
+
+
 class _Calm(Random):
     """Never changes the owner's mood."""
 

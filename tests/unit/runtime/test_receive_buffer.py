@@ -35,11 +35,19 @@ def receive(buffer: ReceiveBuffer, data: bytes) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 20_000), st.integers(0, 100), st.sampled_from([0, 1, 20_000, 60_000]))),
+    st.lists(
+        st.tuples(st.integers(1, 20_000), st.sampled_from([0, 30, 100, 100]), st.sampled_from([0, 1, 20_000, 60_000]))
+    ),
+    st.booleans(),
     st.booleans(),
 )
-def test_offers_exactly_what_arrived_and_was_not_taken(reads: list[tuple[int, int, int]], sweeping: bool) -> None:
+def test_offers_exactly_what_arrived_and_was_not_taken(
+    reads: list[tuple[int, int, int]], sweeping: bool, sharing: bool
+) -> None:
     buffer = new_buffer()
+    common = memoryview(bytearray(INITIAL_BYTES))
+    if sharing:
+        buffer.common = common
     untaken = b""
     sent = 0
     for size, taken_percent, expected in reads:
@@ -56,12 +64,39 @@ def test_offers_exactly_what_arrived_and_was_not_taken(reads: list[tuple[int, in
             buffer.wanted = max(expected, len(untaken) - taken + 1)
         buffer.take(taken)
         untaken = untaken[taken:]
+        if sharing:
+            buffer.keep()
+            common[:] = bytes((255,)) * INITIAL_BYTES  # others receive
         if sweeping:
             buffer.shrink()
         assert len(buffer) == len(untaken)
         assert buffer.offer() == untaken
         if len(untaken) == buffer.capacity:
             buffer.wanted = len(untaken) + 1
+
+
+def test_a_buffer_has_no_memory_before_bytes_come() -> None:
+    tracemalloc.start()
+    buffers = [new_buffer() for _ in range(100)]
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 100 * 1024
+    assert len(buffers[0].room()) == INITIAL_BYTES
+
+
+def test_a_buffer_returns_to_the_common_memory_when_it_is_empty() -> None:
+    grown: list[ReceiveBuffer] = []
+    buffer = ReceiveBuffer(grown.append)
+    buffer.common = memoryview(bytearray(INITIAL_BYTES))
+    receive(buffer, b"abc")
+    buffer.keep()
+    assert grown == [buffer]
+    assert buffer.view is not buffer.common
+    assert not buffer.shrink()
+    assert bytes(buffer.offer()) == b"abc"
+    buffer.take(3)
+    assert buffer.shrink()
+    assert buffer.view is buffer.common
 
 
 def test_a_frame_that_only_claims_to_be_large_gets_little_memory() -> None:
