@@ -30,7 +30,7 @@ LONGEST_FUNCTIONS: Final = {
     "esp/cli/reassign/command.py:reassign_partitions": 126,
     "esp/cli/topics.py:topics": 101,
     "esp/cli/consume.py:consume": 98,
-    "esp/cli/acls/command.py:acls": 93,
+    "esp/cli/acls/command.py:acls": 108,
     "esp/storage/recovery.py:load_log_blocking": 85,
     "esp/controller/partition_change.py:plan_partition_change": 87,  # the rules of one decision, in their order
     "esp/cli/produce.py:produce": 73,

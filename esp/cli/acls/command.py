@@ -21,7 +21,7 @@ from esp.cli.acls.rules import (
 from esp.cli.kafka.acls import AclsAdmin
 from esp.cli.options import BootstrapServer, Json, action
 from esp.cli.output import print_columns, print_json, print_line, print_note
-from esp.model.acl import AclBinding, AclPermission, PatternType
+from esp.model.acl import AclBinding, AclPermission, PatternType, ResourceType
 from esp.model.errors import OperatorError
 
 _WHICH: Final = "Resource"
@@ -46,6 +46,17 @@ def acls(
     group: Annotated[list[str] | None, _of("--group", "A group; * is every group. Repeat.", "NAME")] = None,
     transactional_id: Annotated[
         list[str] | None, _of("--transactional-id", "A transactional id; * is every one. Repeat.", "ID")
+    ] = None,
+    delegation_token: Annotated[
+        list[str] | None, _of("--delegation-token", "The id of a delegation token; * is every one. Repeat.", "ID")
+    ] = None,
+    user_principal: Annotated[
+        list[str] | None,
+        _of(
+            "--user-principal",
+            "A user whose tokens others make or see, such as User:alice; * is every one. Repeat.",
+            "P",
+        ),
     ] = None,
     cluster: Annotated[bool, _of("--cluster", "The cluster as a whole.")] = False,
     resource_pattern_type: Annotated[
@@ -99,9 +110,13 @@ def acls(
     if [list_, add, remove].count(True) != 1:
         raise OperatorError("One of --list, --add and --remove is needed.", "See esp acls --help.")
     resources = resources_of(
-        topic or (),
-        group or (),
-        transactional_id or (),
+        {
+            ResourceType.TOPIC: topic or (),
+            ResourceType.GROUP: group or (),
+            ResourceType.TRANSACTIONAL_ID: transactional_id or (),
+            ResourceType.DELEGATION_TOKEN: delegation_token or (),
+            ResourceType.USER: user_principal or (),
+        },
         is_cluster=cluster,
         pattern=parse_pattern(resource_pattern_type, is_filter=not add),
     )

@@ -36,10 +36,15 @@ OPERATIONS: Final[Mapping[ResourceType, Sequence[AclOperation]]] = MappingProxyT
         ResourceType.GROUP: _OF_GROUPS,
         ResourceType.CLUSTER: _OF_CLUSTER,
         ResourceType.TRANSACTIONAL_ID: _OF_TRANSACTIONAL_IDS,
+        ResourceType.DELEGATION_TOKEN: (AclOperation.DESCRIBE,),
+        ResourceType.USER: (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS),
     }
 )
 """The operations that there are on each kind of resource, besides all of them together."""
 
+_NAMES_OF_RESOURCES: Final = (
+    "Give --topic, --group, --transactional-id, --delegation-token, --user-principal or --cluster."
+)
 _PATTERNS: Final = {"literal": PatternType.LITERAL, "prefixed": PatternType.PREFIXED, "any": ANY, "match": MATCH}
 
 
@@ -115,15 +120,10 @@ def word_of(operation: AclOperation) -> str:
 
 
 def resources_of(
-    topics: Sequence[str], groups: Sequence[str], transactional_ids: Sequence[str], *, is_cluster: bool, pattern: int
+    named: Mapping[ResourceType, Sequence[str]], *, is_cluster: bool, pattern: int
 ) -> tuple[Resource, ...]:
-    """The resources that the options name."""
-    named = (
-        (ResourceType.TOPIC, topics),
-        (ResourceType.GROUP, groups),
-        (ResourceType.TRANSACTIONAL_ID, transactional_ids),
-    )
-    found = [Resource(kind, name, pattern) for kind, names in named for name in names]
+    """The resources that the options name, by their types, and the cluster."""
+    found = [Resource(kind, name, pattern) for kind, names in named.items() for name in names]
     if is_cluster:
         found.append(Resource(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL))
     return tuple(found)
@@ -191,7 +191,7 @@ def filters_of(
             "Name the principals, or leave operations and hosts out.",
         )
     if not resources:
-        raise OperatorError("--remove needs a resource.", "Give --topic, --group, --transactional-id or --cluster.")
+        raise OperatorError("--remove needs a resource.", _NAMES_OF_RESOURCES)
     return tuple(AclFilter(each.type, each.name, each.pattern, None, None, ANY, ANY) for each in resources)
 
 
@@ -210,7 +210,7 @@ def _needs(
 ) -> list[tuple[Resource, AclOperation]]:
     """The operations on each resource that the options ask for."""
     if not resources:
-        raise OperatorError("A rule needs a resource.", "Give --topic, --group, --transactional-id or --cluster.")
+        raise OperatorError("A rule needs a resource.", _NAMES_OF_RESOURCES)
     if not roles.is_any:
         return [(resource, operation) for resource in resources for operation in _checked(resource, operations)]
     if operations:

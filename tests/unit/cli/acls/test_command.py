@@ -68,6 +68,20 @@ def test_rules_are_listed_in_columns_and_as_json(capsys):
     assert run(capsys, "--list", "--principal", "User:bob")[1] == "no rules\n"
 
 
+def test_rules_are_about_tokens_and_about_users_whose_tokens_others_make(capsys):
+    options = ("--allow-principal", "User:bob", "--user-principal", "User:alice", "--operation", "CreateTokens")
+    _, out, _ = run(capsys, "--add", *options)
+    assert out.splitlines()[1].split() == ["User:bob", "allow", "CreateTokens", "user:User:alice", "*"]
+    _, out, _ = run(
+        capsys, "--add", "--allow-principal", "User:bob", "--delegation-token", "x", "--operation", "Describe"
+    )
+    assert out.splitlines()[1].split() == ["User:bob", "allow", "Describe", "delegation_token:x", "*"]
+    assert [rule.resource_type for rule in FakeAdmin.in_force[2:]] == [ResourceType.USER, ResourceType.DELEGATION_TOKEN]
+    _, out, _ = run(capsys, "--list", "--user-principal", "User:alice", "--json")
+    (row,) = json.loads(out)
+    assert (row["resourceType"], row["operation"]) == ("USER", "CREATE_TOKENS")
+
+
 def test_a_dry_run_changes_nothing(capsys):
     options = ("--allow-principal", "User:bob", "--topic", "t", "--operation", "Read")
     _, out, err = run(capsys, "--add", *options, "--dry-run")

@@ -23,8 +23,15 @@ ALICE = Subjects(("User:alice",), ())
 NO_ROLES = Roles()
 
 
-def resources(topics=(), groups=(), ids=(), *, is_cluster=False, pattern=PatternType.LITERAL):
-    return resources_of(topics, groups, ids, is_cluster=is_cluster, pattern=pattern)
+def resources(topics=(), groups=(), ids=(), tokens=(), users=(), *, is_cluster=False, pattern=PatternType.LITERAL):
+    named = {
+        ResourceType.TOPIC: topics,
+        ResourceType.GROUP: groups,
+        ResourceType.TRANSACTIONAL_ID: ids,
+        ResourceType.DELEGATION_TOKEN: tokens,
+        ResourceType.USER: users,
+    }
+    return resources_of(named, is_cluster=is_cluster, pattern=pattern)
 
 
 def in_words(rules):
@@ -100,6 +107,8 @@ def test_every_operation_of_a_kind_is_taken():
             ResourceType.TOPIC: resources(["n"]),
             ResourceType.GROUP: resources([], ["n"]),
             ResourceType.TRANSACTIONAL_ID: resources([], [], ["n"]),
+            ResourceType.DELEGATION_TOKEN: resources(tokens=["n"]),
+            ResourceType.USER: resources(users=["n"]),
             ResourceType.CLUSTER: resources(is_cluster=True),
         }[kind]
         rules = bindings_of(where, operations, NO_ROLES, ALICE, NOBODY)
