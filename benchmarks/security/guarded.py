@@ -35,6 +35,7 @@ PASSWORD: Final = "a password of benchmarks"
 CIPHER: Final = "TLS_AES_256_GCM_SHA384"
 DAYS: Final = 2
 SCRAM_USER: Final = f'--add-scram=SCRAM-SHA-512=[name={USER},iterations=4096,password="{PASSWORD}"]'
+RULES_AT_ONCE: Final = 1_000
 FAR_ABOVE: Final = 1e12
 """A quota that is counted and never reached."""
 
@@ -118,20 +119,33 @@ def guarded_brokers(
     made: dict[str, NodeProcess] = {}
     kinds: Mapping[str, type[Node | DefaultKafka]] = {ESP: Node, KAFKA: DefaultKafka}
     for name in names:
-        ports = {"CLIENTS": free_port(), "NODES": free_port(), "CONTROLLER": free_port()}
-        settings = _settings(ports, certificates, protocol)
+        settings, port = _settings(certificates, protocol)
         if name == ESP:
             settings["metrics.listener"] = f"{HOST}:{free_port()}"
-        node = made[name] = kinds[name](directory / name, settings, ports["CLIENTS"])
+        node = made[name] = kinds[name](directory / name, settings, port)
         node.format(secrets.token_urlsafe(16), "--standalone", SCRAM_USER)
     return made
 
 
-def _settings(ports: Mapping[str, int], certificates: Certificates, protocol: str) -> dict[str, str]:
+def own_node(directory: Path, certificates: Certificates, protocol: str, *, has_authorizer: bool) -> Node:
+    """Return a node of ours, formatted and with metrics; the rest is as for the guarded brokers."""
+    settings, port = _settings(certificates, protocol)
+    settings["metrics.listener"] = f"{HOST}:{free_port()}"
+    if not has_authorizer:
+        for name in ("authorizer.class.name", "super.users"):
+            del settings[name]
+    node = Node(directory, settings, port)
+    node.format(secrets.token_urlsafe(16), "--standalone", SCRAM_USER)
+    return node
+
+
+def _settings(certificates: Certificates, protocol: str) -> tuple[dict[str, str], int]:
+    """The settings of a broker, and its port for clients."""
+    ports = {"CLIENTS": free_port(), "NODES": free_port(), "CONTROLLER": free_port()}
     users = " ".join(f'user_{user}="{PASSWORD}"' for user in (USER, ADMIN))
     log_in = f'{_PLAIN_MODULE} required username="{ADMIN}" password="{PASSWORD}" {users};'
     listeners = ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items())
-    return {
+    settings = {
         **SHARED_SETTINGS,
         "node.id": "1",
         "listeners": listeners,
@@ -154,28 +168,57 @@ def _settings(ports: Mapping[str, int], certificates: Certificates, protocol: st
         "authorizer.class.name": STANDARD_AUTHORIZER,
         "super.users": f"User:{ADMIN}",
     }
+    return settings, ports["CLIENTS"]
+
+
+def _administrator(node: NodeProcess) -> Client:
+    """A connection on which everything is allowed; a context manager."""
+    text = next(part for part in node.settings["listeners"].split(",") if part.startswith("NODES://"))
+    return _logged_in(Client(int(text.rpartition(":")[2])), SaslMechanism.PLAIN, ADMIN)
+
+
+def rule(
+    user: str,
+    resource_type: ResourceType,
+    name: str,
+    pattern: PatternType = PatternType.LITERAL,
+    permission: AclPermission = AclPermission.ALLOW,
+) -> create_acls.AclCreation:
+    """A rule about all that a user may do with a resource."""
+    return create_acls.AclCreation(
+        resource_type=i8(resource_type),
+        resource_name=name,
+        resource_pattern_type=i8(pattern),
+        principal=f"User:{user}",
+        host="*",
+        operation=i8(AclOperation.ALL),
+        permission_type=i8(permission),
+    )
+
+
+def make_rules(client: Client, *rules: create_acls.AclCreation) -> None:
+    """Have rules made."""
+    answer: Any = client.ask(ApiKey.CREATE_ACLS, 3, create_acls.CreateAclsRequest(creations=rules))
+    for result in answer.results:
+        check(result.error_code, "making a rule")
+
+
+def make_many_rules(node: NodeProcess, count: int) -> None:
+    """Make rules about other users and topics, half of them for prefixes of names."""
+    with _administrator(node) as client:
+        for start in range(0, count, RULES_AT_ONCE):
+            numbers = range(start, min(start + RULES_AT_ONCE, count))
+            patterns = (PatternType.LITERAL, PatternType.PREFIXED)
+            rules = [
+                rule(f"user-{number}", ResourceType.TOPIC, f"t{number}", patterns[number % 2]) for number in numbers
+            ]
+            make_rules(client, *rules)
 
 
 def guard(node: NodeProcess, user: str) -> None:
     """Let a user do all that the loads do, by rules, and give it quotas that it does not reach."""
-    text = next(part for part in node.settings["listeners"].split(",") if part.startswith("NODES://"))
-    with Client(int(text.rpartition(":")[2])) as plain:
-        client = _logged_in(plain, SaslMechanism.PLAIN, ADMIN)
-        rules = tuple(
-            create_acls.AclCreation(
-                resource_type=i8(resource_type),
-                resource_name=CLUSTER_NAME if resource_type is ResourceType.CLUSTER else "*",
-                resource_pattern_type=i8(PatternType.LITERAL),
-                principal=f"User:{user}",
-                host="*",
-                operation=i8(AclOperation.ALL),
-                permission_type=i8(AclPermission.ALLOW),
-            )
-            for resource_type in (ResourceType.TOPIC, ResourceType.CLUSTER)
-        )
-        answer: Any = client.ask(ApiKey.CREATE_ACLS, 3, create_acls.CreateAclsRequest(creations=rules))
-        for result in answer.results:
-            check(result.error_code, "making a rule")
+    with _administrator(node) as client:
+        make_rules(client, rule(user, ResourceType.TOPIC, "*"), rule(user, ResourceType.CLUSTER, CLUSTER_NAME))
         entry = alter_quotas.EntryData(
             entity=(alter_quotas.EntityData(entity_type="user", entity_name=user),),
             ops=tuple(
@@ -184,7 +227,7 @@ def guard(node: NodeProcess, user: str) -> None:
             ),
         )
         request = alter_quotas.AlterClientQuotasRequest(entries=(entry,), validate_only=False)
-        answer = client.ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, request)
+        answer: Any = client.ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, request)
         for result in answer.entries:
             check(result.error_code, "setting a quota")
 
