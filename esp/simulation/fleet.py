@@ -46,6 +46,13 @@ class Summary:
     excused_folds: int = 0
     unverified_batches: int = 0
     unjudged_transactions: int = 0
+    one_turn_completions: int = 0
+    late_begins: int = 0
+    unknown_begins: int = 0
+    compacted_begins: int = 0
+    unjudged_refusals: int = 0
+    left_behind_leaders: int = 0
+    held_ends: int = 0
     judged_accesses: int = 0
     unjudged_accesses: int = 0
     judged_envelopes: int = 0
@@ -133,6 +140,13 @@ class Summary:
         yield f"  producers of what is left      {self.excused_folds:>12,}"
         yield f"transactions not judged          {self.unjudged_transactions:>12,}"
         yield f"  batches of them not verified   {self.unverified_batches:>12,}"
+        yield f"  seen when they were completed  {self.one_turn_completions:>12,}"
+        yield f"  aborted, begun before seen     {self.late_begins:>12,}"
+        yield f"  that begin before a log start  {self.unknown_begins:>12,}"
+        yield f"  whose first records are gone   {self.compacted_begins:>12,}"
+        yield f"  refused beside a core          {self.unjudged_refusals:>12,}"
+        yield f"  at leaders left behind         {self.left_behind_leaders:>12,}"
+        yield f"  that hold a latest offset      {self.held_ends:>12,}"
         yield f"answers held against rules       {self.judged_accesses:>12,}"
         yield f"  of nodes without metadata      {self.unjudged_accesses:>12,}"
         yield f"requests passed on and judged    {self.judged_envelopes:>12,}"

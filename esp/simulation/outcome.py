@@ -84,6 +84,20 @@ class Outcome:
     """Batches and markers that were not held against a coordinator's log, as more was lost than is promised (INV-TXN-VERIFIED)."""
     unjudged_transactions: int = 0
     """Transactions that were not judged as a whole, because a partition lost more than is promised, or has no leader (INV-TXN-ATOMIC)."""
+    one_turn_completions: int = 0
+    """Batches and markers that were seen in the turn in which their transaction was completed (INV-TXN-VERIFIED, INV-TXN-DECIDE-ONCE)."""
+    late_begins: int = 0
+    """Aborts whose timeout was over only because a transaction's time runs from its client's first request (INV-TXN-OWNER)."""
+    unknown_begins: int = 0
+    """Last stable offsets that were not checked, as the log starts within a transaction (INV-LSO)."""
+    compacted_begins: int = 0
+    """Last stable offsets behind what compaction has removed of a transaction, in the nodes tier (INV-LSO)."""
+    unjudged_refusals: int = 0
+    """Batches of open transactions that were refused in runs that heal only a core (LIVE-TXN)."""
+    left_behind_leaders: int = 0
+    """Leaders in the end that were replaced and do not know it, and hold a transaction (LIVE-TXN)."""
+    held_ends: int = 0
+    """Partitions of which no latest offset was asked, as a transaction whose coordinator waits for an operator holds it (LIVE-READ)."""
     judged_accesses: int = 0
     """Answers that were held against the rules of access (INV-AUTHZ)."""
     unjudged_accesses: int = 0

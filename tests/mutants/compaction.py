@@ -3,7 +3,7 @@
 from typing import Final
 
 from esp.simulation.tiers import LOG
-from tests.mutants.mutant import COMPACTED_TOPICS, Mutant
+from tests.mutants.mutant import COMPACTED_TOPICS, COMPACTED_TRANSACTIONS, Mutant
 
 COMPACTION_MUTANTS: Final = (
     Mutant(
@@ -208,6 +208,33 @@ COMPACTION_MUTANTS: Final = (
         "        return bool(header.attributes & DELETE_HORIZON_BIT) and header.base_timestamp <= self._now_ms\n",
         "        return True\n",
         kind=COMPACTED_TOPICS,
+    ),
+    Mutant(
+        "markers-go-with-their-records-in-a-cluster",
+        "CLEAN-3 broken",
+        "CLEAN-3",
+        "esp.storage.compaction.fates",
+        "        if not had_records and self._is_past_horizon(header):\n",
+        "        if True:\n",
+        kind=COMPACTED_TRANSACTIONS,
+    ),
+    Mutant(
+        "markers-go-without-a-horizon-in-a-cluster",
+        "CLEAN-3 broken",
+        "CLEAN-3",
+        "esp.storage.compaction.fates",
+        "        if not had_records and self._is_past_horizon(header):\n",
+        "        if not had_records:\n",
+        kind=COMPACTED_TRANSACTIONS,
+    ),
+    Mutant(
+        "aborted-records-supersede-in-a-cluster",
+        "CLEAN-2 broken",
+        "CLEAN-2",
+        "esp.storage.compaction.round",
+        "        return not (header.is_transactional and self._aborted.has(header))\n",
+        "        return True\n",
+        kind=COMPACTED_TRANSACTIONS,
     ),
     Mutant(
         "transactions-are-forgotten-between-groups",

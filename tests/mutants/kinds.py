@@ -14,6 +14,7 @@ from tests.mutants.mutant import (
     BEYOND_PROMISE,
     COMPACTED_COORDINATORS,
     COMPACTED_TOPICS,
+    COMPACTED_TRANSACTIONS,
     EXPIRING_OFFSETS,
     FAILING_DIRECTORIES,
     FLIPPED_BITS,
@@ -72,6 +73,11 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     ),
     MOVING_LOG_STARTS: lambda profile: profile.log_starts is not None,
     COMPACTED_TOPICS: lambda profile: profile.compaction is not None,
+    COMPACTED_TRANSACTIONS: lambda profile: (
+        profile.transactions is not None
+        and profile.transactions.is_alone
+        and profile.transactions.compaction is not None
+    ),
     ROTTEN_COPIES: lambda profile: (
         profile.fault_means_s.get(FaultKind.BIT_ROT, inf) < OFTEN_S
         and profile.latency_us[1] >= FAR_US

@@ -1,4 +1,7 @@
-"""All records of a compacted partition that were ever committed: the model against which compacted replicas are held."""
+"""All records of a compacted partition that were ever committed: the model against which compacted replicas are held.
+
+Records of a transaction count from its marker on, or never.
+"""
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable
@@ -7,12 +10,21 @@ from typing import NamedTuple
 from esp.records.batch import iterate_records
 from esp.records.batch_header import BatchHeader, read_header
 from esp.records.builder import Record
+from esp.records.transaction_marker import Marker, read_marker
 from esp.simulation.checkers.replica_view import BatchView
 
 
 class _Known(NamedTuple):
     header: BatchHeader
     records: dict[int, Record]
+
+
+class _Ended(NamedTuple):
+    """A transaction that has ended."""
+
+    offsets: frozenset[int]
+    """Of its records."""
+    ended_s: float
 
 
 class CompactedRecords:
@@ -31,8 +43,18 @@ class CompactedRecords:
         self._batches: dict[int, _Known] = {}
         self._records: dict[int, Record] = {}
         self._offsets: list[int] = []
-        self._committed_s: dict[int, float] = {}
+        self._counts_s: dict[int, float] = {}
+        """The time from which on a record counts; of the others the transaction has not ended, or was aborted."""
         self._latest: dict[bytes | None, int] = {}
+        self._open: dict[int, list[int]] = {}
+        """The records of each producer whose transaction has not ended."""
+        self._aborted: set[int] = set()
+        self._ended: dict[int, _Ended] = {}
+        """By the offset of the marker, ascending."""
+        self._markers: list[int] = []
+        """The same offsets."""
+        self._bare_s: dict[int, float] = {}
+        """The time from which on some replica had the marker, and no record of its transaction."""
         self._read: dict[tuple[int, int, int], tuple[int, ...]] = {}
         """The offsets of the records of batches that were opened before, by base offset, leader epoch and checksum."""
 
@@ -40,13 +62,33 @@ class CompactedRecords:
         """A batch is committed, with the bytes that its producer sent."""
         data = batch.written()
         header = read_header(data)
-        records = {} if header.is_control else {record.offset: record for record in iterate_records(data)}
+        records = {record.offset: record for record in iterate_records(data)}
         self._batches[batch.base_offset] = _Known(header, records)
+        if header.is_control:
+            self._on_marker(header, read_marker(data))
+            return
         self._records.update(records)
         self._offsets += records
-        for offset, record in records.items():
-            self._latest[record.key] = offset
-            self._committed_s[offset] = self._now_s()
+        if header.is_transactional:
+            self._open.setdefault(header.producer_id, []).extend(records)
+        else:
+            self._count(records)
+
+    def _on_marker(self, header: BatchHeader, marker: Marker) -> None:
+        """A transaction is over: its records count, or never will."""
+        ended = self._open.pop(header.producer_id, [])
+        self._ended[header.base_offset] = _Ended(frozenset(ended), self._now_s())
+        self._markers.append(header.base_offset)
+        if marker.is_commit:
+            self._count(ended)
+        else:
+            self._aborted.update(ended)
+
+    def _count(self, offsets: Iterable[int]) -> None:
+        for offset in offsets:
+            key = self._records[offset].key
+            self._latest[key] = max(offset, self._latest.get(key, offset))
+            self._counts_s[offset] = self._now_s()
 
     def find_difference(self, data: bytes) -> str | None:
         """The difference between a whole batch and the committed one at its place, as a sentence; None if it has just fewer records."""
@@ -56,8 +98,6 @@ class CompactedRecords:
             return f"no batch that begins at {header.base_offset} was committed"
         if _place(header) != _place(known.header):
             return f"{_place(header)} stands in the header where {_place(known.header)} was written"
-        if header.is_control:
-            return None if header.crc == known.header.crc else "a marker has changed"
         found = list(iterate_records(data)) if header.record_count else []
         offsets = [record.offset for record in found]
         if offsets != sorted(set(offsets)):
@@ -68,24 +108,81 @@ class CompactedRecords:
     def find_lost(self, start_offset: int, end_offset: int, found: Collection[int]) -> str | None:
         """The first committed record of an interval that should be there, as a sentence.
 
-        A record may be gone if a later one of its key is committed, or if it is a tombstone that has stayed long enough.
+        A record may be gone if its transaction was aborted, if a later one of its key counts, or if it is a tombstone that has stayed long
+        enough.
 
         Args:
             start_offset: the first offset.
             end_offset: the offset after the last one.
             found: the offsets of the records that are there.
         """
-        now_s = self._now_s()
-        gone_s = now_s - max(0.0, self._tombstones_stay_s - now_s * self._drift)
-        for offset in self._offsets[bisect_left(self._offsets, start_offset) : bisect_left(self._offsets, end_offset)]:
-            record = self._records[offset]
-            if offset in found or self._latest[record.key] > offset:
+        old_s = self._old_s()
+        for offset in _within(self._offsets, start_offset, end_offset):
+            if offset in found or offset in self._aborted:
                 continue
-            if record.value is None and self._committed_s[offset] <= gone_s:
+            record = self._records[offset]
+            counts_s = self._counts_s.get(offset)
+            if counts_s is None:
+                return f"the record of {record.key!r} at {offset} is gone, and its transaction has not ended"
+            if self._latest[record.key] > offset or (record.value is None and counts_s <= old_s):
                 continue
             what = "tombstone" if record.value is None else "record"
             return f"the latest {what} of {record.key!r}, at {offset}, is gone"
         return None
+
+    def _old_s(self) -> float:
+        """The time before which a tombstone must have counted that may be gone by now."""
+        now_s = self._now_s()
+        return now_s - max(0.0, self._tombstones_stay_s - now_s * self._drift)
+
+    def note_bare(self, found: Collection[int], markers: Collection[int]) -> None:
+        """A replica has these records and these markers: of some transactions the markers alone.
+
+        Args:
+            found: the offsets of its records.
+            markers: the offsets of its markers.
+        """
+        for marker in markers:
+            ended = self._ended.get(marker)
+            if ended is not None and marker not in self._bare_s and ended.offsets.isdisjoint(found):
+                self._bare_s[marker] = self._now_s()
+
+    def find_lost_marker(
+        self, start_offset: int, end_offset: int, found: Collection[int], markers: Collection[int]
+    ) -> str | None:
+        """The first marker of an interval that should be there, as a sentence (CLEAN-3).
+
+        A marker goes after all records of its transaction, in a later round, and when its time is over. Where the log start hides a part of
+        the transaction, it counts from its end.
+
+        Args:
+            start_offset: the first offset.
+            end_offset: the offset after the last one.
+            found: the offsets of the records that are there.
+            markers: the offsets of the markers that are there.
+        """
+        old_s = self._old_s()
+        for marker in _within(self._markers, start_offset, end_offset):
+            if marker in markers:
+                continue
+            offsets, ended_s = self._ended[marker]
+            left = [offset for offset in sorted(offsets) if offset >= start_offset and offset in found]
+            if left:
+                return f"the marker at {marker} is gone, and records of its transaction are at {left}"
+            is_hidden = any(offset < start_offset for offset in offsets)
+            bare_s = self._bare_s.get(marker, ended_s if is_hidden or not offsets else None)
+            if bare_s is None:
+                return f"the marker at {marker} is gone in one round with records of its transaction"
+            if bare_s > old_s:
+                return f"the marker at {marker} is gone too early, {self._now_s() - bare_s:.3f} s after the records"
+        return None
+
+    @staticmethod
+    def markers_in(batches: Iterable[BatchView]) -> frozenset[int]:
+        """The offsets of the markers among batches; the header that is left of one is none."""
+        return frozenset(
+            batch.base_offset for batch in batches if batch.is_control and read_header(batch.written()).record_count
+        )
 
     def offsets_in(self, batches: Iterable[BatchView]) -> frozenset[int]:
         """The offsets of the records of batches."""
@@ -110,17 +207,21 @@ class CompactedRecords:
         last: dict[bytes | None, int] = {}
         first: dict[bytes | None, int] = {}
         for offset in found:
-            if offset in self._records:
+            if offset in self._counts_s:
                 key = self._records[offset].key
                 first.setdefault(key, offset)
                 last[key] = offset
         for offset in lost:
             record = self._records.get(offset)
-            if record is None or record.value is not None or record.key not in last:
+            if record is None or record.value is not None or record.key not in last or offset not in self._counts_s:
                 continue
             if first[record.key] < offset and last[record.key] < offset:
                 return f"{record.key!r} was deleted at {offset}, and is back with {last[record.key]}"
         return None
+
+
+def _within(offsets: list[int], start_offset: int, end_offset: int) -> list[int]:
+    return offsets[bisect_left(offsets, start_offset) : bisect_left(offsets, end_offset)]
 
 
 def _place(header: BatchHeader) -> tuple[int, int, int, int, int, int]:

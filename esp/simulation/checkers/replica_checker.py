@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator
 
 from esp.broker.replication.hosted_partition import HostedPartition
-from esp.model.ids import TRANSACTIONS_TOPIC, TopicId, TopicPartition
+from esp.model.ids import TopicId, TopicPartition
 from esp.replication.partition_leader import PartitionLeader
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.committed import CommittedLog
@@ -15,7 +15,6 @@ from esp.simulation.checkers.replacements import Replacements
 from esp.simulation.checkers.replica_view import BatchView, ReplicaView
 from esp.simulation.checkers.rises import Rises
 from esp.simulation.checkers.violation import ViolationError
-from esp.simulation.nodes_tier.compaction_profile import COMPACTED
 from esp.simulation.nodes_tier.ledger import Ledger
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.storage.log import Log
@@ -55,8 +54,8 @@ class ReplicaChecker:
         self.log_starts = LogStartChecker(self.committed)
         self.rises = Rises()
         self.replacements = Replacements()
-        self.begin_compacted: Callable[[], CompactedRecords] | None = None
-        """Makes the model of a partition of the compacted topic."""
+        self.begin_compacted: Callable[[str], CompactedRecords | None] | None = None
+        """Makes the model of a partition of a topic, by its name; None if the topic is not compacted."""
         self._left: dict[HostedPartition, frozenset[int]] = {}
         """The records of a compacted replica when it was last read, by offset."""
         self.fallen_starts = 0
@@ -198,13 +197,20 @@ class ReplicaChecker:
         return True
 
     def _check_records(self, hosted: HostedPartition, view: ReplicaView) -> None:
-        """INV-CLEAN-LATEST, of all committed records that a replica should have. Raises ViolationError."""
+        """INV-CLEAN-LATEST and INV-CLEAN-MARKER, of all committed records and markers that a replica should have. Raises ViolationError."""
         committed = self.committed[hosted.topic_id, hosted.name.partition]
         compacted, log = committed.compacted, hosted.log
-        if compacted is None or committed.is_excused or view.path != log.path:
+        if compacted is None or view.path != log.path:
+            return
+        found, markers = compacted.offsets_in(view.batches), compacted.markers_in(view.batches)
+        compacted.note_bare(found, markers)
+        if committed.is_excused:
             return
         start_offset, end_offset = log.log_start_offset, min(view.end_offset, log.high_watermark, committed.end_offset)
-        found = compacted.offsets_in(view.batches)
+        if log.rot is None and not log.is_offline:
+            lost_marker = compacted.find_lost_marker(start_offset, end_offset, found, markers)
+            if lost_marker is not None:
+                raise ViolationError("INV-CLEAN-MARKER", view.who, lost_marker)
         problem = None
         if log.rot is None and not log.is_offline:
             problem = compacted.find_lost(start_offset, end_offset, found)
@@ -293,8 +299,8 @@ class ReplicaChecker:
         if key not in self.committed:
             name = TopicPartition(hosted.name.topic, hosted.name.partition)
             self.committed[key] = CommittedLog(name, hosted.topic_id)
-            if name.topic in (COMPACTED, TRANSACTIONS_TOPIC) and self.begin_compacted is not None:
-                self.committed[key].compacted = self.begin_compacted()
+            if self.begin_compacted is not None:
+                self.committed[key].compacted = self.begin_compacted(name.topic)
         who = f"{node.name}, {hosted.name}"
         view = ReplicaView(who, node.disk, log.path, hosted.topic_id, log.log_start_offset)
         if not self.committed[key].is_excused:
@@ -309,6 +315,7 @@ class ReplicaChecker:
         self._note_log_start(hosted)
         check_epochs(view, log)
         self._check_producers(view, log)
+        self._check_records(hosted, view)
         return view
 
     def _note_log_start(self, hosted: HostedPartition) -> None:

@@ -65,12 +65,24 @@ class TransactionChecker:
         """Batches and markers that were not held against the coordinator's log, as a partition has lost more than is promised."""
         self.unjudged = 0
         """Transactions that were not judged in the end, for the same reason, or because a partition of theirs cannot have a leader."""
+        self.unknown_begins = 0
+        """Last stable offsets that were not checked, as the replica's log starts within a transaction."""
+        self.compacted_begins = 0
+        """Last stable offsets of replicas of which compaction had removed the first records of a transaction."""
+        self.one_turn_completions = 0
+        """Batches and markers that were seen in the turn in which their transaction was completed."""
+        self.late_begins = 0
+        """Aborts whose timeout was over only because a transaction's time runs from its client's first request."""
+        self.unjudged_refusals = 0
+        """Batches whose transactions were open and that were refused, in runs that heal only a core."""
         self.on_decision: Callable[[TopicPartition, Collection[TopicPartition]], None] = lambda _partition, _joined: (
             None
         )
         """Called with the coordinator's partition and the transaction's when a decision is seen to be committed."""
         self.whole_s: float | None = None
         """The time since when the cluster is whole; None until then."""
+        self.core_s: float | None = None
+        """The time since when a core of it is, while the rest is left behind; None until then, and where all is healed."""
         self.needless: list[str] = []
         """Since then: batches that were refused although their transactions were open, as sentences."""
         self._given: dict[str, set[Producer]] = {}
@@ -182,8 +194,12 @@ class TransactionChecker:
         if state.value.status is not TransactionStatus.ONGOING:
             return False
         by_wall_ms = after.last_update_ms - state.value.start_ms
-        by_world_ms = (self._clock() - state.begun_s) * _MS_PER_S
-        return max(by_wall_ms, by_world_ms) >= CLOCK_SLACK * state.value.timeout_ms
+        now_s, least_ms = self._clock(), CLOCK_SLACK * state.value.timeout_ms
+        if max(by_wall_ms, (now_s - state.open_s) * _MS_PER_S) >= least_ms:
+            return True
+        is_over = (now_s - state.begun_s) * _MS_PER_S >= least_ms
+        self.late_begins += is_over
+        return is_over
 
     def _has_newer_owner(self, state: IdState) -> bool:
         """True if a request of a new instance, or of the producer itself, may have come since the transaction began."""
@@ -196,14 +212,15 @@ class TransactionChecker:
         """LIVE-TXN: in a whole cluster no transaction is lost to the move that is on its way (KAFKA-14904)."""
         transaction = refusal.transaction
         state = self.ids.get(transaction.transactional_id)
-        if (
-            self.whole_s is not None
-            and refusal.asked_s >= self.whole_s
-            and state is not None
+        is_open = (
+            state is not None
             and state.value.status is TransactionStatus.ONGOING
             and state.producer == transaction.producer
             and refusal.partition in state.partitions
-        ):
+        )
+        if is_open and self.core_s is not None and refusal.asked_s >= self.core_s:
+            self.unjudged_refusals += 1
+        if is_open and self.whole_s is not None and refusal.asked_s >= self.whole_s:
             self.needless.append(f"a batch to {refusal.partition} of {transaction} was refused, which is open there")
 
     # --- partitions --------------------------------------------------------------------------------------------------------------
@@ -240,7 +257,11 @@ class TransactionChecker:
             self.unverified += 1
             return
         state = self._state_of(batch.producer_id)
-        if state is None or not state.is_open(partition, batch.producer_epoch, self._clock()):
+        if state is not None and state.is_open(partition, batch.producer_epoch):
+            return
+        if state is not None and state.was_open(partition, batch.producer_epoch, self._clock()):
+            self.one_turn_completions += 1
+        else:
             known = None if state is None else (state.value, state.open_epoch)
             raise ViolationError(
                 "INV-TXN-VERIFIED",
@@ -257,12 +278,15 @@ class TransactionChecker:
         is_open = batch.producer_id in fold.open
         fold.on_marker(marker)
         state = self._state_of(batch.producer_id)
-        is_decided = state is not None and state.is_carried_out(
-            partition, producer, is_commit=marker.is_commit, now_s=self._clock()
-        )
+        is_decided = state is not None and state.is_carried_out(partition, producer, is_commit=marker.is_commit)
         is_repeated = not is_open and last is not None and last[1:] == marker[1:]
         self.repeated_markers += is_repeated
         if is_decided or is_repeated:
+            return
+        if state is not None and state.was_carried_out(
+            partition, producer, is_commit=marker.is_commit, now_s=self._clock()
+        ):
+            self.one_turn_completions += 1
             return
         if not self._is_unknown(partition, self._by_producer.get(batch.producer_id)):
             known = None if state is None else state.value
@@ -279,9 +303,9 @@ class TransactionChecker:
         Raises:
             ViolationError: INV-LSO, INV-ABORTED-LIST.
         """
-        if self._is_excused(partition) or header.is_control:
+        if self._is_excused(partition) or header.is_control or not header.record_count:
             return
-        is_committed = self.fold(partition).is_committed(header.crc) if header.is_transactional else True
+        is_committed = self.fold(partition).decided_at.get(header.base_offset) if header.is_transactional else True
         place = f"{header.base_offset}-{header.last_offset} of {header.producer_id}"
         if is_committed is None:
             raise ViolationError("INV-LSO", f"{who}, {partition}", f"got {place}, which is not decided")
@@ -292,17 +316,39 @@ class TransactionChecker:
         self.unread += not is_delivered
 
     def check_stable(
-        self, who: str, partition: TopicPartition, *, stable: int, high_watermark: int, log_start: int
+        self,
+        who: str,
+        partition: TopicPartition,
+        *,
+        stable: int,
+        high_watermark: int,
+        log_start: int,
+        compacted: Iterable[BatchView] | None = None,
     ) -> None:
         """Hold the last stable offset of a replica against the committed batches.
+
+        Args:
+            who: for reports: node and partition.
+            partition: the partition.
+            stable: the last stable offset.
+            high_watermark: the replica's.
+            log_start: the replica's.
+            compacted: the batches of the replica, if the topic is compacted.
 
         Raises:
             ViolationError: INV-LSO.
         """
-        wanted = self.fold(partition).last_stable_offset(high_watermark)
-        # A replica that began at a log start within a transaction does not know where that began.
-        if wanted >= log_start and stable != wanted and not self._is_excused(partition):
-            raise ViolationError("INV-LSO", who, f"the last stable offset is {stable}, the batches say {wanted}")
+        fold = self.fold(partition)
+        wanted = fold.last_stable_offset(high_watermark)
+        if stable == wanted or self._is_excused(partition):
+            return
+        if wanted < log_start:  # a replica that began within a transaction does not know where that began
+            self.unknown_begins += 1
+            return
+        if compacted is not None and wanted < stable <= fold.last_stable_offset_of(high_watermark, _places(compacted)):
+            self.compacted_begins += 1
+            return
+        raise ViolationError("INV-LSO", who, f"the last stable offset is {stable}, the batches say {wanted}")
 
     # --- the end -----------------------------------------------------------------------------------------------------------------
 
@@ -401,3 +447,12 @@ class TransactionChecker:
             )
         if transaction.fate is Fate.COMMITTED and len(committed) < len(decided):
             raise ViolationError("INV-TXN-ATOMIC", who, f"{transaction}, but of {list(decided)} none counts")
+
+
+def _places(batches: Iterable[BatchView]) -> list[tuple[int, int]]:
+    """The producer id and the base offset of each batch of data that has records."""
+    return [
+        (batch.producer_id, batch.base_offset)
+        for batch in batches
+        if not batch.is_control and read_header(batch.written()).record_count
+    ]

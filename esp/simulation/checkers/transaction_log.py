@@ -3,7 +3,7 @@
 Everything is read when a batch is first seen to be committed, so that it counts for good, whatever retention removes later.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -51,30 +51,31 @@ class IdState:
     completed_s: float = 0.0
     """The time at which that was seen."""
 
-    def is_open(self, partition: TopicPartition, epoch: int, now_s: float) -> bool:
-        """True if a batch of this epoch may stand in the partition: its transaction has the partition, and was not over a moment ago."""
-        return epoch == self.open_epoch and any(
-            value.status not in AT_REST and partition in _joined(value) for value in self._values_of(now_s)
-        )
+    def is_open(self, partition: TopicPartition, epoch: int) -> bool:
+        """True if a batch of this epoch may stand in the partition: its transaction has the partition, and is not over."""
+        return epoch == self.open_epoch and _has_open(self.value, partition)
 
-    def is_carried_out(self, partition: TopicPartition, producer: Producer, *, is_commit: bool, now_s: float) -> bool:
-        """True if a marker carries out the decision that stands, or one that was completed a moment ago."""
-        return any(
-            DECISIONS.get(value.status) == is_commit
-            and (value.producer_id, value.producer_epoch) == producer
-            and partition in _joined(value)
-            for value in self._values_of(now_s)
-        )
+    def was_open(self, partition: TopicPartition, epoch: int, now_s: float) -> bool:
+        """The same for the state before the completion, if that came at this very moment."""
+        before = self._completed_at(now_s)
+        return before is not None and epoch == self.open_epoch and _has_open(before, partition)
 
-    def _values_of(self, now_s: float) -> list[TransactionValue]:
-        """The state, and the one before its completion if that came at this very moment.
+    def is_carried_out(self, partition: TopicPartition, producer: Producer, *, is_commit: bool) -> bool:
+        """True if a marker carries out the decision that stands."""
+        return _decides(self.value, partition, producer, is_commit=is_commit)
+
+    def was_carried_out(self, partition: TopicPartition, producer: Producer, *, is_commit: bool, now_s: float) -> bool:
+        """The same for the decision that was completed at this very moment."""
+        before = self._completed_at(now_s)
+        return before is not None and _decides(before, partition, producer, is_commit=is_commit)
+
+    def _completed_at(self, now_s: float) -> TransactionValue | None:
+        """The state before the completion, if that came at this very moment.
 
         A node that leads both partitions writes its markers in the turn of the loop in which it completes the transaction, and the logs are
         looked at after the turn, one after the other.
         """
-        if self.completed is not None and self.completed_s == now_s:
-            return [self.value, self.completed]
-        return [self.value]
+        return self.completed if self.completed_s == now_s else None
 
     @property
     def producer(self) -> Producer:
@@ -89,6 +90,15 @@ class IdState:
 
 def _joined(value: TransactionValue) -> frozenset[TopicPartition]:
     return frozenset(TopicPartition(topic, number) for topic, numbers in value.partitions or () for number in numbers)
+
+
+def _has_open(value: TransactionValue, partition: TopicPartition) -> bool:
+    return value.status not in AT_REST and partition in _joined(value)
+
+
+def _decides(value: TransactionValue, partition: TopicPartition, producer: Producer, *, is_commit: bool) -> bool:
+    is_same = DECISIONS.get(value.status) == is_commit and (value.producer_id, value.producer_epoch) == producer
+    return is_same and partition in _joined(value)
 
 
 def find_wrong_move(before: TransactionValue, after: TransactionValue) -> str | None:
@@ -124,12 +134,14 @@ class OpenTransaction:
     """The data of a producer behind its last marker in a partition."""
 
     first_offset: int
-    crcs: list[int] = field(default_factory=list)
+    batches: list[tuple[int, int]] = field(default_factory=list)
+    """The base offset and the CRC of each."""
 
 
 class Span(NamedTuple):
     """A transaction in a partition, from its first record to its marker."""
 
+    producer_id: int
     first_offset: int
     marker_offset: int
 
@@ -141,21 +153,24 @@ class PartitionFold:
     open: dict[int, OpenTransaction] = field(default_factory=dict)
     """By producer id."""
     decided: dict[int, bool] = field(default_factory=dict)
-    """The decision about each batch, by its CRC: True for a commit."""
+    """The decision about each batch, by the CRC with which it was sent: True for a commit."""
+    decided_at: dict[int, bool] = field(default_factory=dict)
+    """The same by the batch's base offset, which stays when compaction takes records out of it."""
     markers: dict[int, MarkerSeen] = field(default_factory=dict)
     """The last marker of each producer id."""
     spans: list[Span] = field(default_factory=list)
 
     def on_data(self, producer_id: int, base_offset: int, crc: int) -> None:
         """A batch of a transaction is committed to the log."""
-        self.open.setdefault(producer_id, OpenTransaction(base_offset)).crcs.append(crc)
+        self.open.setdefault(producer_id, OpenTransaction(base_offset)).batches.append((base_offset, crc))
 
     def on_marker(self, marker: MarkerSeen) -> None:
         """A marker is committed to the log: it decides what its producer has written since the last one."""
         ended = self.open.pop(marker.producer.producer_id, None)
         if ended is not None:
-            self.decided.update(dict.fromkeys(ended.crcs, marker.is_commit))
-            self.spans.append(Span(ended.first_offset, marker.offset))
+            self.decided.update((crc, marker.is_commit) for _, crc in ended.batches)
+            self.decided_at.update((offset, marker.is_commit) for offset, _ in ended.batches)
+            self.spans.append(Span(marker.producer.producer_id, ended.first_offset, marker.offset))
         self.markers[marker.producer.producer_id] = marker
 
     def is_committed(self, crc: int) -> bool | None:
@@ -167,3 +182,20 @@ class PartitionFold:
         unstable = [one.first_offset for one in self.open.values()]
         unstable += [span.first_offset for span in self.spans if span.marker_offset >= high_watermark]
         return min([high_watermark, *unstable])
+
+    def last_stable_offset_of(self, high_watermark: int, places: Iterable[tuple[int, int]]) -> int:
+        """The last stable offset of a replica that was compacted: a transaction that has ended begins with the first record left of it.
+
+        Args:
+            high_watermark: the replica's, which may be behind the one with which it was compacted.
+            places: the producer id and the base offset of each batch of data of the replica that has records.
+        """
+        ended = [span for span in self.spans if span.marker_offset >= high_watermark]
+        left = [
+            offset
+            for producer_id, offset in places
+            if any(
+                span.producer_id == producer_id and span.first_offset <= offset < span.marker_offset for span in ended
+            )
+        ]
+        return min([high_watermark, *(one.first_offset for one in self.open.values()), *left])

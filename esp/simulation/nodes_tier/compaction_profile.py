@@ -45,8 +45,11 @@ class CompactionProfile:
     @classmethod
     def draw(cls, rng: Random) -> "CompactionProfile | None":
         """The profile of a run; None where no topic is compacted."""
-        if rng.random() >= COMPACTING_SHARE:
-            return None
+        return None if rng.random() >= COMPACTING_SHARE else cls.draw_one(rng)
+
+    @classmethod
+    def draw_one(cls, rng: Random) -> "CompactionProfile":
+        """The profile of a topic that is compacted."""
         retention = rng.choice(_RETENTION)
         configs = {
             "cleanup.policy": "compact",

@@ -241,6 +241,8 @@ class Profile:
         if found is None:
             return self.topics
         configs = {MIN_INSYNC_REPLICAS: str(found.min_insync_replicas), "segment.ms": str(found.segment_ms)}
+        if found.compaction is not None:
+            configs |= found.compaction.topic_configs
         own = TopicProfile(
             TRANSACTIONAL_TOPIC, found.partitions, found.replication_factor, found.min_insync_replicas, configs
         )

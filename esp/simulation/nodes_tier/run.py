@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from esp.controller.features import SUPPORTED_FEATURES
-from esp.model.ids import TopicId, TopicPartition
+from esp.model.ids import TRANSACTIONS_TOPIC, TopicId, TopicPartition
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.client_checker import ClientChecker
 from esp.simulation.checkers.committed_images import CommittedImages
@@ -37,7 +37,7 @@ from esp.simulation.machine.loop import Process, StuckError, current_process
 from esp.simulation.nodes_tier.access import Access
 from esp.simulation.nodes_tier.caretaker import OWN_FAULT, find_damaged, find_named
 from esp.simulation.nodes_tier.cluster import SCRUB_INTERVAL_MS
-from esp.simulation.nodes_tier.compaction_profile import DELETE_RETENTION_MS
+from esp.simulation.nodes_tier.compaction_profile import COMPACTED, DELETE_RETENTION_MS
 from esp.simulation.nodes_tier.cooling import Cooler
 from esp.simulation.nodes_tier.core import abandon_rest, choose_core
 from esp.simulation.nodes_tier.faults import Fault, FaultKind
@@ -52,6 +52,7 @@ from esp.simulation.nodes_tier.quotas import Quotas
 from esp.simulation.nodes_tier.rebalance_watch import RebalanceWatch
 from esp.simulation.nodes_tier.rot import find_rotten_copies
 from esp.simulation.nodes_tier.tokens import Tokens
+from esp.simulation.nodes_tier.transaction_profile import TRANSACTIONAL_TOPIC
 from esp.simulation.nodes_tier.transactions import Transactions
 from esp.simulation.nodes_tier.users import Users
 from esp.simulation.nodes_tier.world import RESTART_S, World
@@ -149,8 +150,10 @@ class Run:
         self._core: Collection[int] = frozenset(world.nodes)
         """The nodes that are healed in the end."""
         self._waiting = 0
-        self._given_up_starts = 0
         """Partitions that wait for an operator in the end."""
+        self._held_ends = 0
+        """Partitions of which a transaction that cannot end holds the latest offset."""
+        self._given_up_starts = 0
         self._administration: list[asyncio.Task[None]] = []
         self._nemesis.caretaker.on_moved_away = self._replicas.on_moved_away
         self._attach()
@@ -231,6 +234,13 @@ class Run:
             excused_folds=len(self._replicas.excused_folds),
             unverified_batches=self._transactions.checker.unverified,
             unjudged_transactions=self._transactions.checker.unjudged,
+            one_turn_completions=self._transactions.checker.one_turn_completions,
+            late_begins=self._transactions.checker.late_begins,
+            unknown_begins=self._transactions.checker.unknown_begins,
+            compacted_begins=self._transactions.checker.compacted_begins,
+            unjudged_refusals=self._transactions.checker.unjudged_refusals,
+            left_behind_leaders=self._transactions.left_behind,
+            held_ends=self._held_ends,
             judged_accesses=self._access.checker.judged,
             unjudged_accesses=self._access.checker.unjudged,
             judged_envelopes=self._access.enclosed.judged,
@@ -442,12 +452,10 @@ class Run:
                 raise ViolationError(
                     "INV-ACK-DURABLE", f"{committed.name}", f"readers come to {end} of {committed.end_offset}"
                 )
-            if (
-                self._profile.asks_offsets
-                and committed.last is not None
-                and committed.compacted is None
-                and not self._transactions.is_open(committed.name)
-            ):
+            asks = self._profile.asks_offsets and committed.last is not None and committed.compacted is None
+            is_held = asks and self._transactions.is_open(committed.name)
+            self._held_ends += is_held
+            if asks and not is_held:
                 state = topic.partitions[partition]
                 in_sync = [number for number in state.isr if number in self._core]
                 last_offset = committed.end_offset - 1
@@ -636,8 +644,17 @@ class Run:
     def _min_isr_since(self, topic_id: TopicId, partition: int, partition_epoch: int) -> int:
         return self._metadata.minimums.least_since(topic_id, partition, partition_epoch)
 
-    def _begin_compacted(self) -> CompactedRecords:
-        """The model of a compacted partition. Wall clocks that jump make tombstones old at once; others part by up to 20 %."""
+    def _begin_compacted(self, topic: str) -> CompactedRecords | None:
+        """The model of a partition of a topic, None if it is not compacted.
+
+        Wall clocks that jump make tombstones old at once; others part by up to 20 %.
+        """
+        transactions = self._profile.transactions
+        is_compacted = topic in (COMPACTED, TRANSACTIONS_TOPIC) or (
+            topic == TRANSACTIONAL_TOPIC and transactions is not None and transactions.compaction is not None
+        )
+        if not is_compacted:
+            return None
         jumps = not self._profile.fault_means_s.keys().isdisjoint((FaultKind.CLOCK_JUMP, FaultKind.LAPSE))
         rates = self._profile.clock_rates
         stay_s = 0.0 if jumps else DELETE_RETENTION_MS / 1000 / max(rates)

@@ -7,6 +7,7 @@ from random import Random
 from typing import Final
 
 from esp.settings.broker import BrokerSettings
+from esp.simulation.nodes_tier.compaction_profile import CompactionProfile
 from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.streams import stream
 from esp.transactions.transaction import EPOCH_MAX
@@ -37,6 +38,9 @@ EXHAUSTED_SHARE: Final = 0.25
 
 COMPACTED_SHARE: Final = 0.4
 """Of them: the coordinators' logs are compacted during the run."""
+
+COMPACTED_DATA_SHARE: Final = 0.4
+"""Of them: the topic of the transactional producers is compacted, and its records have a few keys."""
 
 FAULTS_SHARE: Final = 0.5
 """Of them: each of the faults comes that are aimed at coordinators."""
@@ -105,6 +109,8 @@ class TransactionProfile:
     """True if ids expire that are not used for some seconds."""
     compacts: bool = False
     """True if the coordinators' logs are compacted."""
+    compaction: CompactionProfile | None = None
+    """That of the topic that is written to; None where its records have no keys."""
     is_alone: bool = False
     """True if next to nothing else goes on in the run."""
 
@@ -135,11 +141,13 @@ class TransactionProfile:
         if drawn is None:
             return None
         last = stream("last epochs", seed)
+        compaction = stream("compaction of transactions", seed)
         return dataclasses.replace(
             drawn,
             first_epoch=EPOCH_MAX - last.randint(0, 2) if last.random() < EXHAUSTED_SHARE else 0,
             expires=stream("expiry of transactional ids", seed).random() < EXPIRING_SHARE,
             compacts=stream("compaction of coordinators' logs", seed).random() < COMPACTED_SHARE,
+            compaction=(CompactionProfile.draw_one(compaction) if compaction.random() < COMPACTED_DATA_SHARE else None),
             is_alone=is_alone,
         )
 
@@ -171,6 +179,8 @@ class TransactionProfile:
                 transactional_id_expiration_ms=EXPIRATION_MS,
                 transaction_remove_expired_transaction_cleanup_interval_ms=REMOVE_INTERVAL_MS,
             )
+        if self.compaction is not None:
+            found = self.compaction.applied_to(found)
         if self.compacts:
             found = dataclasses.replace(found, log_cleaner_backoff_ms=STATE_BACKOFF_MS)
         return found

@@ -31,6 +31,8 @@ from esp.simulation.workload.committed_reader import CommittedReader
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.consumer import Seen
 from esp.simulation.workload.history import History
+from esp.simulation.workload.policy_setter import PolicySetter
+from esp.simulation.workload.producer import KeyDraws
 from esp.simulation.workload.transaction_crew import NewGroupClient, TransactionCrew
 
 STABLE_S: Final = 120.0
@@ -75,6 +77,8 @@ class Transactions:
         self._replicas = replicas
         self._profile = profile = world.profile.transactions
         self.checker = TransactionChecker(TRANSACTIONAL_TOPIC, world.loop.time, TransactionHistory(), self._is_excused)
+        self.left_behind = 0
+        """Leaders in the end that others have replaced, and whose last stable offset does not reach their high watermark."""
         self._seen = seen
         self._partitions = [
             TopicPartition(TRANSACTIONAL_TOPIC, number) for number in range(profile.partitions if profile else 0)
@@ -89,11 +93,13 @@ class Transactions:
                 self._new_client,
                 new_group_client,
                 world.random(f"late requests of {one.name}"),
+                self._new_keys(one.name),
             )
             for one in (profile.ids if profile else ())
         ]
         self._reader = self._new_reader("reader of committed records")
         self._working: list[asyncio.Task[None]] = []
+        self._policy_setter = self._new_policy_setter()
 
     def on_committed(self, partition: TopicPartition, batches: Iterable[BatchView]) -> None:
         """Batches were seen to be committed for the first time. Raises ViolationError: see TransactionChecker.on_committed."""
@@ -114,6 +120,8 @@ class Transactions:
         topic_id = self._image().topics_by_name[TRANSACTIONAL_TOPIC].topic_id
         if self._profile is not None and self._profile.compacts:
             self._working.append(self._world.spawn(self._compact_coordinators()))
+        if self._policy_setter is not None:
+            self._working.append(self._world.spawn(self._policy_setter.run()))
         self._working += [self._world.spawn(crew.run()) for crew in self._crews]
         self._working += [
             self._world.spawn(self._reader.run(TRANSACTIONAL_TOPIC, topic_id, number)) for _, number in self._partitions
@@ -161,12 +169,14 @@ class Transactions:
         for hosted in probe.hosted_partitions(node):
             if hosted.name.topic == TRANSACTIONAL_TOPIC:
                 log = hosted.log
+                view = self._replicas.views[node.node_id].get((hosted.topic_id, hosted.name.partition))
                 self.checker.check_stable(
                     f"{node.name}, {hosted.name}",
                     hosted.name,
                     stable=log.last_stable_offset,
                     high_watermark=log.high_watermark,
                     log_start=log.log_start_offset,
+                    compacted=view.batches if view is not None and self._profile.compaction is not None else None,
                 )
 
     def is_open(self, partition: TopicPartition) -> bool:
@@ -175,6 +185,8 @@ class Transactions:
 
     def calm(self) -> None:
         """The faults are over."""
+        if self._policy_setter is not None:
+            self._policy_setter.is_stopping = True
         for crew in self._crews:
             crew.calm()
 
@@ -195,6 +207,8 @@ class Transactions:
             not self._world.profile.heals_core_only
         ):  # else leaders and coordinators may live on that know nothing any more
             self.checker.whole_s = whole_s
+        else:
+            self.checker.core_s = whole_s
         given_up = self._find_given_up(find_helpless())
         if not given_up:
             await until(STABLE_S, "LIVE-TXN", lambda: self._find_idle(whole_s))
@@ -244,17 +258,21 @@ class Transactions:
             return []
         found = self.checker.find_hanging(given_up)
         topic = self._image().topics_by_name[TRANSACTIONAL_TOPIC]
+        self.left_behind = 0
         for node in self._world.living:
             for hosted in probe.hosted_partitions(node):
                 log = hosted.log
                 if (
-                    hosted.leader is not None
-                    and hosted.name.topic == TRANSACTIONAL_TOPIC
-                    and topic.partitions[hosted.name.partition].leader == node.node_id  # not one that was left behind
-                    and hosted.name not in given_up
-                    and log.last_stable_offset < log.high_watermark
+                    hosted.leader is None
+                    or hosted.name.topic != TRANSACTIONAL_TOPIC
+                    or hosted.name in given_up
+                    or log.last_stable_offset >= log.high_watermark
                 ):
+                    continue
+                if topic.partitions[hosted.name.partition].leader == node.node_id:
                     found.append(f"{node.name}, {hosted.name}: stable up to {log.last_stable_offset}")
+                else:
+                    self.left_behind += 1
         return found
 
     async def _ask_offsets(self) -> None:
@@ -294,6 +312,20 @@ class Transactions:
     def _is_excused(self, partition: TopicPartition) -> bool:
         topic = self._image().topics_by_name.get(partition.topic)
         return topic is not None and self._replicas.is_excused((topic.topic_id, partition.partition))
+
+    def _new_keys(self, transactional_id: str) -> KeyDraws | None:
+        compaction = self._profile.compaction if self._profile is not None else None
+        if compaction is None:
+            return None
+        rng = self._world.random(f"keys of {transactional_id}")
+        return KeyDraws(rng, compaction.keys, compaction.tombstone_share)
+
+    def _new_policy_setter(self) -> PolicySetter | None:
+        compaction = self._profile.compaction if self._profile is not None else None
+        if compaction is None or not compaction.changes_policy:
+            return None
+        name = "policy setter of transactions"
+        return PolicySetter(TRANSACTIONAL_TOPIC, self._new_client(name), self._world.random(name), self._history)
 
     def _new_client(self, name: str) -> ClusterClient:
         world = self._world

@@ -118,7 +118,7 @@ class Clients:
         self.record_deleter = self._record_deleter()
         self.minimum_setter = self._minimum_setter()
         self.policy_setter = PolicySetter(
-            self._client("policy setter"), self._world.random("policy setter"), self.history
+            COMPACTED, self._client("policy setter"), self._world.random("policy setter"), self.history
         )
         self.upgrader = self._upgrader()
         self.directory_mover = self._directory_mover()

@@ -1,4 +1,4 @@
-"""Changes the cleanup policy of the compacted topic, and the least age of what is compacted, while rounds are under way."""
+"""Changes the cleanup policy of a compacted topic, and the least age of what is compacted, while rounds are under way."""
 
 import asyncio
 from random import Random
@@ -6,7 +6,6 @@ from typing import Final
 
 from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
-from esp.simulation.nodes_tier.compaction_profile import COMPACTED
 from esp.simulation.workload import admin_requests
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import NoAnswerError
@@ -22,13 +21,15 @@ class PolicySetter:
     """Asks any broker; each change is tried once.
 
     Args:
+        topic: the topic's name.
         client: its connections.
         rng: its own stream of randomness.
         history: counts what was done.
     """
 
-    def __init__(self, client: ClusterClient, rng: Random, history: History) -> None:
+    def __init__(self, topic: str, client: ClusterClient, rng: Random, history: History) -> None:
         self.is_stopping = False
+        self._topic = topic
         self._client = client
         self._rng = rng
         self._history = history
@@ -41,7 +42,7 @@ class PolicySetter:
             await self._change({"cleanup.policy": policy, "min.compaction.lag.ms": lag_ms})
 
     async def _change(self, configs: dict[str, str]) -> None:
-        request = admin_requests.alter_configs(admin_requests.TOPIC, {COMPACTED: configs})
+        request = admin_requests.alter_configs(admin_requests.TOPIC, {self._topic: configs})
         version = admin_requests.INCREMENTAL_ALTER_CONFIGS_VERSION
         try:
             connection = await self._client.any_broker()

@@ -12,6 +12,7 @@ from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.group_client import GroupClient
 from esp.simulation.workload.history import History
 from esp.simulation.workload.late_requests import LateRequests
+from esp.simulation.workload.producer import KeyDraws
 from esp.simulation.workload.transaction_client import TransactionClient
 from esp.simulation.workload.transactional_offsets import TransactionalOffsets
 from esp.simulation.workload.transactional_producer import TransactionalProducer
@@ -37,6 +38,7 @@ class TransactionCrew:
         new_client: makes the connections of an instance.
         new_group_client: makes those to the coordinator of its group.
         late_rng: a stream of randomness of its own for requests that come late, or together.
+        keys: those of the records; None if these have none.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class TransactionCrew:
         new_client: NewClient,
         new_group_client: NewGroupClient,
         late_rng: Random,
+        keys: KeyDraws | None,
     ) -> None:
         self.profile = profile
         self.is_calm = False
@@ -62,6 +65,7 @@ class TransactionCrew:
         self._new_client = new_client
         self._new_group_client = new_group_client
         self._late_rng = late_rng
+        self._keys = keys
         self._numbers = TransactionalOffsets.new_numbers()
         self._count = 0
         self._living: dict[asyncio.Task[None], TransactionalProducer] = {}
@@ -110,6 +114,7 @@ class TransactionCrew:
             self._history,
             LateRequests(self._late_rng),
             self.new_offsets(name) if self.profile.commits_offsets else None,
+            self._keys,
         )
         task = asyncio.ensure_future(instance.run())
         self._living[task] = instance

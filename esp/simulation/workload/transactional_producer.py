@@ -16,6 +16,7 @@ from esp.simulation.workload import transaction_requests as requests
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.history import History
 from esp.simulation.workload.late_requests import LateRequests
+from esp.simulation.workload.producer import KeyDraws
 from esp.simulation.workload.transaction_client import LOOK_AGAIN, PATIENCE_S, TransactionClient
 from esp.simulation.workload.transactional_offsets import TransactionalOffsets
 from esp.transactions.requests import Producer
@@ -89,6 +90,7 @@ class TransactionalProducer:
         history: counts what it met with.
         late: sends what it has given up.
         offsets: commits an offset with each transaction; None if there is none to commit.
+        keys: those of the records; None if these have none.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class TransactionalProducer:
         history: History,
         late: LateRequests,
         offsets: TransactionalOffsets | None = None,
+        keys: KeyDraws | None = None,
     ) -> None:
         self.is_stopping = False
         self._client = client
@@ -113,6 +116,7 @@ class TransactionalProducer:
         self._history = history
         self._late = late
         self._offsets = offsets
+        self._keys = keys
         self._producer: Producer | None = None
         self._sequences: dict[TopicPartition, int] = {}
         self._count = 0
@@ -266,7 +270,7 @@ class TransactionalProducer:
         values = [f"{self._name} {self._count}.{number} ".encode() + filler for number in range(count)]
         self._count += 1
         data = build_batch(
-            [NewRecord(value) for value in values],
+            [NewRecord(value) if self._keys is None else self._keys.draw(value) for value in values],
             timestamp_ms=WALL_START_MS + int(self._now() * 1000),
             producer_id=transaction.producer.producer_id,
             producer_epoch=transaction.producer.epoch,

@@ -10,7 +10,7 @@ from esp.records.batch_header import read_header
 from esp.records.builder import NewRecord, build_batch
 from esp.schemas.transaction_record_codec import encode_transaction_key, encode_transaction_value
 from esp.schemas.transaction_records import TransactionStatus, TransactionValue
-from esp.simulation.checkers.replica_view import ReplicaView
+from esp.simulation.checkers.replica_view import BatchView, ReplicaView
 from esp.simulation.checkers.transaction_checker import TransactionChecker
 from esp.simulation.checkers.transaction_history import (
     EndRequest,
@@ -64,6 +64,9 @@ class Scene:
         append_marker(self._log(DATA), (producer_id, 0), is_commit=is_commit)
         self._commit(DATA)
 
+    def batches(self, partition: TopicPartition) -> list[BatchView]:
+        return self._logs[partition][1].batches
+
     def _log(self, partition: TopicPartition) -> Log:
         if partition not in self._logs:
             disk = new_disk()
@@ -107,6 +110,7 @@ def test_a_marker_is_seen_after_the_completion_only_if_both_came_at_the_same_mom
     is_sound = is_commit and not later_s
     with nullcontext() if is_sound else pytest.raises(ViolationError, match="INV-TXN-DECIDE-ONCE"):
         scene.mark(7, is_commit=is_commit)
+    assert scene.checker.one_turn_completions == is_sound
 
 
 @pytest.mark.parametrize("later_s", [0.0, 0.001])
@@ -118,6 +122,7 @@ def test_a_batch_is_seen_after_the_completion_only_if_both_came_at_the_same_mome
     scene.now_s += later_s
     with pytest.raises(ViolationError, match="INV-TXN-VERIFIED") if later_s else nullcontext():
         scene.write(7)
+    assert scene.checker.one_turn_completions == (not later_s)
 
 
 @pytest.mark.parametrize(("begun_s", "is_over"), [(8.0, True), (9.5, False), (None, False)])
@@ -134,7 +139,7 @@ def test_a_timeout_counts_from_the_beginning_though_that_was_committed_late(
     scene.move(COORDINATORS[0], "a", S.ONGOING, 7)
     with nullcontext() if is_over else pytest.raises(ViolationError, match="INV-TXN-OWNER"):
         scene.move(COORDINATORS[0], "a", S.PREPARE_ABORT, 7)
-    assert scene.checker.timeouts == is_over
+    assert scene.checker.timeouts == scene.checker.late_begins == is_over
 
 
 def test_a_coordinator_s_lost_log_excuses_its_own_transactions_alone() -> None:
@@ -228,6 +233,45 @@ def test_a_batch_that_is_refused_in_a_whole_cluster_though_its_transaction_is_op
     scene.history.on_refused(sent, DATA, ErrorCode.invalid_txn_state, 4.0)
     with pytest.raises(ViolationError, match="LIVE-TXN"):
         scene.checker.judge(())
+    assert not scene.checker.unjudged_refusals
+
+
+def test_where_only_a_core_is_healed_such_a_batch_is_counted() -> None:
+    scene = Scene()
+    scene.move(COORDINATORS[0], "txn-0", S.ONGOING, 7)
+    sent = SentTransaction("txn-0", "an instance", Producer(7, 0), 1.0)
+    scene.checker.core_s = 3.0
+    for asked_s in (2.0, 4.0):
+        scene.history.on_refused(sent, DATA, ErrorCode.invalid_txn_state, asked_s)
+    scene.checker.judge(())
+    assert scene.checker.unjudged_refusals == 1
+
+
+@pytest.mark.parametrize(
+    ("stable", "log_start", "is_compacted", "counts"),
+    [
+        (0, 0, False, (0, 0)),
+        (2, 0, False, None),
+        (2, 1, False, (1, 0)),
+        (1, 0, True, (0, 1)),
+        (2, 0, True, None),
+    ],
+)
+def test_a_stable_offset_is_held_against_what_a_replica_can_know(
+    stable: int, log_start: int, is_compacted: bool, counts: tuple[int, int] | None
+) -> None:
+    scene = Scene()
+    scene.history.ends["a"] = [EndRequest(Producer(7, 0), True, 0.0)]
+    for status in (S.EMPTY, S.ONGOING):
+        scene.move(COORDINATORS[0], "a", status, 7)
+    scene.write(7)
+    scene.write(7)
+    scene.move(COORDINATORS[0], "a", S.PREPARE_COMMIT, 7)
+    scene.mark(7, is_commit=True)
+    left = scene.batches(DATA)[1:] if is_compacted else None
+    with nullcontext() if counts is not None else pytest.raises(ViolationError, match="INV-LSO"):
+        scene.checker.check_stable("node 1", DATA, stable=stable, high_watermark=2, log_start=log_start, compacted=left)
+    assert counts in (None, (scene.checker.unknown_begins, scene.checker.compacted_begins))
 
 
 def test_decisions_are_told_with_the_partitions_of_their_transaction() -> None:

@@ -46,4 +46,17 @@ def test_a_marker_decides_about_what_its_producer_wrote_since_the_last_one() -> 
     assert fold.last_stable_offset(2) == 0
     fold.on_marker(MarkerSeen(2, Producer(7, 1), is_commit=False))
     assert (fold.is_committed(111), fold.is_committed(222)) == (False, None)
+    assert fold.decided_at == {0: False}
     assert (fold.last_stable_offset(2), fold.last_stable_offset(3)) == (0, 1)
+
+
+def test_where_compaction_took_the_first_records_a_transaction_that_has_ended_begins_later() -> None:
+    fold = PartitionFold()
+    for offset in range(3):
+        fold.on_data(7, offset, offset)
+    fold.on_marker(MarkerSeen(3, Producer(7, 0), is_commit=True))
+    fold.on_data(8, 4, 4)
+    places = [(7, 2), (8, 4)]
+    assert (fold.last_stable_offset(3), fold.last_stable_offset_of(3, places)) == (0, 2)
+    assert fold.last_stable_offset_of(3, [(8, 1)]) == 3
+    assert fold.last_stable_offset_of(6, []) == 4

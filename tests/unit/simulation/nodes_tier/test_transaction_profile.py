@@ -1,8 +1,9 @@
 """In which runs there are transactions, and what befalls their coordinators."""
 
+from esp.simulation.nodes_tier.cluster import node_settings
 from esp.simulation.nodes_tier.late_epochs import late_epochs
 from esp.simulation.nodes_tier.profile import Profile
-from esp.simulation.nodes_tier.transaction_profile import FAULTS_MEAN_S
+from esp.simulation.nodes_tier.transaction_profile import FAULTS_MEAN_S, TRANSACTIONAL_TOPIC
 from esp.transactions import initialising
 from esp.transactions.transaction import EPOCH_MAX
 from tests.unit.transactions.world import World
@@ -13,8 +14,27 @@ def test_a_part_of_the_runs_has_transactions_and_few_have_little_else():
     drawn = [profile.transactions for profile in profiles if profile.transactions is not None]
     assert 45 < len(drawn) < 110
     assert 5 < sum(one.is_alone for one in drawn) < 35
-    for one in (lambda each: each.expires, lambda each: each.compacts, lambda each: each.first_epoch > 0):
+    for one in (
+        lambda each: each.expires,
+        lambda each: each.compacts,
+        lambda each: each.first_epoch > 0,
+        lambda each: each.compaction is not None,
+    ):
         assert 0 < sum(map(one, drawn)) < len(drawn)
+
+
+def test_where_transactions_are_compacted_their_topic_and_the_cleaner_are_set_for_it():
+    profile = next(
+        one
+        for seed in range(300)
+        if (one := Profile.draw(seed)).transactions is not None and one.transactions.compaction
+    )
+    compaction = profile.transactions.compaction
+    topic = profile.every_topic[-1]
+    assert topic.name == TRANSACTIONAL_TOPIC
+    assert compaction.topic_configs.items() <= topic.configs.items()
+    settings = profile.transactions.applied_to(node_settings(1, profile.layout))
+    assert settings.log_cleaner_dedupe_buffer_size == compaction.map_bytes
 
 
 def test_where_little_else_goes_on_every_fault_of_coordinators_comes():
