@@ -8,6 +8,7 @@ from typing import Final
 
 from esp.broker.formatting import FirstVoters, format_new_directories_blocking
 from esp.broker.node_directories import controller_endpoints, open_all_blocking
+from esp.controller.bootstrap import FIRST_METADATA, FirstMetadata
 from esp.controller.self_repair import Mode
 from esp.model.ids import DirectoryId, NodeId, uuid_to_base64
 from esp.model.sasl import SaslMechanism, SaslPolicy
@@ -246,7 +247,9 @@ def draw_cluster_id(rng: Random) -> str:
     return uuid_to_base64(_draw_uuid(rng))
 
 
-def format_blocking(env: Env, settings: BrokerSettings, voters: FirstVoters, cluster_id: str) -> None:
+def format_blocking(
+    env: Env, settings: BrokerSettings, voters: FirstVoters, cluster_id: str, first: FirstMetadata = FIRST_METADATA
+) -> None:
     """Format a node's empty disk, as ``esp format`` does before the first start. A node that is no voter learns of the voters later."""
     if isinstance(voters, VoterSet) and voters.find_node(settings.node_id) is None:
         voters = None
@@ -258,6 +261,7 @@ def format_blocking(env: Env, settings: BrokerSettings, voters: FirstVoters, clu
         node_id=settings.node_id,
         voters=voters,
         cluster_id=cluster_id,
+        first=first,
     )
 
 

@@ -39,6 +39,8 @@ class CompactionProfile:
     """``log.cleaner.backoff.ms``."""
     map_bytes: int
     """``log.cleaner.dedupe.buffer.size``: room for a few keys, or for all."""
+    delete_retention_ms: int = DELETE_RETENTION_MS
+    """``delete.retention.ms``."""
     changes_policy: bool = False
     """True if the topic's policy and ``min.compaction.lag.ms`` change during the run."""
 
@@ -68,6 +70,11 @@ class CompactionProfile:
             map_bytes=rng.choice((1_300, 1_300, 1 << 20)),
             changes_policy=rng.random() < CHANGING_SHARE,
         )
+
+    def with_delete_retention(self, retention_ms: int) -> "CompactionProfile":
+        """The same with another ``delete.retention.ms``."""
+        configs = {**self.topic_configs, "delete.retention.ms": str(retention_ms)}
+        return dataclasses.replace(self, topic_configs=configs, delete_retention_ms=retention_ms)
 
     def applied_to(self, settings: BrokerSettings) -> BrokerSettings:
         """A node's settings in such a run."""

@@ -30,6 +30,8 @@ from esp.simulation.nodes_tier.transaction_profile import (
     ALONE_CHAOS_S,
     DELAY_ALONE_S,
     FAULTS_MEAN_S,
+    FIRST_LEVELS,
+    LEVEL,
     TRANSACTIONAL_TOPIC,
     TransactionProfile,
 )
@@ -224,6 +226,8 @@ class Profile:
     """The rate of all moves of a node between its log directories together, in bytes per second; None: no limit."""
     upgrade: UpgradeProfile | None = None
     """The nodes' upgrade to a newer release, if they begin with an older one."""
+    transaction_level: int = LEVEL
+    """The level of ``transaction.version`` with which the cluster begins."""
     transactions: TransactionProfile | None = None
     """The transactional producers, if there are any."""
     compaction: CompactionProfile | None = None
@@ -323,6 +327,7 @@ def _with_rare_work(profile: Profile) -> Profile:
         profile,
         mistakes=stream("mistakes", profile.seed).random() < MISTAKEN_SHARE,
         is_guarded=stream("rules of access", profile.seed).random() < GUARDED_SHARE,
+        transaction_level=stream("first level of transactions", profile.seed).choice(FIRST_LEVELS),
         has_users=stream("users", profile.seed).random() < USERS_SHARE,
         has_tokens=stream("delegation tokens", profile.seed).random() < TOKENS_SHARE,
         has_quotas=stream("quotas of clients", profile.seed).random() < QUOTAS_SHARE,

@@ -650,14 +650,14 @@ class Run:
         Wall clocks that jump make tombstones old at once; others part by up to 20 %.
         """
         transactions = self._profile.transactions
-        is_compacted = topic in (COMPACTED, TRANSACTIONS_TOPIC) or (
-            topic == TRANSACTIONAL_TOPIC and transactions is not None and transactions.compaction is not None
-        )
-        if not is_compacted:
+        stay_ms = DELETE_RETENTION_MS
+        if topic == TRANSACTIONAL_TOPIC and transactions is not None and transactions.compaction is not None:
+            stay_ms = transactions.compaction.delete_retention_ms
+        elif topic not in (COMPACTED, TRANSACTIONS_TOPIC):
             return None
         jumps = not self._profile.fault_means_s.keys().isdisjoint((FaultKind.CLOCK_JUMP, FaultKind.LAPSE))
         rates = self._profile.clock_rates
-        stay_s = 0.0 if jumps else DELETE_RETENTION_MS / 1000 / max(rates)
+        stay_s = 0.0 if jumps else stay_ms / 1000 / max(rates)
         return CompactedRecords(self._world.loop.time, stay_s, max(rates) - min(rates))
 
     def _log_start_on(self, key: tuple[TopicId, int], node_id: int) -> int:

@@ -42,6 +42,9 @@ COMPACTED_SHARE: Final = 0.4
 COMPACTED_DATA_SHARE: Final = 0.4
 """Of them: the topic of the transactional producers is compacted, and its records have a few keys."""
 
+MARKERS_STAY_MS: Final = 7 * 24 * 3_600_000
+"""``delete.retention.ms`` of that topic where it is replicated: longer than any replica is away, by clocks that jump, too (decision 45)."""
+
 FAULTS_SHARE: Final = 0.5
 """Of them: each of the faults comes that are aimed at coordinators."""
 
@@ -68,7 +71,10 @@ STATE_BACKOFF_MS: Final = 500
 """``log.cleaner.backoff.ms`` there."""
 
 LEVEL: Final = 2
-"""The level of ``transaction.version`` to which the cluster is raised at the beginning."""
+"""The level of ``transaction.version`` at which transactions run: a cluster that begins below it is raised before the first one."""
+
+FIRST_LEVELS: Final = (LEVEL, LEVEL, 0, 1)
+"""The levels with which clusters begin, one as likely as the other: half of them as new ones do, the others as those that are upgraded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +153,7 @@ class TransactionProfile:
             first_epoch=EPOCH_MAX - last.randint(0, 2) if last.random() < EXHAUSTED_SHARE else 0,
             expires=stream("expiry of transactional ids", seed).random() < EXPIRING_SHARE,
             compacts=stream("compaction of coordinators' logs", seed).random() < COMPACTED_SHARE,
-            compaction=(CompactionProfile.draw_one(compaction) if compaction.random() < COMPACTED_DATA_SHARE else None),
+            compaction=(_draw_compaction(compaction, copies) if compaction.random() < COMPACTED_DATA_SHARE else None),
             is_alone=is_alone,
         )
 
@@ -184,6 +190,12 @@ class TransactionProfile:
         if self.compacts:
             found = dataclasses.replace(found, log_cleaner_backoff_ms=STATE_BACKOFF_MS)
         return found
+
+
+def _draw_compaction(rng: Random, copies: int) -> CompactionProfile:
+    """That of the topic that is written to. Markers go in a run only where no replica can miss them, as none is away from another one."""
+    drawn = CompactionProfile.draw_one(rng)
+    return drawn if copies == 1 else drawn.with_delete_retention(MARKERS_STAY_MS)
 
 
 def _draw_id(rng: Random, name: str) -> TransactionalIdProfile:

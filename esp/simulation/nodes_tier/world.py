@@ -6,6 +6,8 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, Final
 
+from esp.controller.bootstrap import FirstMetadata
+from esp.controller.features import TRANSACTION_VERSION
 from esp.settings.broker import BrokerSettings
 from esp.simulation.machine.env import HostNetwork
 from esp.simulation.machine.flips import WireFlips
@@ -116,8 +118,9 @@ class World:
         rng = self.random("format")
         cluster_id = self.cluster_id = cluster.draw_cluster_id(rng)
         voters = cluster.draw_voters(rng, self.profile.layout)
+        first = FirstMetadata({TRANSACTION_VERSION: self.profile.transaction_level})
         for node in self.nodes.values():
-            node.format_disk(lambda env, settings: cluster.format_blocking(env, settings, voters, cluster_id))
+            node.format_disk(lambda env, settings: cluster.format_blocking(env, settings, voters, cluster_id, first))
         if self.profile.upgrade is not None:
             for node in self.nodes.values():
                 node.features = OLDER_RELEASE

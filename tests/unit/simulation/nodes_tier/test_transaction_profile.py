@@ -3,7 +3,7 @@
 from esp.simulation.nodes_tier.cluster import node_settings
 from esp.simulation.nodes_tier.late_epochs import late_epochs
 from esp.simulation.nodes_tier.profile import Profile
-from esp.simulation.nodes_tier.transaction_profile import FAULTS_MEAN_S, TRANSACTIONAL_TOPIC
+from esp.simulation.nodes_tier.transaction_profile import FAULTS_MEAN_S, LEVEL, MARKERS_STAY_MS, TRANSACTIONAL_TOPIC
 from esp.transactions import initialising
 from esp.transactions.transaction import EPOCH_MAX
 from tests.unit.transactions.world import World
@@ -37,6 +37,12 @@ def test_where_transactions_are_compacted_their_topic_and_the_cleaner_are_set_fo
     assert settings.log_cleaner_dedupe_buffer_size == compaction.map_bytes
 
 
+def test_half_of_the_clusters_begin_at_the_level_of_new_ones():
+    levels = [Profile.draw(seed).transaction_level for seed in range(200)]
+    assert 80 < levels.count(LEVEL) < 120
+    assert set(levels) == {0, 1, LEVEL}
+
+
 def test_where_little_else_goes_on_every_fault_of_coordinators_comes():
     alone = [
         profile
@@ -47,6 +53,16 @@ def test_where_little_else_goes_on_every_fault_of_coordinators_comes():
         assert profile.fault_means_s.keys() >= FAULTS_MEAN_S.keys()
         assert not profile.groups.groups
         assert profile.compaction is None
+
+
+def test_markers_go_only_where_no_replica_can_be_away_from_another_one():
+    drawn = [one.transactions for seed in range(300) if (one := Profile.draw(seed)).transactions is not None]
+    compacted = [one for one in drawn if one.compaction is not None]
+    for one in compacted:
+        is_short = one.compaction.delete_retention_ms < MARKERS_STAY_MS
+        assert is_short == (one.replication_factor == 1)
+        assert one.compaction.topic_configs["delete.retention.ms"] == str(one.compaction.delete_retention_ms)
+    assert 0 < sum(one.replication_factor == 1 for one in compacted) < len(compacted)
 
 
 def test_new_ids_begin_with_a_late_epoch_for_a_while():
