@@ -15,7 +15,7 @@ from benchmarks.brokers import SHARED_SETTINGS, START_SCRIPT_OPTIONS, DefaultKaf
 from benchmarks.report import describe_machine
 from benchmarks.results import ESP, KAFKA, Results
 from benchmarks.stage import Extent, Stage, settle
-from benchmarks.transactions.compaction import CLEANER_SETTINGS, measure_compaction
+from benchmarks.transactions.compaction import CLEANER_SETTINGS, measure_compaction, measure_compaction_memory
 from benchmarks.transactions.many_ids import measure_many_ids
 from benchmarks.transactions.metrics import TRANSACTION_METRICS
 from benchmarks.transactions.one_record import measure_one_record
@@ -35,6 +35,7 @@ ROWS: Final[Mapping[str, Callable[[Stage], None]]] = {
     "one-record": measure_one_record,
     "reading": measure_reading,
     "compaction": measure_compaction,
+    "compaction-memory": measure_compaction_memory,
     "while-cleaning": measure_while_cleaning,
     "many-ids": measure_many_ids,
     "streams": measure_streams,

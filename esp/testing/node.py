@@ -3,8 +3,11 @@
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 from esp.testing.node_process import NodeError, NodeProcess
+
+_PREPARED: Final = b"prepared for requests of every kind"
 
 
 class Node(NodeProcess):
@@ -25,6 +28,13 @@ class Node(NodeProcess):
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the command is made here
         if done.returncode != 0:
             raise NodeError(f"the node could not be formatted\n{done.stdout}{done.stderr}")
+
+    @property
+    def is_warm(self) -> bool:
+        """True if the node has said since its start that it is prepared for requests of every kind."""
+        with self.stderr_path.open("rb") as stderr:
+            stderr.seek(self._stderr_start)
+            return _PREPARED in stderr.read()
 
     def _is_ready(self) -> bool:
         with self.stdout_path.open("rb") as stdout:

@@ -62,7 +62,7 @@ class NodeProcess(ABC):
         self.port = port or free_port()
         self.stdout_path = data_dir.with_name(data_dir.name + ".stdout")
         self.stderr_path = data_dir.with_name(data_dir.name + ".stderr")
-        self._stdout_start = 0
+        self._stdout_start = self._stderr_start = 0
         self._process: subprocess.Popen[bytes] | None = None
 
     @abstractmethod
@@ -136,7 +136,7 @@ class NodeProcess(ABC):
         assert not self.is_running, "the node runs already"
         command = [*self._command_prefix, *self._prepare()]
         with self.stdout_path.open("ab") as stdout, self.stderr_path.open("ab") as stderr:
-            self._stdout_start = stdout.tell()
+            self._stdout_start, self._stderr_start = stdout.tell(), stderr.tell()
             self._process = subprocess.Popen(  # noqa: S603 - the command is made by the subclass
                 command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
             )
