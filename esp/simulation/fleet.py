@@ -138,15 +138,7 @@ class Summary:
         yield f"files that rotted                {self.rotten_files:>12,}"
         yield f"  nodes ended by that, repaired  {self.repairs:>12,}"
         yield f"  producers of what is left      {self.excused_folds:>12,}"
-        yield f"transactions not judged          {self.unjudged_transactions:>12,}"
-        yield f"  batches of them not verified   {self.unverified_batches:>12,}"
-        yield f"  seen when they were completed  {self.one_turn_completions:>12,}"
-        yield f"  aborted, begun before seen     {self.late_begins:>12,}"
-        yield f"  that begin before a log start  {self.unknown_begins:>12,}"
-        yield f"  whose first records are gone   {self.compacted_begins:>12,}"
-        yield f"  refused beside a core          {self.unjudged_refusals:>12,}"
-        yield f"  at leaders left behind         {self.left_behind_leaders:>12,}"
-        yield f"  that hold a latest offset      {self.held_ends:>12,}"
+        yield from self._lines_of_transactions()
         yield f"answers held against rules       {self.judged_accesses:>12,}"
         yield f"  of nodes without metadata      {self.unjudged_accesses:>12,}"
         yield f"requests passed on and judged    {self.judged_envelopes:>12,}"
@@ -168,6 +160,18 @@ class Summary:
         for outcome in self.failed[:FAILED_SHOWN]:
             yield f"  seed {outcome.seed}: {outcome.violation}"
             yield f"    again: make sim SEED={outcome.seed}    fewer faults: make sim-shrink SEED={outcome.seed}"
+
+    def _lines_of_transactions(self) -> Iterator[str]:
+        """The figures of what was not judged."""
+        yield f"transactions not judged          {self.unjudged_transactions:>12,}"
+        yield f"  batches of them not verified   {self.unverified_batches:>12,}"
+        yield f"  seen when they were completed  {self.one_turn_completions:>12,}"
+        yield f"  aborted, begun before seen     {self.late_begins:>12,}"
+        yield f"  that begin before a log start  {self.unknown_begins:>12,}"
+        yield f"  whose first records are gone   {self.compacted_begins:>12,}"
+        yield f"  refused beside a core          {self.unjudged_refusals:>12,}"
+        yield f"  at leaders left behind         {self.left_behind_leaders:>12,}"
+        yield f"  that hold a latest offset      {self.held_ends:>12,}"
 
 
 _SUMMED: Final = {each.name for each in fields(Summary)} & {each.name for each in fields(Outcome)} - {"administered"}

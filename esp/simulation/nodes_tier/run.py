@@ -151,8 +151,6 @@ class Run:
         """The nodes that are healed in the end."""
         self._waiting = 0
         """Partitions that wait for an operator in the end."""
-        self._held_ends = 0
-        """Partitions of which a transaction that cannot end holds the latest offset."""
         self._given_up_starts = 0
         self._administration: list[asyncio.Task[None]] = []
         self._nemesis.caretaker.on_moved_away = self._replicas.on_moved_away
@@ -187,7 +185,7 @@ class Run:
     def _outcome(self, violation: ViolationError | None, details: str) -> Outcome:
         """The run in figures."""
         world, history = self._world, self._clients.history
-        return Outcome(
+        outcome = Outcome(
             seed=self._profile.seed,
             violation=str(violation) if violation is not None else None,
             invariant=violation.invariant if violation is not None else None,
@@ -232,15 +230,6 @@ class Run:
             half_cuts=self._replicas.half_cuts,
             late_fetches=self._replicas.late_fetches,
             excused_folds=len(self._replicas.excused_folds),
-            unverified_batches=self._transactions.checker.unverified,
-            unjudged_transactions=self._transactions.checker.unjudged,
-            one_turn_completions=self._transactions.checker.one_turn_completions,
-            late_begins=self._transactions.checker.late_begins,
-            unknown_begins=self._transactions.checker.unknown_begins,
-            compacted_begins=self._transactions.checker.compacted_begins,
-            unjudged_refusals=self._transactions.checker.unjudged_refusals,
-            left_behind_leaders=self._transactions.left_behind,
-            held_ends=self._held_ends,
             judged_accesses=self._access.checker.judged,
             unjudged_accesses=self._access.checker.unjudged,
             judged_envelopes=self._access.enclosed.judged,
@@ -254,6 +243,7 @@ class Run:
             excused_reads=world.network.flips.excused,
             details=details,
         )
+        return self._transactions.added_to(outcome)
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
@@ -454,7 +444,7 @@ class Run:
                 )
             asks = self._profile.asks_offsets and committed.last is not None and committed.compacted is None
             is_held = asks and self._transactions.is_open(committed.name)
-            self._held_ends += is_held
+            self._transactions.held_ends += is_held
             if asks and not is_held:
                 state = topic.partitions[partition]
                 in_sync = [number for number in state.isr if number in self._core]

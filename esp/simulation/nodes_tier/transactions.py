@@ -1,6 +1,7 @@
 """The transactions of a run: raises the cluster's level, sets producers and readers to work, and says in the end whether all is well."""
 
 import asyncio
+import dataclasses
 import datetime as dt
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
@@ -25,6 +26,7 @@ from esp.simulation.nodes_tier.groups import Key, Until
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.transaction_profile import LEVEL, STATE_CONFIGS, TRANSACTIONAL_TOPIC
 from esp.simulation.nodes_tier.world import World
+from esp.simulation.outcome import Outcome
 from esp.simulation.workload import admin_requests
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.committed_reader import CommittedReader
@@ -77,6 +79,8 @@ class Transactions:
         self._replicas = replicas
         self._profile = profile = world.profile.transactions
         self.checker = TransactionChecker(TRANSACTIONAL_TOPIC, world.loop.time, TransactionHistory(), self._is_excused)
+        self.held_ends = 0
+        """Partitions of which a transaction that cannot end holds the latest offset."""
         self.left_behind = 0
         """Leaders in the end that others have replaced, and whose last stable offset does not reach their high watermark."""
         self._seen = seen
@@ -182,6 +186,22 @@ class Transactions:
     def is_open(self, partition: TopicPartition) -> bool:
         """True if a partition has a transaction that has not ended: in the end only if its coordinator waits for an operator."""
         return bool(self.checker.fold(partition).open)
+
+    def added_to(self, outcome: Outcome) -> Outcome:
+        """The outcome of a run with what was not judged of its transactions."""
+        checker = self.checker
+        return dataclasses.replace(
+            outcome,
+            unverified_batches=checker.unverified,
+            unjudged_transactions=checker.unjudged,
+            one_turn_completions=checker.one_turn_completions,
+            late_begins=checker.late_begins,
+            unknown_begins=checker.unknown_begins,
+            compacted_begins=checker.compacted_begins,
+            unjudged_refusals=checker.unjudged_refusals,
+            left_behind_leaders=self.left_behind,
+            held_ends=self.held_ends,
+        )
 
     def calm(self) -> None:
         """The faults are over."""
