@@ -1,9 +1,11 @@
 """Records are deleted at the leader, and the answer waits for the followers."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
+from esp.broker.replication.record_deletions import RecordDeletion, until_settled
 from esp.model.errors import ErrorCode
 from esp.model.ids import NodeId
 from esp.protocol.registry import ApiKey
@@ -77,6 +79,24 @@ async def test_nobody_waits_for_a_broker_that_does_not_serve_any_more(cluster):
     cluster.controller.fence(NodeId(3))
     await cluster.until(answer.done)
     assert answer.result().topics[0].partitions[0].error_code is ErrorCode.none
+
+
+@clustered()
+async def test_a_deletion_is_woken_from_its_first_look_on(cluster):
+    client = await filled(cluster)
+    cluster[3].kill()
+    assert await delete(client, 2, timeout_ms=0) == (0, ErrorCode.request_timed_out)
+    hosted, view = cluster[1].hosted(), SimpleNamespace(alive={NodeId(1), NodeId(2), NodeId(3)})
+    await cluster.until(lambda: RecordDeletion(hosted, 2).low_watermark({NodeId(2)}) == 2)
+    loop = asyncio.get_running_loop()
+    waiting = loop.create_task(until_settled(cluster[1].env.clock, view, [RecordDeletion(hosted, 2)], 30_000))
+    await asyncio.sleep(0)
+    begun = loop.time()
+    view.alive.discard(NodeId(3))
+    (wake,) = hosted.log_start_waiters
+    wake()
+    await waiting
+    assert loop.time() - begun < 0.1, "it looks once a second besides"
 
 
 @clustered()
