@@ -101,6 +101,15 @@ async def test_who_waits_for_metadata_goes_on_once_it_is_published():
     await cache.until(lambda image: "t" in image.topics_by_name)
 
 
+async def test_no_image_is_missed_between_a_look_and_the_wait():
+    cluster, cache = cached()
+    waiting = asyncio.create_task(cache.until(lambda image: "t" in image.topics_by_name))
+    await asyncio.sleep(0)
+    cluster.create(NewTopic(name="t"))
+    cache.publish(cluster.image)
+    await asyncio.wait_for(waiting, 1)
+
+
 def test_replicas_on_brokers_that_do_not_serve_or_in_failed_directories_are_offline():
     here, gone = DirectoryId(uuid.UUID(int=100)), DirectoryId(uuid.UUID(int=101))
     cluster, cache = cached()
