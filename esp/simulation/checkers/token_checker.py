@@ -131,6 +131,31 @@ class TokenChecker:
             )
             raise ViolationError(_INVARIANT, node.name, f"token {token_id} {what}")
 
+    def on_described(
+        self, node: SimulatedNode, living: Iterable[IssuedToken], described: Iterable[IssuedToken]
+    ) -> None:
+        """A user has asked a node for its tokens.
+
+        Args:
+            node: the node.
+            living: the user's tokens that the node let in when it was asked.
+            described: the tokens of the answer.
+
+        Raises:
+            ViolationError: INV-CREDENTIAL.
+        """
+        found = {each.token.token_id: each for each in described}
+        metadata = probe.metadata_of(node)
+        for issued in living:
+            token, seen = issued.token, found.get(issued.token.token_id)
+            if metadata is None or not self.counts_at(node, token.token_id):
+                continue
+            self.judged += 1
+            if seen is None or seen.token != token:
+                raise ViolationError(_INVARIANT, node.name, f"{token} is described to its owner as {seen}")
+            if not logs_in(metadata.image, node.clock.wall_ms(), node.settings.delegation_terms, seen):
+                raise ViolationError(_INVARIANT, node.name, f"{token} is described with a password that is not its own")
+
     def check_end(self, image: ClusterImage, terms: DelegationTerms) -> None:
         """Hold the cluster's tokens in the end against all that was acknowledged. Raises ViolationError."""
         self._check("the cluster", image)

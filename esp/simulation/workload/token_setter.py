@@ -1,4 +1,4 @@
-"""A user of delegation tokens: it creates tokens, renews and expires them, and logs in by them at any broker."""
+"""A user of delegation tokens: it creates tokens, renews and expires them, asks for those of a user, and logs in by them at any broker."""
 
 import asyncio
 import base64
@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Final
 
 from esp.authentication.scram import ScramClient
-from esp.model.delegation_token import DelegationToken
+from esp.model.delegation_token import DelegationToken, principal_of
 from esp.model.errors import ErrorCode
 from esp.model.sasl import SaslMechanism
 from esp.model.scram import ScramMechanism
@@ -31,6 +31,7 @@ TOKENS_MAX: Final = 4
 STRANGER_SHARE: Final = 0.1
 _NEW_SHARE: Final = 0.2
 _LOG_IN_SHARE: Final = 0.5
+_DESCRIBE_SHARE: Final = 0.1
 _TIMEOUT_S: Final = 3.0
 
 
@@ -85,6 +86,8 @@ class TokenSetter:
                     await self._create(address)
                 elif self._rng.random() < _LOG_IN_SHARE or issued.token.token_id in self._removed:
                     await self._log_in_by(address, issued)
+                elif self._rng.random() < _DESCRIBE_SHARE:
+                    await self._describe(address)
                 else:
                     await self._change(address, issued)
             except NoAnswerError as error:
@@ -143,6 +146,20 @@ class TokenSetter:
             self._removed[token.token_id] = None
         self._history.on_done(self._name, f"tokens {'removed' if is_removal else 'changed'}", token.token_id)
         self._checker.on_changed(node, loader, changed, self._nodes(), is_removed=is_removal)
+
+    async def _describe(self, address: Address) -> None:
+        """Ask for all tokens that an owner may see, and hold the node to the answer."""
+        user = self._rng.choice(OWNERS)
+        connection, node = await self._log_in(address, user), self._node_at(address.host)
+        process, own = node.process, [each for each in self._tokens.values() if each.token.owner == f"User:{user}"]
+        before = [self._checker.counts_at(node, each.token.token_id) for each in own]
+        answer = await self._ask(connection, ApiKey.DESCRIBE_DELEGATION_TOKEN, 3, {"owners": None})
+        if answer is None or node.process is not process:
+            return
+        self._history.on_done(self._name, "tokens described", user)
+        described = [_described(each) for each in answer.tokens]
+        living = [each for each, counts in zip(own, before, strict=True) if counts]
+        self._checker.on_described(node, living, described)
 
     async def _log_in_by(self, address: Address, issued: IssuedToken) -> None:
         """Try a token, and hold the node to the answer."""
@@ -204,6 +221,19 @@ class TokenSetter:
         del self._tokens[token_id]
         self._removed.pop(token_id, None)
         self._checker.forget(token_id)
+
+
+def _described(entry: Any) -> IssuedToken:
+    token = DelegationToken(
+        token_id=entry.token_id,
+        owner=principal_of(entry.principal_type, entry.principal_name),
+        requester=principal_of(entry.token_requester_principal_type, entry.token_requester_principal_name),
+        renewers=tuple(principal_of(each.principal_type, each.principal_name) for each in entry.renewers),
+        issue_ms=entry.issue_timestamp,
+        max_ms=entry.max_timestamp,
+        expiry_ms=entry.expiry_timestamp,
+    )
+    return IssuedToken(token, base64.b64encode(entry.hmac).decode())
 
 
 def _time_ms(moment: Any) -> int:

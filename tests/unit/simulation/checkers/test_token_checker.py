@@ -104,6 +104,31 @@ def test_nothing_is_asked_of_a_token_of_which_too_little_is_known():
     assert checker.judged == 1
 
 
+def test_tokens_are_described_to_their_owner_with_a_password_that_counts():
+    other = ISSUED._replace(password=token_passwords(DelegationTerms(key="two"), "t")[0])
+    node = Node(1, image(5, TOKEN))
+    checker = changed(node)
+    for described in (ISSUED, other):  # by the secret of the node that was asked
+        checker.on_described(node, [ISSUED], [described])
+    assert checker.judged == 3
+    checker.on_described(Node(1, image(5, TOKEN), 5_000), [ISSUED], [])  # it has expired
+    assert checker.judged == 3
+
+
+@pytest.mark.parametrize(
+    ("described", "problem"),
+    [
+        ([], "is described to its owner as None"),
+        ([renewed(ISSUED, 5_001)], "is described to its owner as"),
+        ([ISSUED._replace(password="another")], "a password that is not its own"),
+    ],
+)
+def test_tokens_that_are_described_otherwise_are_found(described, problem):
+    node = Node(1, image(5, TOKEN))
+    with pytest.raises(ViolationError, match=problem):
+        changed(node).on_described(node, [ISSUED], described)
+
+
 def test_end_is_held_against_all_that_was_told():
     checker = changed(Node(1, image(5, TOKEN)))
     checker.check_end(image(6, TOKEN), TERMS)
