@@ -253,6 +253,18 @@ def test_a_damaged_index_is_rebuilt(segment: int, suffix: str, damage: str) -> N
     append(log, timestamp=5000)
 
 
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_an_index_of_a_sealed_segment_that_begins_within_an_entry_is_rebuilt_at_once(suffix: str) -> None:
+    disk = new_disk()
+    directory, log = filled(disk)
+    name = path(log.files.segments[0].base_offset, suffix)
+    directory.close_blocking(7)
+    data = disk.read_file(name)
+    replace(disk, name, b"\0" + data)  # the last bytes are an entry of the segment
+    reopen(disk, SMALL)
+    assert disk.read_file(name) == data
+
+
 def test_a_segment_that_is_broken_after_an_orderly_stop_is_an_error() -> None:
     disk = new_disk()
     directory, log = new_log(disk)
