@@ -72,5 +72,41 @@ EQUIVALENT: Final[Mapping[Key, str]] = {
         "LogCleaner._conclude",
         "directory = self._replicas.directories.holding(hosted.log)",
     ): "the lock of the directories is held meanwhile: no replica changes its directory",
+    (
+        "esp/replication/partition_follower.py",
+        "PartitionFollower.must_begin_below",
+        "operand left out",
+        (
+            "bool(answer.records)\n            and must_begin_below(self.log, answer.records, self.leader_epoch)"
+            "\n            and self._is_current(asked)"
+        ),
+        "((must_begin_below(self.log, answer.records, self.leader_epoch)) and (self._is_current(asked)))",
+    ): "no records are fewer bytes than a header, which gives the same a call later",
+    _await_before(
+        "esp/broker/replication/host.py", "ReplicaHost._remove", "self._assignments.withdraw(hosted)"
+    ): "the replica is found no more, so that nothing is told of it again; the controller passes over the place of one that left",
+    (
+        "esp/storage/recovery.py",
+        "_Loader.open_segments",
+        "comparison turned",
+        "self.end_offset > self.log_start_offset",
+        "(self.end_offset >= self.log_start_offset)",
+    ): "a log without records has no batch from which epochs could be rebuilt: the search for them finds none",
+    (
+        "esp/storage/recovery.py",
+        "_Loader.open_segments",
+        "operand left out",
+        "self.end_offset > self.log_start_offset and not is_known",
+        "(not is_known)",
+    ): "as above: the log start is not beyond the end here",
+    _await_before(
+        "esp/broker/apis/create_topics.py",
+        "handle",
+        "created = [\n            TopicId(topic.topic_id)\n            for topic in answer.topics\n            "
+        "if topic.error_code is ErrorCode.none and topic.topic_id is not None\n        ]",
+    ): "the answer of the controller does not change any more, and the metadata is waited for next",
+    _await_before(
+        "esp/broker/replication/log_dir_moves.py", "LogDirMoves.request", "directories = self._host.directories"
+    ): "a node has the same directories as long as it runs; which are online is looked at under the lock, which is waited for next",
 }
 """The reason of each."""
