@@ -1,3 +1,4 @@
+import asyncio
 import uuid
 
 import pytest
@@ -82,3 +83,14 @@ async def test_a_session_by_name_cannot_go_on_by_id(node):
     session = (await fetch_later(client, [("t", 0, 0)], session=(0, 0))).session_id
     answer = await fetch_later(client, [(topic_id, 0, 0)], version=13, session=(session, 1))
     assert answer.error_code is ErrorCode.fetch_session_topic_id_error
+
+
+@simulated()
+async def test_an_answer_when_the_time_is_up_is_of_that_moment(node):
+    client = await node.client()
+    await create_topic(client)
+    await produce(client, "t", records(b"a"))
+    waiting = fetch_later(client, [("t", 0, 1)], max_wait_ms=500)
+    await asyncio.sleep(0.1)
+    node.log("t").raise_log_start(1)  # by retention, of which no request that waits is told
+    assert of_one_partition(await waiting).log_start_offset == 1
