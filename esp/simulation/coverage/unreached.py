@@ -57,11 +57,9 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "Simulated consumers have no quota. tests/unit/broker/data_path/test_throttled_fetch.py.": (
         "esp.broker.data_path.pending_fetch:PendingFetch._throttled",
     ),
-    "No simulated client authenticates, and no listener asks for it. tests/unit/broker/authentication, and "
+    "Simulated clients log in at brokers, and the listeners of controllers ask for no log-in. tests/unit/broker/authentication, and "
     "tests/unit/broker/apis/test_sasl_handshake.py.": (
-        "esp.broker.apis.sasl_authenticate:handle",
         "esp.broker.apis.sasl_authenticate:handle_at_controller",
-        "esp.broker.apis.sasl_handshake:handle",
         "esp.broker.apis.sasl_handshake:handle_at_controller",
     ),
     "Other implementations leave such records, this one does not. tests/unit/controller/test_replay.py.": (

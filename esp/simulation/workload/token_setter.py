@@ -32,6 +32,9 @@ STRANGER_SHARE: Final = 0.1
 _NEW_SHARE: Final = 0.2
 _LOG_IN_SHARE: Final = 0.5
 _DESCRIBE_SHARE: Final = 0.1
+_RENEWED_SHARE: Final = 0.3
+SESSION_S: Final = (0.1, 3.0)
+"""The time after which a log-in is renewed: as long as some tokens live."""
 _TIMEOUT_S: Final = 3.0
 
 
@@ -162,20 +165,28 @@ class TokenSetter:
         self._checker.on_described(node, living, described)
 
     async def _log_in_by(self, address: Address, issued: IssuedToken) -> None:
-        """Try a token, and hold the node to the answer."""
-        node, token_id = self._node_at(address.host), issued.token.token_id
+        """Try a token, and now and then renew the log-in on the same connection after a while (KIP-368)."""
+        node, mechanism = self._node_at(address.host), self._rng.choice(list(ScramMechanism))
         connection = await ClientConnection.open(self._network, address, self._name)
-        process, before = node.process, self._checker.counts_at(node, token_id)
-        wall_ms, shift_ms = node.clock.wall_ms(), node.clock.wall_shift_ms + node.clock.lapse_ms
-        mechanism = self._rng.choice(list(ScramMechanism))
-        client = ScramClient(mechanism, token_id, issued.password, f"{self._rng.random()}", is_token=True)
         try:
-            await self._handshake(connection, mechanism.sasl_name)
-            challenge = await self._authenticate(connection, client.first_message())
-            answer = await self._authenticate(connection, client.on_server_first(challenge.auth_bytes))
+            if await self._is_let_in(connection, node, issued, mechanism) and self._rng.random() < _RENEWED_SHARE:
+                await asyncio.sleep(self._rng.uniform(*SESSION_S))
+                await self._is_let_in(connection, node, issued, mechanism)
         finally:
             connection.close()
-        is_in = answer.error_code is ErrorCode.none
+
+    async def _is_let_in(
+        self, connection: ClientConnection, node: SimulatedNode, issued: IssuedToken, mechanism: ScramMechanism
+    ) -> bool:
+        """Log in by a token, and hold the node to the answer. Raises NoAnswerError."""
+        token_id = issued.token.token_id
+        process, before = node.process, self._checker.counts_at(node, token_id)
+        wall_ms, shift_ms = node.clock.wall_ms(), node.clock.wall_shift_ms + node.clock.lapse_ms
+        client = ScramClient(mechanism, token_id, issued.password, f"{self._rng.random()}", is_token=True)
+        await self._handshake(connection, mechanism.sasl_name)
+        challenge = await self._authenticate(connection, client.first_message())
+        answer = await self._authenticate(connection, client.on_server_first(challenge.auth_bytes))
+        is_in: bool = answer.error_code is ErrorCode.none
         self._history.on_done(self._name, f"log-ins by tokens {'let in' if is_in else 'refused'}", token_id)
         if node.process is process:
             expected = before, self._checker.counts_at(node, token_id)
@@ -189,6 +200,7 @@ class TokenSetter:
                     node.name,
                     f"a session by a token that ends in {left_ms} ms is to last {lifetime_ms} ms",
                 )
+        return is_in
 
     async def _log_in(self, address: Address, user: str) -> ClientConnection:
         """A connection of a user that logs in by PLAIN. Raises NoAnswerError."""
