@@ -108,5 +108,15 @@ EQUIVALENT: Final[Mapping[Key, str]] = {
     _await_before(
         "esp/broker/replication/log_dir_moves.py", "LogDirMoves.request", "directories = self._host.directories"
     ): "a node has the same directories as long as it runs; which are online is looked at under the lock, which is waited for next",
+    _await_before(
+        "esp/broker/replication/host.py", "ReplicaHost.make_missing", "topics = self.image.topics_by_id"
+    ): "the lock of the directories is held, under which alone other metadata comes and replicas are left unmade",
+    (
+        "esp/broker/raft/files.py",
+        "RaftFiles._flush",
+        "comparison turned",
+        "log.recovery_point < end_offset",
+        "(log.recovery_point <= end_offset)",
+    ): "a log that is flushed up to its end has nothing to flush",
 }
 """The reason of each."""

@@ -190,6 +190,10 @@ def test_requests_of_another_cluster_are_refused():
     assert response.error is ErrorCode.inconsistent_cluster_id  # RAFT-15
 
 
+def test_a_request_may_name_no_cluster():
+    assert reply(_leader().on_request(at(1), fetch(1, 0, 0, cluster=None), "a"), "a").error is ErrorCode.none
+
+
 def test_a_leader_without_a_majority_that_fetches_resigns():
     node = _leader()
     for tick in range(30):
