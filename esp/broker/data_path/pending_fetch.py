@@ -303,7 +303,6 @@ class PendingFetch:
         self._timer = None  # it refers to this
         for hosted in self._parked_on:
             hosted.forget(self._look_again)
-        self._parked_on.clear()
 
     def encode(self) -> Sequence[Buffer]:
         """The answer's buffers, of what was read last; the session now takes the client to know what stands in them."""

@@ -98,12 +98,12 @@ class Scene:
         }
         return self
 
-    def lead(self, *leaders, topic_id=TOPIC_ID, coordinator_epoch=COORDINATOR_EPOCH, has_topic=True):
+    def lead(self, *leaders, topic_id=TOPIC_ID, coordinator_epoch=COORDINATOR_EPOCH, has_topic=True, coordinators=1):
         """Say which nodes lead the partitions of t."""
         topics = {
             TRANSACTIONS_TOPIC: SimpleNamespace(
                 topic_id=uuid.UUID(int=5),
-                partitions=(SimpleNamespace(leader=NodeId(1), leader_epoch=coordinator_epoch),),
+                partitions=(SimpleNamespace(leader=NodeId(1), leader_epoch=coordinator_epoch),) * coordinators,
             )
         }
         if has_topic:
@@ -301,16 +301,20 @@ async def test_partition_of_a_decision_from_the_log_is_known_by_its_name(world):
     assert len(scene.leaders[1].requests) == 1
 
 
-@in_world
-async def test_metadata_older_than_the_coordinator_delete_nothing(world):
-    scene = await Scene(world).start()
-    scene.lead(has_topic=False, coordinator_epoch=COORDINATOR_EPOCH - 1)
-    scene.send(P0)
-    await asyncio.sleep(5)
-    assert scene.outcomes == {}
-    scene.lead(1, 1)
-    assert await scene.until(P0) == [WRITTEN]
-    assert len(scene.leaders[1].requests) == 1
+@pytest.mark.parametrize("older", [{"coordinator_epoch": COORDINATOR_EPOCH - 1}, {"coordinators": 0}])
+def test_metadata_older_than_the_coordinator_delete_nothing(older):
+    @in_world
+    async def scenario(world):
+        scene = await Scene(world).start()
+        scene.lead(has_topic=False, **older)
+        scene.send(P0)
+        await asyncio.sleep(5)
+        assert scene.outcomes == {}
+        scene.lead(1, 1)
+        assert await scene.until(P0) == [WRITTEN]
+        assert len(scene.leaders[1].requests) == 1
+
+    scenario()
 
 
 @in_world
