@@ -118,5 +118,8 @@ EQUIVALENT: Final[Mapping[Key, str]] = {
         "log.recovery_point < end_offset",
         "(log.recovery_point <= end_offset)",
     ): "a log that is flushed up to its end has nothing to flush",
+    _await_before(
+        "esp/broker/data_path/long_produce.py", "LongProduce._run", "awaited = appending.send(guards)"
+    ): "what has come meanwhile is found at the append, which compares the guards once more (TXN-4)",
 }
 """The reason of each."""
