@@ -436,6 +436,15 @@ async def test_a_killed_broker_is_fenced_as_soon_as_its_heartbeat_connection_end
 
 
 @controlled(brokers=2)
+async def test_the_connection_of_a_registration_is_watched_from_the_moment_at_which_it_is_proposed(controller):
+    client = ClientContext("CONTROLLER", _CLIENT)
+    waiting = asyncio.create_task(controller.driver.register_broker(controller.registration(3), client))
+    await asyncio.sleep(0)
+    assert len(client.at_end) == 1
+    await waiting
+
+
+@controlled(brokers=2)
 async def test_a_lost_connection_of_a_broker_that_lives_does_no_harm(controller):
     client = ClientContext("CONTROLLER", _CLIENT)
     await controller.beat(1, client)
