@@ -92,6 +92,8 @@ SELDOM: Final[Mapping[str, str]] = MappingProxyType(
         "esp.broker.groups.wire:_all_later": "offsets of many groups are asked for while one of them is being committed",
         "esp.broker.apis.alter_replica_log_dirs:_request_move.is_known": "a move is asked for of a replica that the broker has not",
         "esp.broker.apis.list_offsets:_not_known_yet": "a new leader is asked for its end before it knows what is committed",
+        "esp.broker.apis.create_topics:_partitions": "a topic is created by a node that knows of quotas",
+        "esp.broker.apis.delete_topics:_partitions": "a topic is deleted by a node that knows of quotas",
         "esp.broker.apis.offset_fetch:_all_topics": "the surveyor's group has a coordinator, and is asked for all its offsets",
         "esp.broker.apis.offset_fetch:_later": "offsets are asked for while one of them is being committed",
         "esp.broker.data_path.long_fetch:LongFetch._look_soon": "a fetch of very many partitions finds none of them refused",
@@ -126,6 +128,14 @@ SELDOM: Final[Mapping[str, str]] = MappingProxyType(
         "esp.groups.transactional_offsets:TransactionalOffsets.has": "offsets are to be deleted that the group never committed",
         "esp.groups.joining:StaticRejoin._undo": "a static member's return cannot be written",
         "esp.raft.node:RaftNode.on_snapshot_refused": "a fetched snapshot has rotted on its way to the disk",
+        "esp.replication.keyless:KeylessRecordsError.__init__": "a client's mistake of records without keys reaches the leader of a "
+        "compacted topic",
+        "esp.transactions.coordinator:TransactionCoordinator.describe": "the surveyor asks for transactions at a broker that "
+        "coordinates some",
+        "esp.transactions.coordinator:TransactionCoordinator.list_transactions": "as above",
+        "esp.transactions.lookups:describe": "as above",
+        "esp.transactions.lookups:list_transactions": "as above",
+        "esp.transactions.lookups:_passes": "as above",
         "esp.transactions.coordinator:TransactionCoordinator.on_marker_refused": "a partition refuses a marker, as a newer "
         "coordinator wrote one there",
         "esp.transactions.markers:Markers.on_refused": "as above",

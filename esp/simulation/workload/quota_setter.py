@@ -9,9 +9,10 @@ from esp.model.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity, client_alon
 from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
 from esp.simulation.checkers.quota_checker import USER, QuotaChecker
+from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.workload.cluster_client import ClusterClient
-from esp.simulation.workload.connection import NoAnswerError
+from esp.simulation.workload.connection import ClientConnection, NoAnswerError
 from esp.simulation.workload.history import History
 from esp.simulation.workload.survey_requests import build
 
@@ -26,6 +27,7 @@ CLIENTS: Final = 3
 
 _TIMEOUT_S: Final = 10.0
 _VERSION: Final = 1
+_EXACT, _DEFAULT = 0, 1
 
 
 class QuotaSetter:
@@ -95,7 +97,22 @@ class QuotaSetter:
         else:
             self._quotas[entity] = value
         self._checker.on_changed(node, entity, value)
+        await self._describe(connection, node, entity, value)
         return True
+
+    async def _describe(
+        self, connection: ClientConnection, node: SimulatedNode, entity: QuotaEntity, value: float | None
+    ) -> None:
+        """Hold the node that has answered a change to what it tells of the entity's quotas. Raises NoAnswerError."""
+        components = [
+            {"entity_type": part.type, "match_type": _DEFAULT if part.name is None else _EXACT, "match": part.name}
+            for part in entity
+        ]
+        request = build(ApiKey.DESCRIBE_CLIENT_QUOTAS, _VERSION, {"components": components, "strict": True})
+        answer = await connection.call(ApiKey.DESCRIBE_CLIENT_QUOTAS, _VERSION, request, _TIMEOUT_S)
+        told = {each.key: each.value for entry in answer.entries for each in entry.values}
+        if told != ({} if value is None else {PRODUCER_BYTE_RATE: value}):
+            raise ViolationError("INV-QUOTA", node.name, f"the quotas of {entity} are told as {told} after {value}")
 
     def _draw_entity(self, client_id: str) -> QuotaEntity:
         return self._rng.choice(
