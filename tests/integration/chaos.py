@@ -94,7 +94,7 @@ class Report:
             ),
             f"  {self.operated}",
             f"  violations: {len(self.violations)}",
-            *(f"    {violation}" for violation in self.violations[:50]),
+            *(f"    {violation}" for violation in self.violations),
         ]
         return "\n".join(lines)
 

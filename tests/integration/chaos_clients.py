@@ -30,6 +30,9 @@ MAX_UNACKED: Final = 500
 GIVE_UP_MS: Final = 180_000
 """How long a writer tries to get a record through; longer than any fault lasts."""
 
+NEVER_MS: Final = 0
+"""The time of a message in librdkafka: after it a new epoch begins, in which records are sent again that may be written already."""
+
 JOIN_TIMEOUT_S: Final = 240
 
 
@@ -105,7 +108,7 @@ class RdWriter(Writer):
 
     def run(self) -> None:
         """As said above."""
-        load = Load(_Served(self.bootstrap), self.topic, message_timeout_ms=GIVE_UP_MS, socket_timeout_ms=5000)
+        load = Load(_Served(self.bootstrap), self.topic, message_timeout_ms=NEVER_MS, socket_timeout_ms=5000)
         self.sent = load.sent
         with load:
             self.stopping.wait()
