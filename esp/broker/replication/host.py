@@ -261,8 +261,6 @@ class ReplicaHost:
         self._assignments = DirectoryAssignments(self._env, self._node_id, channel, broker_epoch, self._tasks)
         self._update_throttles(self.image)
         self._roles.connect(channel, broker_epoch)
-        for hosted in self:
-            self.tell_directory(hosted)
         for topic, directory, copy in self._unfinished_moves:
             self.moves.begin(self.by_topic[topic.name][copy.partition.partition], directory, copy)
         self._unfinished_moves.clear()
