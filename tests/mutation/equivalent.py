@@ -121,5 +121,111 @@ EQUIVALENT: Final[Mapping[Key, str]] = {
     _await_before(
         "esp/broker/data_path/long_produce.py", "LongProduce._run", "awaited = appending.send(guards)"
     ): "what has come meanwhile is found at the append, which compares the guards once more (TXN-4)",
+    _await_before(
+        "esp/broker/controller/registrar.py",
+        "ControllerRegistrar._register",
+        "answer = await self._channel.call(ApiKey.CONTROLLER_REGISTRATION, request, timeout_ms=ATTEMPT_MS)",
+    ): "a call to another node takes turns of the loop in any case, and nothing is looked at between the request and it",
+    (
+        "esp/broker/controller/term.py",
+        "ControllerTerm.probe",
+        "operand left out",
+        "broker is not None and not broker.fenced and (node_id, broker.epoch) not in self._probed",
+        "((broker is not None) and ((node_id, broker.epoch) not in self._probed))",
+    ): "a broker that does not serve has nothing to lose by a probe: a process that wants its place has it probed anyway",
+    _await_before(
+        "esp/broker/raft/files.py",
+        "RaftFiles.read_snapshot",
+        "return replace(response, error=ErrorCode.snapshot_not_found)",
+    ): "the refusal is the same a turn of the loop later, and nothing is looked at after it",
+    _await_before(
+        "esp/broker/apis/delete_records.py",
+        "_settle",
+        "spent_ms = (services.env.clock.monotonic_us() - started_us) // 1000",
+    ): "the time that is left is counted from a turn of the loop later on, which is part of the time spent",
+    (
+        "esp/broker/apis/broker_heartbeat.py",
+        "handle_at_controller",
+        "operand left out",
+        "directory or ZERO_UUID",
+        "(directory)",
+    ): "no broker has a directory of the id zero, which is read as None: neither is found among its directories",
+    _await_before(
+        "esp/broker/replication/roles.py", "ReplicaRoles._lead", "leader = hosted.leader"
+    ): "metadata is applied in turn, under the lock of the directories: what comes in a turn of the loop might as well have come before it",
+    _await_before(
+        "esp/broker/replication/maintenance.py",
+        "Maintenance.delete_old_segments",
+        "await delete_old_segments(self._env, self._replicas)",
+    ): "a round of retention begins a turn of the loop later, minutes after the one before",
+    (
+        "esp/broker/data_path/produce_appender.py",
+        "ProduceAppender._require_permission",
+        "branch never taken",
+        "self.access.is_open",
+        "((self.access.is_open) and False)",
+    ): "without an authorizer nothing is refused, which is found a call later",
+    _await_before(
+        "esp/broker/apis/find_coordinator.py", "_ask_and_answer", "await create_missing_topics(services, (topic,))"
+    ): "the request for a topic goes to the controller, and everything is looked at anew when it is answered",
+    (
+        "esp/groups/joining.py",
+        "Joining._add",
+        "operand left out",
+        "group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY",
+        "(group.state is GroupState.PREPARING_REBALANCE)",
+    ): "the mark is read at the end of the delays of a group that was empty, the first of which begins by taking it away",
+    _await_before(
+        "esp/broker/cluster_view/broker_liveness.py", "BrokerLiveness._ask", "self._find(node_id)"
+    ): "a broker that has answered may end a turn of the loop before or after that: both are noticed by its next silence",
+    _await_before(
+        "esp/broker/replication/host.py", "ReplicaHost._change_replicas", "await self._rotten.care()"
+    ): "the lock of the directories is held, and replicas that have rotted are waited for next",
+    _await_before(
+        "esp/broker/apis/find_coordinator.py", "_ask_and_answer", "return _answer(services, request, message, keys)"
+    ): "the answer is made of the metadata of the moment in which it is made, after a wait for other nodes",
+    _await_before(
+        "esp/broker/apis/fetch.py",
+        "handle_at_controller",
+        "return fetching.encode_fetch_response(\n        await services.raft.request(fetching.decode_fetch_request(message), messages.FetchResponse)\n    )",
+    ): "a member of the quorum sends its next request when this one is answered, and what a request may do is checked when it is handed over",
+    (
+        "esp/broker/replication/fetcher.py",
+        "ReplicaFetcher.close",
+        "branch never taken",
+        "timer is not None",
+        "((timer is not None) and False)",
+    ): "a timer that comes after the end finds that the fetcher is closed",
+    (
+        "esp/storage/log_reader.py",
+        "LogReader._find_end",
+        "operand left out",
+        "place is not None and place[0] is segment",
+        "(place is not None)",
+    ): "the end of a read within a segment is remembered of that segment alone, and the places are forgotten with a cut",
+    (
+        "esp/broker/transactions/verifier.py",
+        "TransactionVerifier.verify",
+        "comparison turned",
+        "self._clock.monotonic_us() < give_up_us",
+        "(self._clock.monotonic_us() <= give_up_us)",
+    ): "at the very moment at which the time is up one question more is asked, or none",
+    (
+        "esp/transactions/time_limits.py",
+        "TimeLimits._abort_late",
+        "operand left out",
+        "entry.pending is not None or current is None or current.status is not TransactionStatus.ONGOING",
+        "((entry.pending is not None) or (current.status is not TransactionStatus.ONGOING))",
+    ): "an id without a committed state has a move on its way, or is removed when that fails",
+    _await_before(
+        "esp/broker/raft/files.py",
+        "RaftFiles._flush",
+        'self.fail(OSError(errno.ENOSPC, f"flushed up to {log.recovery_point} of {end_offset}"))',
+    ): "the process ends a turn of the loop later; until then nothing says that more was flushed",
+    _await_before(
+        "esp/broker/transactions/verifier.py",
+        "TransactionVerifier.verify",
+        "await self._clock.sleep_us(self._backoff.pause_ms * 1000)",
+    ): "a pause that is a turn of the loop longer",
 }
 """The reason of each."""

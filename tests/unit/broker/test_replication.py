@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from esp.broker.replication.gone_logs import TOLD_ONE_BY_ONE
 from esp.controller.image import ClusterDelta
 from esp.model.errors import ErrorCode
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, UNASSIGNED_DIRECTORY, DirectoryId, NodeId
@@ -655,6 +656,17 @@ async def test_the_controller_is_told_in_which_directory_a_replica_is(cluster):
 
 
 @clustered()
+async def test_a_broker_that_starts_tells_where_its_replicas_are(cluster):
+    controller, broker = cluster.controller, cluster[3]
+    controller.create(replicas=(3,), leader=3)
+    await cluster.applied()
+    broker.kill()
+    controller.change(directories=(cluster[1].directory_ids[0],))  # as after a move by hand
+    await broker.start()
+    await cluster.until(lambda: controller.state().directories == (broker.directory_ids[0],))
+
+
+@clustered()
 async def test_the_controller_is_told_of_a_replica_that_was_stopped(cluster):
     client = await filled(cluster)
     controller, broker = cluster.controller, cluster[3]
@@ -673,6 +685,24 @@ async def test_the_controller_is_told_of_a_replica_that_was_stopped(cluster):
     await broker.start()
     await cluster.until(lambda: controller.state().directories[2] == broker.directory_ids[0])
     await cluster.until(lambda: set(controller.state().isr) == {1, 2, 3})
+
+
+def test_of_many_logs_that_are_gone_some_are_told_one_by_one(caplog):
+    @clustered()
+    async def scenario(cluster):
+        cluster.controller.create(partitions=TOLD_ONE_BY_ONE + 3)
+        await cluster.applied()
+        broker = cluster[3]
+        paths = [broker.log("t", number).path for number in range(TOLD_ONE_BY_ONE + 3)]
+        broker.kill()
+        for path in paths:
+            for name in broker.disk.listdir(path):
+                broker.disk.remove(f"{path}/{name}")
+        await broker.start()
+
+    scenario()
+    assert sum("the log of t-" in line and " is gone: " in line for line in caplog.messages) == TOLD_ONE_BY_ONE
+    assert "so are the logs of 3 more partitions" in caplog.messages
 
 
 @clustered()

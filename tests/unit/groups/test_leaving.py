@@ -62,6 +62,14 @@ def test_batch_of_members_leaves_and_each_hears_of_itself():
     assert world.state() == "Empty"
 
 
+def test_stranger_that_leaves_makes_no_member_rebalance():
+    world = World()
+    (member,) = world.stable()
+    assert left(world, "stranger") == [ErrorCode.unknown_member_id]
+    assert world.state() == "Stable"
+    assert world.beat(member, 1) is ErrorCode.none
+
+
 def test_administrator_sends_a_static_member_away_by_its_instance():
     world = World()
     (member,) = world.stable(group_instance_id="one")

@@ -4,6 +4,7 @@ from esp.groups.requests import CommittedOffset, OffsetCommit, OffsetFetch, Prot
 from esp.groups.responses import FetchedOffset
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
+from esp.schemas.group_record_codec import STRING_BYTES_MAX
 from tests.unit.groups.world import DELAY_MS, World
 
 
@@ -155,6 +156,14 @@ def test_text_beside_an_offset_is_limited_in_utf_16_units():
     errors = [outcome.error for outcome in world.answers[ticket].partitions]
     assert errors == [ErrorCode.none, too_large, ErrorCode.none, too_large]
     assert world.offsets("g") == {("t", 0): 0, ("t", 2): 2}
+
+
+def test_text_beside_an_offset_that_expires_fits_into_its_record():
+    world = World(offset_metadata_max_bytes=100_000)
+    longest = "x" * STRING_BYTES_MAX
+    assert world.error(world.commit_offsets({("t", 0): 1}, metadata=longest, retention_ms=1_000)) is ErrorCode.none
+    ticket = world.commit_offsets({("t", 0): 1}, metadata=longest + "x", retention_ms=1_000)
+    assert world.error(ticket) is ErrorCode.offset_metadata_too_large
 
 
 def test_answer_without_a_record_waits_for_what_it_rests_on():

@@ -1,5 +1,6 @@
 import pytest
 
+from esp.model.ids import NodeId
 from esp.replication.partition_follower import is_clean_step, is_still_firm
 from esp.replication.partition_leader import must_flush_to_lead
 from tests.unit.replication.logs import ME, B, C, filled, following, state
@@ -13,6 +14,7 @@ EMPTY = state(leader=-1, epoch=5, isr=(), elr=(B,), last_known_elr=(C,), partiti
     [
         (OLD, state(leader=B, epoch=6, isr=(B,), partition_epoch=11), True),
         (OLD, state(leader=C, epoch=6, isr=(C,), partition_epoch=11, recovering=True), False),
+        (OLD, state(leader=NodeId(0), epoch=6, isr=(NodeId(0),), partition_epoch=11, recovering=True), False),
         (OLD, state(leader=C, epoch=6, isr=(C,), replicas=(C,), partition_epoch=11), True),  # a reassignment has ended
         (OLD, state(leader=B, epoch=7, isr=(B,), partition_epoch=12), False),
         (OLD, state(leader=ME, epoch=5, isr=(ME,), partition_epoch=14), True),

@@ -70,6 +70,15 @@ def test_the_file_is_read_back(history: list[tuple[int, int]]) -> None:
     assert again.latest == epochs.latest
 
 
+def test_a_cut_behind_the_last_epoch_changes_nothing_that_must_be_written() -> None:
+    epochs = LeaderEpochs([(0, 0), (1, 5)])
+    version = epochs.version
+    epochs.truncate_from_end(6)
+    assert (epochs.version, epochs.latest) == (version, 1)
+    epochs.truncate_from_end(5)
+    assert (epochs.version, epochs.latest) == (version + 1, 0)
+
+
 def test_an_epoch_without_records_is_replaced() -> None:
     epochs = LeaderEpochs([(0, 0)])
     epochs.assign(2, 30)

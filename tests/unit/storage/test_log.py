@@ -1,10 +1,12 @@
 """One log: LOG-*, TRUNC-6, SYNC-1 and the edges that random histories seldom meet."""
 
 import errno
+from random import Random
 
 import pytest
 
 from esp.model.errors import ApiError, ErrorCode
+from esp.ports.disk import File
 from esp.records.batch_header import read_header
 from esp.records.builder import NewRecord, build_batch
 from esp.records.compression import Codec
@@ -48,6 +50,51 @@ def test_an_empty_log_has_kafka_s_files_after_an_orderly_stop() -> None:
     ]
     assert disk.read_file(f"{REPLICA}/partition.metadata") == b"version: 0\ntopic_id: EjRWeJq83vASNFZ4mrze8A"
     assert disk.read_file(f"{FIRST}.log") == disk.read_file(f"{FIRST}.index") == b""
+
+
+class WatchedDisk(SimulatedDisk):
+    """A disk that knows the segments' files that were opened."""
+
+    opened: list[File]
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        file = super().open(path, create=create)
+        if path.endswith(".log"):
+            self.opened.append(file)
+        return file
+
+
+def test_a_log_that_is_closed_holds_no_file_open() -> None:
+    disk = WatchedDisk(Random(0))
+    disk.opened = []
+    directory, log = new_log(disk, TopicSettings(segment_bytes=100))
+    for _ in range(5):
+        append(log)
+    assert len(log.files.segments) > 1
+    directory.close_blocking(1)
+    for file in disk.opened:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            file.size()
+
+
+def test_a_read_up_to_an_offset_ends_in_its_own_segment() -> None:
+    _, log = new_log(new_disk(), TopicSettings(segment_bytes=1))
+    batches = [append(log) for _ in range(3)]
+    assert bytes(log.read(1, 1_000, 3, at_least_one=True) or b"") == batches[1], (
+        "from here on the place of the offset 1 is known"
+    )
+    assert bytes(log.read(0, 1_000, 1, at_least_one=True) or b"") == batches[0]
+
+
+def test_a_log_that_begins_anew_has_no_snapshot_of_the_one_before() -> None:
+    disk = new_disk()
+    directory, log = new_log(disk)
+    append(log)
+    directory.close_blocking(1)
+    assert [name for name in disk.listdir(REPLICA) if name.endswith(".snapshot")] == [f"{1:020d}.snapshot"]
+    _, log = reopen(disk)
+    log.truncate_fully_and_start_at(100)
+    assert not [name for name in disk.listdir(REPLICA) if name.endswith(".snapshot")]
 
 
 def test_a_rolled_segment_of_one_batch_has_an_empty_index_and_one_time_entry() -> None:

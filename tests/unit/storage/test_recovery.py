@@ -275,7 +275,7 @@ def test_a_segment_that_is_broken_after_an_orderly_stop_is_an_error() -> None:
         reopen(disk)
 
 
-@pytest.mark.parametrize("content", [None, b"", b"garbage", b"0\n1\n7 0\n", b"0\n2\n0 0\n0 0\n"])
+@pytest.mark.parametrize("content", [None, b"", b"garbage", b"0\n1\n7 0\n", b"0\n2\n0 0\n0 0\n", b"0\n1\n2 8\n"])
 def test_a_damaged_epoch_file_is_rebuilt_from_the_batches(content: bytes | None) -> None:
     disk = new_disk()
     directory, log = new_log(disk, SMALL)
@@ -332,6 +332,20 @@ def test_the_epoch_of_a_record_that_was_not_read_again_is_not_known() -> None:
     _, log = reopen(disk, TopicSettings(segment_bytes=1))
     assert log.log_start_offset == log.first_segment_offset == 2
     assert log.leader_epochs.epoch_of(1) is None
+
+
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_an_epoch_that_began_without_a_batch_is_forgotten(is_clean: bool) -> None:
+    disk = new_disk()
+    directory, log = new_log(disk)
+    append(log, epoch=0)
+    log.begin_epoch(5)
+    if is_clean:
+        directory.close_blocking(7)
+    else:
+        log.flush_blocking()
+        disk.crash()
+    assert reopen(disk)[1].leader_epochs.entries() == [(0, 0)]
 
 
 def test_an_epoch_of_the_file_that_began_without_a_batch_gives_way_to_an_older_batch_in_its_place() -> None:
