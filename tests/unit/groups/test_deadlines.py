@@ -33,6 +33,14 @@ def test_timer_that_is_put_off_keeps_its_place_in_the_heap():
     assert (done, deadlines.next_us) == ([999], None)
 
 
+def test_timer_that_is_put_off_by_a_moment_is_not_done_before():
+    deadlines, done, timer = Deadlines(), [], Timer()
+    deadlines.set(timer, 10, lambda now: done.append(now.monotonic_us))
+    deadlines.put_off(timer, 11)
+    deadlines.run(at(10))
+    assert (done, deadlines.next_us) == ([], 11)
+
+
 def test_what_is_set_meanwhile_is_left_for_the_next_time():
     deadlines, done, timer = Deadlines(), [], Timer()
 
