@@ -228,5 +228,8 @@ EQUIVALENT: Final[Mapping[Key, str]] = {
         "TransactionVerifier.verify",
         "await self._clock.sleep_us(self._backoff.pause_ms * 1000)",
     ): "a pause that is a turn of the loop longer",
+    _await_before(
+        "esp/broker/apis/delete_topics.py", "handle_at_controller", "wanted.append(TopicId(topic.topic_id))"
+    ): "the request that is looked at does not change, and the decision is made when all of it was looked at",
 }
 """The reason of each."""

@@ -112,7 +112,7 @@ class QuotaSetter:
         answer = await connection.call(ApiKey.DESCRIBE_CLIENT_QUOTAS, _VERSION, request, _TIMEOUT_S)
         told = {each.key: each.value for entry in answer.entries for each in entry.values}
         if told != ({} if value is None else {PRODUCER_BYTE_RATE: value}):
-            raise ViolationError("INV-QUOTA", node.name, f"the quotas of {entity} are told as {told} after {value}")
+            raise ViolationError("INV-QUOTA", node.name, f"{entity} has the quotas {told} after {value} was set")
 
     def _draw_entity(self, client_id: str) -> QuotaEntity:
         return self._rng.choice(

@@ -89,3 +89,12 @@ async def test_without_time_nothing_is_deleted(node):
     answer = await client.call(ApiKey.DELETE_TOPICS, 6, types.Request(topics=(state,), timeout=ms(0)))
     assert [it.error_code for it in answer.responses] == [ErrorCode.request_timed_out]
     assert node.hosted("t") is not None
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+@simulated()
+async def test_a_controller_deletes_by_every_version(node, version):
+    client = await node.client(node.node.controller.listening[0])
+    await create_topic(await node.client())
+    assert (await delete_topic(client, "t", version=version)).error_code is ErrorCode.none
+    assert (await delete_topic(client, "t", version=version)).error_code is ErrorCode.unknown_topic_or_partition
