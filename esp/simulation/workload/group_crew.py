@@ -92,7 +92,7 @@ class GroupCrew:
 
     async def keep(self, place: int) -> None:
         """See to it that there is a member in a place, and that things befall it, until told to stop."""
-        while not self._is_kept:  # a client outside the group does it  # noqa: ASYNC110
+        while not (self._is_kept or self._is_stopping):  # a client outside the group does it  # noqa: ASYNC110
             await asyncio.sleep(POLL_S)
         while True:
             member = self.members.get(place)
@@ -185,8 +185,11 @@ class GroupCrew:
         return self._known if self._expiry is None or not self.profile.members else (*self._known, KEPT)
 
     async def _keep_group(self) -> None:
-        """Commit an offset that does not expire, from outside the group, before the group has members."""
-        while not self._is_kept:
+        """Commit an offset that does not expire, from outside the group, before the group has members.
+
+        The group may lose its coordinator for good before that: then it never has members.
+        """
+        while not (self._is_kept or self._is_stopping):
             try:
                 await self._outside_offsets.commit_retained(KEPT, 1, KEPT_S)
             except NoAnswerError as error:
