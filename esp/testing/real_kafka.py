@@ -91,9 +91,15 @@ class RealKafka(NodeProcess):
             raise NodeError(f"Kafka could not format {self.data_dir}:\n{done.stdout}{done.stderr}")
 
     def _is_ready(self) -> bool:
+        """True if it takes connections at its port, and at its other listeners, which it may open a moment later."""
+        listeners = self.settings.get("listeners", "").split(",")
+        ports = [int(port) for _, _, port in (listener.rpartition(":") for listener in listeners) if port.isdecimal()]
+        return all(self._takes_connections(port) for port in dict.fromkeys((self.port, *ports)) if port)
+
+    def _takes_connections(self, port: int) -> bool:
         with socket.socket() as probe:
             probe.settimeout(1)
-            return probe.connect_ex((self.host, self.port)) == 0
+            return probe.connect_ex((self.host, port)) == 0
 
     def _is_orderly(self, status: int) -> bool:
         return status in (0, _SIGTERM_STATUS)
