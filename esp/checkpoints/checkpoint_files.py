@@ -30,5 +30,9 @@ class CheckpointFiles(Protocol):
         ...
 
     def copy(self, suffix: str) -> str:
-        """Copy the checkpoint to a place beside it, whose name is longer by ``suffix``; returns that place."""
+        """Copy the checkpoint to a place beside it, whose name is longer by ``suffix``; returns that place.
+
+        Raises:
+            FileExistsError: something is there already, and is left as it is.
+        """
         ...

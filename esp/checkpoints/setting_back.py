@@ -5,6 +5,7 @@ comes under them without a word. Pure, but for :func:`set_back`.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from esp.checkpoints.batch_files import Place, write_batch, write_offsets
@@ -14,6 +15,9 @@ from esp.model.errors import OperatorError
 
 QUIET_S: Final = 10.0
 """A query whose checkpoint was changed within that time is taken for one that runs."""
+
+COPIES_OF_ONE_SUFFIX: Final = 100
+"""So many copies of a checkpoint can be made within one second, the unit of their names."""
 
 
 class Change(NamedTuple):
@@ -120,7 +124,7 @@ def set_back(files: CheckpointFiles, checkpoint: Checkpoint, changes: list[Chang
         files: the checkpoint's.
         checkpoint: as it was read; :func:`check_can_be_set_back` has passed it.
         changes: the partitions.
-        suffix: what the copy's name is longer by.
+        suffix: what the copy's name is longer by; a number follows it where an earlier copy has that name.
 
     Raises:
         OperatorError: it cannot be copied or written.
@@ -128,8 +132,15 @@ def set_back(files: CheckpointFiles, checkpoint: Checkpoint, changes: list[Chang
     assert checkpoint.done is not None
     batch = checkpoint.done.with_offsets({change.place: change.after for change in changes})
     try:
-        copied = files.copy(suffix)
+        copied = _copy(files, suffix)
         files.replace(f"{OFFSETS}/{checkpoint.committed}", write_batch(batch))
     except OSError as error:
         raise OperatorError(f"{files.place} cannot be changed: {error}", "See whether you may write there.") from error
     return copied
+
+
+def _copy(files: CheckpointFiles, suffix: str) -> str:
+    for name in (suffix, *(f"{suffix}-{number}" for number in range(2, COPIES_OF_ONE_SUFFIX))):
+        with suppress(FileExistsError):
+            return files.copy(name)
+    return files.copy(f"{suffix}-{COPIES_OF_ONE_SUFFIX}")

@@ -103,7 +103,8 @@ class ArrowFiles:
         """See :class:`CheckpointFiles`."""
         from pyarrow import fs
 
-        fs.copy_files(
-            self._root, f"{self._root}{suffix}", source_filesystem=self._system, destination_filesystem=self._system
-        )
+        target = f"{self._root}{suffix}"
+        if self._system.get_file_info(target).type != fs.FileType.NotFound:
+            raise FileExistsError(target)
+        fs.copy_files(self._root, target, source_filesystem=self._system, destination_filesystem=self._system)
         return f"{self.place.rstrip('/')}{suffix}"

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from esp.checkpoints import setting_back
 from esp.checkpoints.batch_files import Place
 from esp.checkpoints.checkpoint import Checkpoint, read_checkpoint
 from esp.checkpoints.setting_back import (
@@ -46,12 +47,33 @@ def test_hadoop_s_checksum_of_what_was_there_before_goes(tmp_path: Path) -> None
     assert (directory / "commits" / ".0.crc").exists()
 
 
-def test_nothing_is_changed_where_nothing_can_be_copied(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["{}", "file://{}"], ids=["path", "URL"])
+def test_an_earlier_copy_stays_and_the_next_one_gets_a_number(tmp_path: Path, place: str) -> None:
+    directory = write_checkpoint(tmp_path / "query", {"t": {"0": 100}})
+    files = open_files(place.format(directory))
+    copies = [
+        set_back(files, checkpoint_of(directory), [Change(A, before, before - 1)], ".before")
+        for before in (100, 99, 98)
+    ]
+    assert copies == [place.format(f"{directory}.before{number}") for number in ("", "-2", "-3")]
+    assert [checkpoint_of(tmp_path / f"query.before{number}").offsets for number in ("", "-2", "-3")] == [
+        {A: 100},
+        {A: 99},
+        {A: 98},
+    ]
+
+
+@pytest.mark.parametrize("place", ["{}", "file://{}"], ids=["path", "URL"])
+def test_nothing_is_changed_where_nothing_can_be_copied(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(setting_back, "COPIES_OF_ONE_SUFFIX", 2)
     directory = write_checkpoint(tmp_path / "query", {"t": {"0": 100}})
     (tmp_path / "query.before").mkdir()
-    files = open_files(str(directory))
+    (tmp_path / "query.before-2").mkdir()
+    files = open_files(place.format(directory))
     with pytest.raises(OperatorError, match="cannot be changed"):
-        set_back(files, read_checkpoint(files), [Change(A, 100, 7)], ".before")
+        set_back(files, checkpoint_of(directory), [Change(A, 100, 7)], ".before")
     assert checkpoint_of(directory).offsets == {A: 100}
 
 
