@@ -64,7 +64,7 @@ class RepairChecker:
         self._note_absences(old, new, now_s)
         if new.topics_by_id is old.topics_by_id:
             return
-        own = others = 0
+        own = redirected = others = 0
         for name, former, state in _changed(old, new):
             key = (state.topic_id, state.partition)
             if not state.is_reassigning:
@@ -75,6 +75,7 @@ class RepairChecker:
                     others += 1
                     continue
                 own += 1
+                redirected += former.is_reassigning and not self._waits(former, now_s)
                 if (
                     former.is_reassigning
                     and state.partition_epoch == former.partition_epoch + 1
@@ -88,7 +89,7 @@ class RepairChecker:
                     self._repairs[key] = Repair(state.target_replicas, gone, new.epoch)
         self.begun += own
         in_flight = sum(state.is_reassigning and not self._waits(state, now_s) for _, state in new.partitions())
-        if own and in_flight - others > self._profile.in_flight_max:
+        if own > redirected and in_flight - others > self._profile.in_flight_max:
             raise ViolationError(
                 "INV-REPAIR", "the controller", f"{in_flight} partitions are in reassignment; it began {own} (REPAIR-2)"
             )

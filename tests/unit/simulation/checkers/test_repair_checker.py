@@ -243,6 +243,19 @@ def test_what_waits_for_a_broker_that_is_gone_does_not_count_as_in_flight():
         scene.move(14.0, 1, 4, topic="third")
 
 
+def test_redirection_of_a_repair_needs_no_room():
+    """What goes on counts already, so it may be more than the bound when it is redirected: brokers that it waited for are back."""
+    scene = Scene()
+    scene.cluster.create_partition(1, 2, topic="other")
+    scene.move(0.0, 1, 3)
+    scene.change(1.0, lambda cluster: cluster.fence(3))
+    scene.move(13.0, 1, 4, topic="other")
+    scene.change(14.0, lambda cluster: cluster.start_broker(3))
+    scene.drain(15.0, 4)
+    scene.move(16.0, 1, 3, topic="other")
+    assert scene.checker.begun == 3
+
+
 def test_redirection_of_a_repair_is_none_of_what_others_move():
     scene = Scene()
     scene.move(0.0, 1, 3)
