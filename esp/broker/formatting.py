@@ -7,7 +7,8 @@ directory of the metadata log comes first: without it the others would belong to
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from esp.controller.bootstrap import FIRST_METADATA, FirstMetadata, feature_records
+from esp.controller.bootstrap import FIRST_LEVELS, FIRST_METADATA, FirstMetadata, feature_records
+from esp.controller.features import METADATA_VERSION
 from esp.model.errors import CorruptionError, OperatorError
 from esp.model.ids import METADATA_PARTITION, DirectoryId, NodeId, uuid_to_base64
 from esp.ports.env import Env
@@ -141,6 +142,8 @@ def _begin_metadata_log_blocking(env: Env, path: str, voters: VoterSet) -> None:
 def first_metadata_blocking(env: Env, path: str) -> FirstMetadata:
     """The features and users that a directory was formatted with; FIRST_METADATA if it does not say, as one of an earlier release.
 
+    A level that is not written down beside others is 0: ``transaction.version=0``, or that of a release that did not have the feature.
+
     Args:
         env: the outside.
         path: of the directory of the metadata log.
@@ -161,8 +164,9 @@ def first_metadata_blocking(env: Env, path: str) -> FirstMetadata:
         raise OperatorError(
             f"{file} cannot be read: {error}.", "Restore it from a copy, or from another node."
         ) from error
+    levels = {record.name: record.feature_level for record in records if isinstance(record, FeatureLevelRecord)}
     return FirstMetadata(
-        {record.name: record.feature_level for record in records if isinstance(record, FeatureLevelRecord)},
+        {**dict.fromkeys(FIRST_LEVELS, 0), **levels} if METADATA_VERSION in levels else levels,
         tuple(record for record in records if isinstance(record, UserScramCredentialRecord)),
     )
 

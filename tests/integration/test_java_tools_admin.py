@@ -121,3 +121,7 @@ def test_features_are_described(tools: JavaTools) -> None:
     assert re.search(
         r"Feature: metadata\.version\s+SupportedMinVersion: \S+\s+SupportedMaxVersion: 4\.3-IV0", described
     )
+    assert re.search(
+        r"Feature: transaction\.version\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 2\s+FinalizedVersionLevel: 2",
+        described,
+    )

@@ -11,7 +11,9 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka import KafkaProducer
 from kafka.errors import TransactionalIdAuthorizationFailedError
 
+from esp.cli.node.format import random_uuid
 from esp.testing.kafka_tools import KafkaTools
+from esp.testing.node import Node
 from esp.testing.node_process import NodeProcess
 from esp.testing.pytest_plugin import AGAINST_KAFKA
 from tests.integration.conftest import MakeTopic
@@ -23,6 +25,19 @@ TIMEOUT_S = 60
 
 AT_ONCE_S = 30
 """Less than that, with a JVM to start on a busy machine; on a quiet one it takes one or two."""
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    """A node of a cluster that began at that level."""
+    made = Node(tmp_path_factory.mktemp("node") / "data")
+    try:
+        made.format(random_uuid(), "--standalone", "--feature", "transaction.version=0")
+        yield made.start()
+        made.stop()
+    finally:
+        if made.is_running:
+            made.kill()
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,8 @@ from tests.integration.wire import Listener, Wire
 
 TIMEOUT_S: Final = 30.0
 FEATURE: Final = "transaction.version"
+FIRST_LEVEL: Final = 2
+"""Of a new cluster."""
 
 Steps = Iterable[tuple[bool, list[bytes]]]
 """The transactions of a producer: whether each commits, and its values."""
@@ -26,10 +28,10 @@ WriteTransactions = Callable[[str, str, str, Steps], None]
 
 
 def serve_transactions(bootstrap: str, nodes: Iterable[Listener], level: int = 2) -> None:
-    """Raise the level of transactions in a running cluster, and wait until each of these nodes serves them."""
+    """Have a running cluster work at this level of transactions, which is 2 at first, and wait until each of these nodes serves them."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
-        admin.update_features({FEATURE: ("UPGRADE", level)})
+        admin.update_features({FEATURE: ("UPGRADE" if level >= FIRST_LEVEL else "SAFE_DOWNGRADE", level)})
     finally:
         admin.close()
     for node in nodes:

@@ -46,7 +46,7 @@ def running_pair(directory: Path, tools: KafkaTools | None = None) -> Iterator[t
     esp = Node(directory / "esp", _settings(port, controller_port), port)
     cluster_id = random_uuid()
     for node in (esp, kafka):
-        node.format(cluster_id, "--standalone", "--feature", "transaction.version=2")
+        node.format(cluster_id, "--standalone")
     with esp as ours, kafka as theirs:
         targets = Target("ESP", ours, controller_port), Target("Kafka", theirs, kafka_controller_port)
         try:
@@ -69,7 +69,7 @@ def running_guarded_pair(directory: Path, tools: KafkaTools | None = None) -> It
     esp = Node(directory / "esp", _guarded(ports), ports["PLAINTEXT"])
     cluster_id = random_uuid()
     for node in (esp, kafka):
-        node.format(cluster_id, "--standalone", "--feature", "transaction.version=2")
+        node.format(cluster_id, "--standalone")
     with esp as ours, kafka as theirs:
         targets = (
             Target("ESP", ours, ports["OPEN"], ports["ADMIN"]),

@@ -177,6 +177,7 @@ def test_the_features_of_the_cluster_are_told(asker: Asker, ask: Callable[[Asker
         finalized = {feature.name: feature.max_version_level for feature in answer.finalized_features}
         assert finalized["kraft.version"] == 1
         assert finalized["metadata.version"] == 30
+        assert finalized["transaction.version"] == 2
     assert {feature.name for feature in older.supported_features} == {"metadata.version"}, "none with level 0"
     supported = {feature.name: (feature.min_version, feature.max_version) for feature in newer.supported_features}
     assert supported["kraft.version"] == (0, 1)

@@ -17,10 +17,18 @@ POLL_S = 0.01
 """The pause between two questions, in simulated time."""
 
 
-async def raise_level(node, level=2):
+UPGRADE, SAFE_DOWNGRADE = 1, 2
+
+
+async def set_level(node, level):
     """Let the cluster work at this level of transaction.version."""
     types = model(ApiKey.UPDATE_FEATURES, 2)
-    update = types.FeatureUpdateKey(feature="transaction.version", max_version_level=level, upgrade_type=1)
+    is_raised = level >= node.metadata.image.features.get("transaction.version", 0)
+    update = types.FeatureUpdateKey(
+        feature="transaction.version",
+        max_version_level=level,
+        upgrade_type=UPGRADE if is_raised else SAFE_DOWNGRADE,
+    )
     client = await node.client()
     answer = await client.call(
         ApiKey.UPDATE_FEATURES, 2, types.Request(timeout=ms(1000), feature_updates=(update,), validate_only=False)
@@ -34,7 +42,7 @@ def with_transactions(level=2, **settings):
     async def play(loop, scenario):
         node = SimulatedNode(loop, transaction_state_log_num_partitions=2, **settings)
         await node.start()
-        await raise_level(node, level)
+        await set_level(node, level)
         client = await node.client()
         await until_coordinated(client)
         await scenario((node, client))

@@ -119,7 +119,7 @@ def test_a_controller_of_an_older_release_raises_no_level_that_it_does_not_suppo
 def test_a_cluster_of_an_older_release_begins_at_the_levels_that_it_supports():
     older = {**SUPPORTED_FEATURES, ELR: FeatureRange(0, 0)}
     levels = {record.name for record in bootstrap_records(1, older) if isinstance(record, FeatureLevelRecord)}
-    assert levels == {METADATA_VERSION}
+    assert levels == {METADATA_VERSION, TV}
     assert not list(find_unsupported({METADATA_VERSION: 30}, older))
     assert list(find_unsupported({METADATA_VERSION: 30, ELR: 1}, older)) == [
         f"{ELR} is at level 1, and this release supports 0 to 0"
@@ -128,7 +128,7 @@ def test_a_cluster_of_an_older_release_begins_at_the_levels_that_it_supports():
 
 def test_level_of_transactions_goes_both_ways():
     cluster = Cluster(1)
-    for level, kind in ((2, UP), (1, SAFE), (2, UP), (0, UNSAFE)):
+    for level, kind in ((1, SAFE), (2, UP), (0, UNSAFE)):
         (record,) = _decide(cluster.image, (TV, level, kind)).records
         assert record == FeatureLevelRecord(name=TV, feature_level=level)
         cluster.apply((record,))

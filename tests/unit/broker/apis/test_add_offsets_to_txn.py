@@ -2,7 +2,7 @@ import pytest
 
 from esp.model.errors import ErrorCode
 from tests.unit.broker.simulated_node import simulated
-from tests.unit.broker.transaction_conversation import add_offsets, ask_as_broker, init, with_transactions
+from tests.unit.broker.transaction_conversation import add_offsets, ask_as_broker, init, set_level, with_transactions
 
 NONE = ErrorCode.none
 
@@ -39,5 +39,6 @@ async def test_refusals_are_those_of_the_version(node, client, version, code):
 
 @simulated()
 async def test_nothing_is_served_at_level_0(node):
+    await set_level(node, 0)
     client = await node.client()
     assert await add_offsets(client, (0, 0)) is ErrorCode.transactional_id_authorization_failed

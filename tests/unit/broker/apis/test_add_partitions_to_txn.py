@@ -4,7 +4,7 @@ from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
 from tests.unit.broker.conversation import create_topic
 from tests.unit.broker.simulated_node import model, simulated
-from tests.unit.broker.transaction_conversation import add, ask_as_broker, end, init, with_transactions
+from tests.unit.broker.transaction_conversation import add, ask_as_broker, end, init, set_level, with_transactions
 
 NONE = ErrorCode.none
 NOT_ATTEMPTED = ErrorCode.operation_not_attempted
@@ -101,6 +101,7 @@ async def test_a_verification_is_answered_once_for_each_partition(node, client, 
 @pytest.mark.parametrize("version", [0, 3])
 @simulated()
 async def test_nothing_is_served_at_level_0(node, version):
+    await set_level(node, 0)
     client = await node.client()
     refused = ErrorCode.transactional_id_authorization_failed
     assert await add(client, (0, 0), {"t": [0]}, version=version) == {("t", 0): refused}

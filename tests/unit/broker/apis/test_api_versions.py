@@ -32,7 +32,7 @@ async def test_the_features_of_the_cluster_are_told_from_version_3_on(node):
     finalized = {row.name: row.max_version_level for row in answer.finalized_features}
     assert finalized == {**node.metadata.image.features, "kraft.version": 1}
     assert answer.finalized_features_epoch == node.metadata.image.offset
-    assert "transaction.version" not in {row.name for row in answer.finalized_features}
+    assert finalized["transaction.version"] == 2
 
 
 @pytest.mark.parametrize(

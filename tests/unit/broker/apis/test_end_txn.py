@@ -3,7 +3,7 @@ import pytest
 from esp.model.errors import ErrorCode
 from tests.unit.broker.conversation import create_topic
 from tests.unit.broker.simulated_node import simulated
-from tests.unit.broker.transaction_conversation import add, end, init, raise_level, with_transactions
+from tests.unit.broker.transaction_conversation import add, end, init, set_level, with_transactions
 
 NONE = ErrorCode.none
 
@@ -65,6 +65,7 @@ async def test_empty_id_is_refused(node, client):
 @simulated()
 async def test_nothing_is_served_at_level_0(node):
     client = await node.client()
+    await set_level(node, 0)
     assert (await end(client, (0, 0))).error_code is ErrorCode.transactional_id_authorization_failed
-    await raise_level(node, 1)
+    await set_level(node, 1)
     assert (await end(client, (0, 0))).error_code is ErrorCode.not_coordinator

@@ -6,6 +6,7 @@ from esp.model.errors import ErrorCode
 from tests.unit.broker.conversation import metadata
 from tests.unit.broker.group_conversation import find_coordinator
 from tests.unit.broker.simulated_node import ADDRESS, simulated
+from tests.unit.broker.transaction_conversation import set_level
 
 NO_TRANSACTIONS = ErrorCode.transactional_id_authorization_failed
 
@@ -51,8 +52,9 @@ async def test_many_keys_are_answered_one_by_one(node):
     ("key_type", "error"), [(1, NO_TRANSACTIONS), (2, ErrorCode.invalid_request), (7, ErrorCode.invalid_request)]
 )
 @simulated()
-async def test_there_are_no_other_coordinators(node, version, key_type, error):
+async def test_there_are_no_other_coordinators_at_level_0(node, version, key_type, error):
     client = await node.client()
+    await set_level(node, 0)
     answer = await find_coordinator(client, "g", key_type=key_type, version=version)
     if version >= 4:
         (answer,) = answer

@@ -5,6 +5,7 @@ import pytest
 from esp.model.errors import ErrorCode
 from tests.unit.broker.conversation import init_producer_id
 from tests.unit.broker.simulated_node import simulated
+from tests.unit.broker.transaction_conversation import set_level
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -25,7 +26,8 @@ async def test_many_at_once_while_a_block_is_fetched_get_different_ids(node):
 
 @pytest.mark.parametrize(("transactional_id", "code"), [("", 42), ("x", 53)])
 @simulated()
-async def test_transactional_producers_are_refused(node, transactional_id, code):
+async def test_transactional_producers_are_refused_at_level_0(node, transactional_id, code):
+    await set_level(node, 0)
     answer = await init_producer_id(await node.client(), transactional_id=transactional_id)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
 

@@ -59,7 +59,8 @@ async def test_ids_of_all_coordinators_are_listed(node, client):
         )
 
     assert await names() == ["orders-1", "orders-2", "other"]
-    assert await names(pattern="orders-.") == ["orders-1", "orders-2"]
+    for pattern in ("orders-.", "^orders-[12]$", "(?i)ORDERS-\\d", r"\borders\b-.", "orders-1|orders-2", "(^orders-.)"):
+        assert await names(pattern=pattern) == ["orders-1", "orders-2"]
     assert await names(states=("Empty",)) == ["orders-1", "orders-2", "other"]
     assert await names(states=("Ongoing",)) == []
     assert await names(states=("Nope",)) == []

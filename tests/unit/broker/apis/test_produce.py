@@ -18,6 +18,7 @@ from tests.unit.broker.conversation import (
     produce_request,
 )
 from tests.unit.broker.simulated_node import RefusedError, records, simulated, values
+from tests.unit.broker.transaction_conversation import set_level
 
 
 def at(version, topic_id, name="t"):
@@ -75,7 +76,8 @@ async def test_an_impossible_number_of_acks_is_refused_and_nothing_is_appended(n
 
 
 @simulated()
-async def test_transactional_requests_are_refused(node):
+async def test_transactional_requests_are_refused_at_level_0(node):
+    await set_level(node, 0)
     client = await node.client()
     await create_topic(client)
     answer = await produce(client, "t", records(b"a"), transactional_id="x")

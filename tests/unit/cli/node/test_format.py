@@ -149,10 +149,11 @@ def test_blanks_between_controllers_are_no_matter():
         parse_initial_controllers("", "CONTROLLER")
 
 
-def test_features_are_written_for_the_first_controller(tmp_path):
-    assert do(tmp_path, *DYNAMIC, "--standalone", "--feature", "transaction.version=2") == 0
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_features_are_written_for_the_first_controller(tmp_path, level):
+    assert do(tmp_path, *DYNAMIC, "--standalone", "--feature", f"transaction.version={level}") == 0
     levels = first_metadata_blocking(real_env(), str(tmp_path / "data")).levels
-    assert levels == {**FIRST_LEVELS, "transaction.version": 2}
+    assert levels == {**FIRST_LEVELS, "transaction.version": level}
 
 
 def test_without_the_flag_features_have_their_first_levels(tmp_path):
