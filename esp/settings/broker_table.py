@@ -65,6 +65,7 @@ REFUSED: Final[dict[str, str]] = {
     "cordoned.log.dirs": "this release places replicas in every log directory",
     "create.topic.policy.class.name": "this release loads no policies; every topic could be created",
     "remote.log.storage.system.enable": "this release keeps all segments on local disks",
+    "transaction.two.phase.commit.enable": "this release has no two-phase commit (KIP-939): a prepared transaction would time out",
     **TLS_REFUSED,
     **SASL_REFUSED,
 }

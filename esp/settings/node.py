@@ -195,15 +195,14 @@ def _resolve(given: Mapping[str, _Given], places: Places) -> dict[str, _Given]:
 
 def _look_at_names(given: Mapping[str, _Given]) -> None:
     """Refuse settings that would promise too much, and log settings that are ignored."""
+    strangers: list[str] = []
     for name, entry in given.items():
         reason = REFUSED.get(unprefixed(name) or name)
-        if reason is not None and entry.text.strip().lower() not in ("", "false"):
+        if reason is None:
+            if (unprefixed(name) or limit_of_listener(name) or name) not in BROKER_SETTINGS and name != "broker.id":
+                strangers.append(name)
+        elif entry.text.strip().lower() not in ("", "false"):
             raise OperatorError(f"{_quote(name, entry)}: {reason}", f"Remove {name}.")
-    strangers = [
-        name
-        for name in given
-        if (unprefixed(name) or limit_of_listener(name) or name) not in BROKER_SETTINGS and name != "broker.id"
-    ]
     if not strangers:
         return
     known = known_broker_names()

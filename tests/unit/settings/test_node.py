@@ -495,6 +495,7 @@ def test_heartbeats_too_rare_for_the_session_are_warned_of(caplog):
         (["authorizer.class.name=org.Example"], "the one authorizer is org.apache.kafka.metadata.authorizer"),
         (["super.users=alice"], "alice is no principal"),
         (["super.users=User:a;:b"], ":b is no principal"),
+        (["transaction.two.phase.commit.enable=true"], "no two-phase commit (KIP-939)"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_setting_its_value_and_the_reason(overrides, reason):
@@ -502,6 +503,12 @@ def test_what_cannot_be_is_refused_with_the_setting_its_value_and_the_reason(ove
     assert reason in error.problem
     assert any(f"--set: {override}: " in error.problem for override in overrides)
     assert error.remedy
+
+
+@pytest.mark.parametrize("text", ["", "false", "FALSE"])
+def test_two_phase_commit_may_be_said_to_be_off(caplog, text):
+    load_broker_settings(None, [f"transaction.two.phase.commit.enable={text}"])
+    assert not caplog.records
 
 
 def test_a_refusal_names_file_and_line():
