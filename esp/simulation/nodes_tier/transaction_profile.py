@@ -71,7 +71,16 @@ STATE_BACKOFF_MS: Final = 500
 """``log.cleaner.backoff.ms`` there."""
 
 LEVEL: Final = 2
-"""The level of ``transaction.version`` at which transactions run: a cluster that begins below it is raised before the first one."""
+"""The level of ``transaction.version`` to which a cluster is raised that begins below it."""
+
+LOWER_LEVEL: Final = 1
+"""The level at which transactions run for a while in some of these clusters."""
+
+RISING_SHARE: Final = 0.5
+"""Of the runs: a cluster that begins below LEVEL is raised to it while transactions run, and not before the first one."""
+
+RISE_S: Final = (1.0, 12.0)
+"""Least and most seconds after the first transaction at which it is raised then."""
 
 FIRST_LEVELS: Final = (LEVEL, LEVEL, 0, 1)
 """The levels with which clusters begin, one as likely as the other: half of them as new ones do, the others as those that are upgraded."""
@@ -119,6 +128,8 @@ class TransactionProfile:
     """That of the topic that is written to; None where its records have no keys."""
     is_alone: bool = False
     """True if next to nothing else goes on in the run."""
+    rises_s: float | None = None
+    """Seconds from the first transaction until a cluster that begins below LEVEL is raised to it; None: it is raised before."""
 
     @classmethod
     def draw(cls, rng: Random, brokers: int, copies: int) -> "TransactionProfile | None":
@@ -148,6 +159,7 @@ class TransactionProfile:
             return None
         last = stream("last epochs", seed)
         compaction = stream("compaction of transactions", seed)
+        rise = stream("rise of the level of transactions", seed)
         return dataclasses.replace(
             drawn,
             first_epoch=EPOCH_MAX - last.randint(0, 2) if last.random() < EXHAUSTED_SHARE else 0,
@@ -155,6 +167,7 @@ class TransactionProfile:
             compacts=stream("compaction of coordinators' logs", seed).random() < COMPACTED_SHARE,
             compaction=(_draw_compaction(compaction, copies) if compaction.random() < COMPACTED_DATA_SHARE else None),
             is_alone=is_alone,
+            rises_s=rise.uniform(*RISE_S) if rise.random() < RISING_SHARE else None,
         )
 
     def draw_faults(self, seed: int) -> dict[FaultKind, float]:

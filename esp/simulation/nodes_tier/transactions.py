@@ -24,7 +24,7 @@ from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.cluster import CLIENT_HOST, bootstrap_addresses
 from esp.simulation.nodes_tier.groups import Key, Until
 from esp.simulation.nodes_tier.node import SimulatedNode
-from esp.simulation.nodes_tier.transaction_profile import LEVEL, STATE_CONFIGS, TRANSACTIONAL_TOPIC
+from esp.simulation.nodes_tier.transaction_profile import LEVEL, LOWER_LEVEL, STATE_CONFIGS, TRANSACTIONAL_TOPIC
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.outcome import Outcome
 from esp.simulation.workload import admin_requests
@@ -98,6 +98,7 @@ class Transactions:
                 new_group_client,
                 world.random(f"late requests of {one.name}"),
                 self._new_keys(one.name),
+                lambda: self._level() >= LEVEL,
             )
             for one in (profile.ids if profile else ())
         ]
@@ -111,18 +112,16 @@ class Transactions:
             self.checker.on_committed(partition, batches)
 
     def begin(self) -> None:
-        """Raise the level, then set all clients to work."""
+        """Raise the level, and set all clients to work."""
         if self._profile is not None:
             self._working.append(self._world.spawn(self._begin()))
 
     async def _begin(self) -> None:
-        client = self._new_client("operator of features")
-        while self._image().features.get(TRANSACTION_VERSION, 0) < LEVEL:
-            await self._raise_level(client)
-            await asyncio.sleep(BACKOFF_S)
-        client.close()
+        assert self._profile is not None, "a run with transactions"
+        client, rises_s = self._new_client("operator of features"), self._profile.rises_s
+        await self._raise_to(LEVEL if rises_s is None else LOWER_LEVEL, client)
         topic_id = self._image().topics_by_name[TRANSACTIONAL_TOPIC].topic_id
-        if self._profile is not None and self._profile.compacts:
+        if self._profile.compacts:
             self._working.append(self._world.spawn(self._compact_coordinators()))
         if self._policy_setter is not None:
             self._working.append(self._world.spawn(self._policy_setter.run()))
@@ -130,6 +129,20 @@ class Transactions:
         self._working += [
             self._world.spawn(self._reader.run(TRANSACTIONAL_TOPIC, topic_id, number)) for _, number in self._partitions
         ]
+        if rises_s is not None:
+            await asyncio.sleep(rises_s)
+            await self._raise_to(LEVEL, client)
+        client.close()
+
+    async def _raise_to(self, level: int, client: ClusterClient) -> None:
+        """Raise the level until the metadata have it; nothing if they do."""
+        while self._level() < level:
+            await self._ask_to_raise_to(level, client)
+            await asyncio.sleep(BACKOFF_S)
+
+    def _level(self) -> int:
+        """The newest level that is committed."""
+        return self._image().features.get(TRANSACTION_VERSION, 0)
 
     async def _compact_coordinators(self) -> None:
         """Have the logs of coordinators rolled and compacted, from the time on at which there are any."""
@@ -150,9 +163,9 @@ class Transactions:
                 self._history.on_refusal(client.name, code.name)
         client.close()
 
-    async def _raise_level(self, client: ClusterClient) -> None:
+    async def _ask_to_raise_to(self, level: int, client: ClusterClient) -> None:
         update = FeatureUpdateKey(
-            feature=TRANSACTION_VERSION, max_version_level=i16(LEVEL), upgrade_type=i8(UpgradeType.UPGRADE)
+            feature=TRANSACTION_VERSION, max_version_level=i16(level), upgrade_type=i8(UpgradeType.UPGRADE)
         )
         request = UpdateFeaturesRequest(
             timeout=i32Timedelta.parse(dt.timedelta(seconds=TIMEOUT_S)), feature_updates=(update,), validate_only=False

@@ -1,6 +1,7 @@
 """The instances of an application that has one transactional id: they take over from one another, die, or live on as zombies."""
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from random import Random
 from typing import Final
@@ -39,6 +40,7 @@ class TransactionCrew:
         new_group_client: makes those to the coordinator of its group.
         late_rng: a stream of randomness of its own for requests that come late, or together.
         keys: those of the records; None if these have none.
+        has_newest_level: tells whether the cluster allows the newest protocol; an instance that starts before uses version 1.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class TransactionCrew:
         new_group_client: NewGroupClient,
         late_rng: Random,
         keys: KeyDraws | None,
+        has_newest_level: Callable[[], bool],
     ) -> None:
         self.profile = profile
         self.is_calm = False
@@ -66,6 +69,7 @@ class TransactionCrew:
         self._new_group_client = new_group_client
         self._late_rng = late_rng
         self._keys = keys
+        self._has_newest_level = has_newest_level
         self._numbers = TransactionalOffsets.new_numbers()
         self._count = 0
         self._living: dict[asyncio.Task[None], TransactionalProducer] = {}
@@ -107,7 +111,7 @@ class TransactionCrew:
         instance = TransactionalProducer(
             TransactionClient(client, self.profile.name),
             name,
-            self.profile,
+            self.profile if self._has_newest_level() else dataclasses.replace(self.profile, version=1),
             self._partitions,
             self._rng,
             self._transactions,

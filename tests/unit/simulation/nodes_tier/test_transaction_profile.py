@@ -3,7 +3,13 @@
 from esp.simulation.nodes_tier.cluster import node_settings
 from esp.simulation.nodes_tier.late_epochs import late_epochs
 from esp.simulation.nodes_tier.profile import Profile
-from esp.simulation.nodes_tier.transaction_profile import FAULTS_MEAN_S, LEVEL, MARKERS_STAY_MS, TRANSACTIONAL_TOPIC
+from esp.simulation.nodes_tier.transaction_profile import (
+    FAULTS_MEAN_S,
+    LEVEL,
+    MARKERS_STAY_MS,
+    RISE_S,
+    TRANSACTIONAL_TOPIC,
+)
 from esp.transactions import initialising
 from esp.transactions.transaction import EPOCH_MAX
 from tests.unit.transactions.world import World
@@ -41,6 +47,14 @@ def test_half_of_the_clusters_begin_at_the_level_of_new_ones():
     levels = [Profile.draw(seed).transaction_level for seed in range(200)]
     assert 80 < levels.count(LEVEL) < 120
     assert set(levels) == {0, 1, LEVEL}
+
+
+def test_half_of_the_clusters_that_begin_lower_are_raised_while_transactions_run():
+    drawn = [one for seed in range(600) if (one := Profile.draw(seed)).transactions is not None]
+    low = [one.transactions.rises_s for one in drawn if one.transaction_level < LEVEL]
+    rising = [rises_s for rises_s in low if rises_s is not None]
+    assert len(low) / 3 < len(rising) < len(low) * 2 / 3
+    assert all(RISE_S[0] <= rises_s <= RISE_S[1] for rises_s in rising)
 
 
 def test_where_little_else_goes_on_every_fault_of_coordinators_comes():
