@@ -3,7 +3,7 @@
 A version above ours is answered in the form of version 0 with error 35 and the range of this API alone, from which clients choose again
 (KIP-511); the dispatcher does that. All of this holds for the listeners of brokers and of controllers, each with its own APIs.
 
-Clients count on transactions by the level of ``transaction.version``, which a new cluster begins without.
+Clients count on transactions by the level of ``transaction.version``, 2 in a new cluster.
 """
 
 import re
