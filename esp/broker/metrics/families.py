@@ -185,6 +185,11 @@ def _collect_compaction(cleaner: LogCleaner) -> Iterator[Metric]:
             cleaner.map_utilization,
         ),
         (
+            "esp_compaction_last_round_memory_bytes",
+            "The most memory that the last round of compaction held, keys and buffers",
+            cleaner.last_memory_bytes,
+        ),
+        (
             "esp_compaction_max_dirty_ratio",
             "Share of the dirtiest compacted log that may be compacted and is not yet",
             cleaner.dirty_ratio,

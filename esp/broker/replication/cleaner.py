@@ -69,6 +69,8 @@ class LogCleaner:
         self.map_utilization = 0.0
         """Of the last round's map, from 0 to 1."""
         self.last_round_s = 0.0
+        self.last_memory_bytes = 0
+        """The most memory that the last round held at one time."""
         self.dirty_ratio = 0.0
         """Of the dirtiest log, from 0 to 1, when a worker last looked for it; those that were being cleaned do not count."""
         self._env = env
@@ -182,6 +184,7 @@ class LogCleaner:
             self.written_bytes += cleaning.counts.bytes_written
         self.rounds += 1
         self.map_utilization = cleaning.counts.map_utilization
+        self.last_memory_bytes = cleaning.counts.memory_bytes
         self.last_round_s = (env.clock.monotonic_us() - begun_us) / 1_000_000
         log.info(
             "%s was compacted up to offset %d: %d bytes were replaced by %d",

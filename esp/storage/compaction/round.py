@@ -44,7 +44,7 @@ class CleanerLimits(NamedTuple):
 
 @dataclass(slots=True)
 class RoundCounts:
-    """The work of a round so far, in bytes, but for the last two."""
+    """The work of a round so far, in bytes, but for ``batches_malformed`` and ``map_utilization``."""
 
     bytes_read: int = 0
     bytes_written: int = 0
@@ -53,6 +53,8 @@ class RoundCounts:
     bytes_after: int = 0
     batches_malformed: int = 0
     map_utilization: float = 0.0
+    memory_bytes: int = 0
+    """The most memory that the round has held at one time: the map of keys, the chunk that was read, and the one that is written of it."""
 
 
 class CleaningRound:
@@ -284,6 +286,8 @@ class CleaningRound:
                     is_last = segment is output.sources[-1] and chunk.position + len(chunk.data) >= segment.size
                     # Also where nothing is written any more: markers behind the group must know the records in it (CLEAN-4).
                     headers, data = self._decide(chunk, fates, output, is_last=is_last)
+                    held_bytes = self._map.size + len(chunk.data) + sum(map(len, data))
+                    self.counts.memory_bytes = max(self.counts.memory_bytes, held_bytes)
                     output.note_aborted(fates.take_aborted())
                     if left_alone is None:
                         try:

@@ -103,6 +103,7 @@ async def test_rounds_of_compaction_are_counted(node):
     assert told["esp_compaction_read_bytes_total",] > told["esp_compaction_written_bytes_total",] > 300_000
     assert told["esp_compaction_last_round_seconds",] > 0
     assert 0 < told["esp_compaction_map_utilization",] < 1
+    assert 300_000 < told["esp_compaction_last_round_memory_bytes",] < 2_000_000
     assert told["esp_compaction_failures_total",] == told["esp_compaction_uncleanable_partitions",] == 0
 
 

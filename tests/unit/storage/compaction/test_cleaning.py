@@ -263,6 +263,29 @@ def test_a_batch_that_is_larger_than_all_buffers_is_cleaned() -> None:
     assert log.cleaned_to == 450
 
 
+@pytest.mark.parametrize("map_bytes", [10, 1 << 20, 4 << 20])
+@pytest.mark.parametrize("codec", [0, 4])
+def test_keys_of_900_kilobytes_are_told_apart_by_their_last_byte(map_bytes: int, codec: int) -> None:
+    keys = [bytes(900_000) + last for last in (b"a", b"b", b"c")]
+    _, log = new_log(new_disk(), replace(COMPACTED, segment_bytes=2_000_000))
+    for number in range(3):
+        for key in keys:
+            put(log, (key, b"%d" % number), codec=codec)
+    put(log, (keys[0], None), codec=codec)
+    settle(log)
+    counts, rounds = clean(log, limits=CleanerLimits(map_bytes=map_bytes, chunk_bytes=1 << 20)), 0
+    while counts is not None:
+        assert counts.memory_bytes < max(map_bytes, 1_000_000) + 4_000_000, "one batch, and its copy"
+        counts, rounds = clean(log, limits=CleanerLimits(map_bytes=map_bytes, chunk_bytes=1 << 20)), rounds + 1
+    assert [(record.offset, record.key, record.value) for record in records_of(log)] == [
+        (7, keys[1], b"2"),
+        (8, keys[2], b"2"),
+        (9, keys[0], None),
+    ]
+    assert log.cleaned_to == 10
+    assert (rounds == 1) == (map_bytes == 4 << 20), "a map that has room for all needs one round"
+
+
 @pytest.mark.parametrize("step", range(0, 24, 3))
 def test_a_log_that_is_cut_meanwhile_keeps_what_superseded_no_more(step: int) -> None:
     _, log = new_log(new_disk(), COMPACTED)
