@@ -1,12 +1,14 @@
 """A node answers as Apache Kafka does, but for what docs/PROTOCOL.md gives a reason for; see ``tests/conformance/comparer``."""
 
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
-from esp.protocol.registry import SERVED_ON, ListenerKind
+from esp.model.acl import ResourceType
+from esp.protocol.registry import SERVED_ON, ApiKey, ListenerKind
 from esp.testing.kafka_tools import KafkaTools
 from tests.conformance.comparer.compare import Difference, compare, play, plays_of
 from tests.conformance.comparer.difference import differences, masked
@@ -14,10 +16,14 @@ from tests.conformance.comparer.known import WITHOUT_RIGHTS, Known, Reason
 from tests.conformance.comparer.messages import request_of
 from tests.conformance.comparer.pair import running_guarded_pair, running_pair
 from tests.conformance.comparer.rights import ALL, RIGHTS, compare_without, compare_without_any, set_rights
-from tests.conformance.comparer.setup import prepare
+from tests.conformance.comparer.setup import MISSING, WRITTEN, prepare
 from tests.conformance.comparer.table import CASES
+from tests.conformance.comparer.target import Target
+from tests.conformance.comparer.transactions.application import Application
+from tests.conformance.comparer.transactions.partition import Partition
 from tests.conformance.comparer.transactions.table import SCENES
 from tests.conformance.comparer.transactions.table import prepare as prepare_scenes
+from tests.conformance.comparer.transactions.writing import written
 
 
 class _NoBroker:
@@ -54,22 +60,56 @@ def test_no_answer_differs_without_a_reason(kafka_tools: KafkaTools, tmp_path: P
     assert not [reason for reason in known.reasons if reason not in known.used], "reasons for what does not differ"
 
 
-@pytest.mark.kafka
-@pytest.mark.timeout(600)
-def test_clients_without_permissions_are_answered_as_by_kafka(kafka_tools: KafkaTools, tmp_path: Path) -> None:
-    known, also_known = Known.read(), Known.read(title=WITHOUT_RIGHTS)
-    of_each_api = list({(case.key, case.listener): case for case in reversed(CASES)}.values())
-    with running_guarded_pair(tmp_path, kafka_tools) as (ours, theirs):
-        for target in (ours, theirs):
+@pytest.fixture(scope="module")
+def guarded(kafka_tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Target, Target]]:
+    """Both, with rules of access, and with what the cases need."""
+    with running_guarded_pair(tmp_path_factory.mktemp("guarded"), kafka_tools) as targets:
+        for target in targets:
             set_rights(target, ALL, ())
             prepare(target)
-        without_any = compare_without_any(ours, theirs, CASES)
-        found = [
-            str(each)
-            for each in itertools.chain(without_any, compare_without(ours, theirs, of_each_api, RIGHTS))
-            if not known.explains(each) and not also_known.explains(each)
-        ]
+        yield targets
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(600)
+def test_clients_without_permissions_are_answered_as_by_kafka(guarded: tuple[Target, Target]) -> None:
+    known, also_known = Known.read(), Known.read(title=WITHOUT_RIGHTS)
+    of_each_api = list({(case.key, case.listener): case for case in reversed(CASES)}.values())
+    without_any = compare_without_any(*guarded, CASES)
+    found = [
+        str(each)
+        for each in itertools.chain(without_any, compare_without(*guarded, of_each_api, RIGHTS))
+        if not known.explains(each) and not also_known.explains(each)
+    ]
     assert not found, "\n".join(found)
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(120)
+def test_markers_of_a_client_that_is_no_broker_are_refused_and_nothing_is_written(
+    guarded: tuple[Target, Target],
+) -> None:
+    for target in guarded:
+        set_rights(target, ALL, ())
+        owner = Application(target, "an owner of a transaction")
+        written()(owner)
+        set_rights(target, [right for right in ALL if right.resource_type is not ResourceType.CLUSTER], ())
+        place = Partition(target)
+        before = place.outcome(owner)
+        for version, is_commit, epoch in itertools.product((1, 2), (True, False), (owner.epoch, owner.epoch + 1)):
+            marker = owner.marker({WRITTEN: (0, 9), MISSING: (0,)}, transaction_result=is_commit, producer_epoch=epoch)
+            answer = target.ask(ApiKey.WRITE_TXN_MARKERS, version, {"markers": [marker, marker]})
+            codes = [
+                partition["error_code"]
+                for answered in answer["markers"]
+                for topic in answered["topics"]
+                for partition in topic["partitions"]
+            ]
+            assert codes in (3 * ["cluster_authorization_failed"], 6 * ["cluster_authorization_failed"]), answer
+        assert place.outcome(owner) == before
+        assert before["added"] == 0
+        assert before["producer"]["transaction_begins_at"] == -1, "it is open"
+        assert owner.end(commit=True, version=3)["error_code"] == "none"
 
 
 @pytest.mark.parametrize("kind", ListenerKind)
