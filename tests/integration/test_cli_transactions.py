@@ -96,6 +96,22 @@ def test_doctor_finds_a_transaction_that_hangs_and_its_remedy_ends_it(served: No
     assert json.loads(run_esp(*examine)[0])["findings"] == []
 
 
+def test_transaction_that_hangs_is_found_in_the_files_of_a_node_that_is_down(served: NodeProcess, topic: str) -> None:
+    at = served.bootstrap
+    leave_open(at, f"{topic}-owner", topic)
+    offset = write_late(at, served, f"{topic}-late", topic)
+    [hanging] = told(at, "find-hanging", "--topic", topic)
+    for end in (served.stop, served.kill):
+        end()
+        said, _ = run_esp(
+            "transactions", "find-hanging", "--topic", topic, "--data-dir", str(served.data_dir), "--json"
+        )
+        served.start()
+        assert json.loads(said) == [hanging], "without the node as with it"
+    where = ("--topic", topic, "--partition", "0", "--start-offset", str(offset))
+    eventually(lambda: esp(at, "abort", *where, "--execute")[0].startswith("Wrote the marker"), TIMEOUT_S)
+
+
 def test_names_that_are_not_there_are_refused_and_make_no_topic(served: NodeProcess, topic: str) -> None:
     at = served.bootstrap
     leave_open(at, f"{topic}-first", f"{topic}-used")  # then there is a coordinator

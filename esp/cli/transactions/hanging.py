@@ -1,5 +1,7 @@
 """Transactions that no coordinator will end: found, and ended by a marker, as ``kafka-transactions`` does."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -11,7 +13,8 @@ from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import print_columns, print_json, print_line, print_warning, working
 from esp.cli.transactions.places import chosen_partitions, unknown_partitions
 from esp.cli.transactions.reports import now_ms
-from esp.doctor.open_transactions import MAX_TIMEOUT_MS, PREPARE_STATES, OpenTransaction
+from esp.cli.transactions.stopped_nodes import read_stopped_nodes
+from esp.doctor.open_transactions import MAX_TIMEOUT_MS, PREPARE_STATES, OpenTransaction, find_hanging
 from esp.model.errors import OperatorError
 from esp.model.ids import TopicPartition
 
@@ -40,26 +43,67 @@ def find(
             help="The longest time that a coordinator leaves a transaction open; younger ones are not looked into.",
         ),
     ] = MAX_TIMEOUT_MS // _MS_PER_MINUTE,
+    data_dir: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--data-dir",
+            metavar="DIRECTORY",
+            help="A log directory of a stopped node, to be read in place of asking brokers; may be given several times.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Find transactions that are open in a partition and that no coordinator will end there.
+
+    With --data-dir no broker is asked: the files of stopped nodes are read, of all nodes together or of one that has a replica of
+    everything.
 
     [bold]Examples[/bold]
 
     esp transactions find-hanging
 
     esp transactions find-hanging --topic orders --max-transaction-timeout 60
+
+    esp transactions find-hanging --data-dir /var/lib/esp/data
     """
     if partition is not None and topic is None:
         raise OperatorError("--partition needs --topic", "Write --topic NAME --partition NUMBER")
+    limit_ms = max_transaction_timeout * _MS_PER_MINUTE
+    if data_dir:
+        if broker_id is not None:
+            raise OperatorError("--data-dir excludes --broker-id", "Name the directories of that broker alone.")
+        _print_found(*_find_in_files(data_dir, topic, partition, limit_ms), now_ms(), json=json)
+        return
     with TransactionsAdmin(bootstrap_server, LOOK_TIMEOUT_S) as admin, working("asking the replicas"):
         names = chosen_partitions(admin, None if topic is None else [topic], partition, broker_id)
         by_broker = by_leader(names) if broker_id is None else {broker_id: list(names)}
         producers, unknown = admin.producers(by_broker)
         now = now_ms()
-        limit_ms = max_transaction_timeout * _MS_PER_MINUTE
         old = [each for each in open_transactions(producers) if each.is_older_than(limit_ms, now)]
         found, problem = admin.still_hanging(by_broker, old)
+    problems = [*([] if problem is None else [problem]), *unknown_partitions(unknown)]
+    _print_found(found, problems, now, json=json)
+
+
+def _find_in_files(
+    directories: Sequence[Path], topic: str | None, partition: int | None, limit_ms: int
+) -> tuple[list[OpenTransaction], list[str]]:
+    """The transactions that hang in the files of stopped nodes, and the reasons for which others may."""
+    with working("reading the files"):
+        stopped = read_stopped_nodes(directories)
+    now = now_ms()
+    old = [
+        each
+        for each in stopped.opened
+        if each.is_older_than(limit_ms, now)
+        and topic in (None, each.partition.topic)
+        and partition in (None, each.partition.partition)
+    ]
+    sure = old if not stopped.problems else [each for each in old if each.producer_id in stopped.known]
+    return find_hanging(sure, stopped.known), stopped.problems if len(sure) < len(old) else []
+
+
+def _print_found(found: Sequence[OpenTransaction], problems: Sequence[str], now: int, *, json: bool) -> None:
     if json:
         print_json([{**each._asdict(), **each.partition._asdict()} for each in found])
     else:
@@ -68,11 +112,10 @@ def find(
             *("LastTimestamp", "Duration(min)"),
         )
         print_columns([(each, 0) for each in headings], [_cells(each, now) for each in found])
-    problems = [*([] if problem is None else [problem]), *unknown_partitions(unknown)]
     if problems:
         raise OperatorError(
             f"some transactions may hang that are not shown: {'; '.join(problems)}",
-            "Start these brokers, or wait until others have taken over, and try again.",
+            "Start these brokers, or wait until others have taken over, and try again; of stopped nodes, name the other directories, too.",
         )
 
 
