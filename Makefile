@@ -2,11 +2,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PYSPARK ?= 4.3
+OTHER_VENV := .venv-pyspark-$(PYSPARK)
 # A checkout's modules are compiled once, as an installed package's are: where this is set, each process does it anew, half a second of it.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check lint fmt sim sim-shrink sim-coverage mutants mutants-random chaos fuzz soak ecosystem bench demo-rebalance clean
+.PHONY: help setup run test check lint fmt sim sim-shrink sim-coverage mutants mutants-random chaos fuzz soak ecosystem spark bench demo-rebalance clean
 
 help:  ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +73,12 @@ chaos: $(STAMP)  ## Kill, pause, cut and starve the nodes of a real cluster unde
 ecosystem: $(STAMP)  ## Run Streams, Connect, MirrorMaker, Spark and Kafka's tools on a cluster while they are killed (ARGS="--on kafka": the control)
 	$(BIN)/python -m tests.ecosystem $(ARGS)
 
+spark:  ## Run the tests of format("esp") on another PySpark, without a jar (PYSPARK=4.3; ARGS=...)
+	test -x $(OTHER_VENV)/bin/pytest || ($(PYTHON) -m venv $(OTHER_VENV) && $(OTHER_VENV)/bin/python -m pip install --quiet --editable ".[dev,pipeline,spark]")
+	$(OTHER_VENV)/bin/python -m pip install --quiet "pyspark==$(PYSPARK).*"
+	$(OTHER_VENV)/bin/pytest tests/unit/spark tests/integration/test_esp_*.py tests/integration/spark/test_batch_reads.py \
+		tests/integration/spark/test_stream_reads.py tests/integration/spark/test_esp_streams.py $(ARGS)
+
 bench: $(STAMP)  ## Measure CPU time beside Kafka 4.3.1 in one run (ARGS=...)
 	$(BIN)/python -m benchmarks $(ARGS)
 
@@ -78,4 +86,4 @@ demo-rebalance: $(STAMP)  ## A node joins a cluster under load, another is drain
 	$(BIN)/python -m benchmarks.rebalance_demo $(ARGS)
 
 clean:  ## Remove what was built; the virtual environment too
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-pyspark-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

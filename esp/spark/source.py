@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import pyarrow as pa
@@ -51,7 +52,12 @@ class DefaultSource(DataSource):
             OptionError: the program has a schema of its own, or an option is one of batches.
         """
         self._check_schema(schema)
-        return StreamReader(parse_options(self.options, Kind.STREAM))
+        options = parse_options(self.options, Kind.STREAM)
+        if find_spec("pyspark.sql.streaming.datasource") is None:  # PySpark before 4.2
+            return StreamReader(options)
+        from esp.spark.admitting_stream import AdmittingStreamReader  # noqa: PLC0415 - there are versions that cannot
+
+        return AdmittingStreamReader(options)
 
     def _check_schema(self, schema: StructType) -> None:
         expected = self.schema()
@@ -101,7 +107,7 @@ class BatchReader(DataSourceReader):
         return FilterPush(self._narrowing)
 
     def partitions(self) -> list[InputPartition]:
-        """The tasks; one that reads nothing if there is nothing to read."""
+        """The tasks; none if there is nothing to read: Spark makes one of its own then."""
         return [Task(plan) for plan in plan_read(self._options, self._narrowing)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:

@@ -2,7 +2,8 @@
 
 The order of Spark's calls depends on its version and its checkpoint. On a first start Spark 4.0 asks for the latest offsets before it
 asks for the initial ones: so the call that comes first resolves the position, and both answers begin from it. On a restart Spark hands
-over an empty batch at the offsets that it planned last, which is the position.
+over an empty batch at the offsets that it planned last, which is the position; from 4.2 on it tells the position when it asks for the
+latest offsets.
 """
 
 import time
@@ -53,6 +54,7 @@ class StreamPlanner:
         self._group = (
             None if options.group_id is None else StreamGroup(self._cluster, options.group_id, options.api_timeout_s)
         )
+        self._run_ends: Offsets | None = None
         self._is_saved = False
         self._initial: Offsets | None = None
         self._position: Offsets | None = None
@@ -64,6 +66,16 @@ class StreamPlanner:
     def close(self) -> None:
         """End the connections."""
         self._cluster.close()
+
+    def end_here(self) -> None:
+        """Read no further than the topics reach now: for a run that is told so, by the trigger ``availableNow`` of Spark 4.2 and later.
+
+        Raises:
+            OptionError: an option does not fit the topics that are there.
+            ConsumerError: the cluster does not answer, or does not allow it.
+        """
+        partitions = find_subscription(self._options, self._cluster).partitions
+        self._run_ends = ask(self._cluster, self._options, dict.fromkeys(partitions, LATEST))
 
     def find_initial(self) -> Offsets:
         """Return where a new query begins.
@@ -77,8 +89,16 @@ class StreamPlanner:
         assert self._initial is not None, "it was just resolved"
         return self._initial
 
-    def advance(self) -> Offsets:
+    def go_on_from(self, position: Position) -> None:
+        """Take a position for that of the query if it is not known yet, as after a restart."""
+        if self._position is None:
+            self._position = dict(position)
+
+    def advance(self, *, is_limited: bool = True) -> Offsets:
         """Return the end of the next batch, which is the position if there is none yet.
+
+        Args:
+            is_limited: whether the limits of the options count.
 
         Raises:
             OptionError: an option does not fit the topics and offsets that are there.
@@ -99,11 +119,13 @@ class StreamPlanner:
             self._save(self._position, self._ids)
         self._drop_gone(position, subscription)
         self._restart_lost(position, latest)
-        bounds = None if self._bounds is None else self._bounds.find(self._cluster, latest)
+        bounds = self._find_bounds(latest)
         backlog = find_backlog(position, latest, bounds)
         if bounds is not None:  # what is added behind the ends of a stream is none of its partitions
             backlog = [one for one in backlog if one.partition in position or one.size]
-        ends = position if self._waits(backlog, latest) else self._limit(backlog)
+        ends = ends_of(backlog)
+        if is_limited:
+            ends = position if self._waits(backlog, latest) else self._limit(backlog)
         if ends != self._position:
             self._advanced_ms = self._clock_ms()
             self._tell_left(backlog, ends, "the first batch of this run")
@@ -116,8 +138,7 @@ class StreamPlanner:
         Raises:
             ConsumerError: a partition has no leader until the time is over.
         """
-        if self._position is None:
-            self._position = dict(end)
+        self.go_on_from(end)
         ranges = [one for one in ranges_between(start, end) if (one.partition, one.end) not in self._restarts]
         if start != end and not self._has_planned:
             latest = ask(self._cluster, self._options, dict.fromkeys(end, LATEST))
@@ -144,6 +165,17 @@ class StreamPlanner:
         self._initial = starts
         self._position = dict(starts)
         self._ids = dict(subscription.ids)
+
+    def _find_bounds(self, latest: Position) -> Offsets | None:
+        """The ends of the stream or of this run, as far as they are known; None if there are none."""
+        bounds = None if self._bounds is None else self._bounds.find(self._cluster, latest)
+        run_ends = self._run_ends
+        if run_ends is None:
+            return bounds
+        return {
+            partition: min(run_ends.get(partition, 0), end if bounds is None else bounds.get(partition, end))
+            for partition, end in latest.items()
+        }
 
     def _drop_gone(self, position: Offsets, subscription: Subscription) -> None:
         """Take partitions that are not read any more out of the position."""
@@ -248,12 +280,12 @@ class StreamPlanner:
         """Tell once in a run how many offsets its first batch leaves. Spark does not tell a source its trigger, and ends the planner's
         process without a call of :meth:`close` and with its stderr closed: so it is told before the batch is read."""
         left = sum(one.end - max(one.first, ends.get(one.partition, one.first)) for one in backlog)
-        if left > 0 and not self._has_planned and self._options.limits.are_set:
+        if left > 0 and not self._has_planned and self._options.limits.are_set and self._run_ends is None:
             self._warn(_LEFT.format(left=left, batch=batch))
         self._has_planned = True
 
     def _waits(self, backlog: Sequence[OffsetRange], latest: Position) -> bool:
-        if self._bounds is not None and self._bounds.are_reached(latest):
+        if self._run_ends is not None or (self._bounds is not None and self._bounds.are_reached(latest)):
             return False
         waited_ms = None if self._advanced_ms is None else self._clock_ms() - self._advanced_ms
         return must_wait(self._options.limits, sum(one.size for one in backlog), waited_ms)

@@ -25,20 +25,19 @@ class Task(InputPartition):
 def read_task(
     options: ReadOptions, partition: InputPartition | None, warn: Callable[[str], None]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a task in batches of Arrow; none if there is none, as Spark has it where nothing is to be read.
+    """Yield the rows of a task in batches of Arrow.
 
     Args:
         options: of the read.
-        partition: the task.
+        partition: the task; one of Spark's own where nothing is to be read: None, and in later versions an InputPartition.
         warn: called with the text of a loss that is no error.
 
     Raises:
         ConsumerError: records are gone and that is an error, may not be read, or do not come in time.
         BrokenBatchError: a batch is not the one that was written.
     """
-    if partition is None:
+    if not isinstance(partition, Task):
         return
-    assert isinstance(partition, Task), "tasks are made by partitions()"
     offsets, leader = partition.plan
     place = Place(*offsets.partition)
     wanted = decoded_columns(options.columns)

@@ -46,6 +46,10 @@ class Run:
         assert isinstance(reader, StreamReader)
         return reader
 
+    def end_here(self) -> None:
+        """Let the run end where the topics end now, as Spark does from 4.2 on."""
+        self.reader._planner().end_here()
+
     def plan(self) -> bool:
         """Plan the next batch if there is anything new; say whether there is."""
         log = self.checkpoint

@@ -196,6 +196,33 @@ def test_latest_ends_a_run_where_the_topics_ended_at_its_start(
     assert places(Run(node.bootstrap, checkpoint, **options).rows()) == between(p0=(50, 60), p2=(0, 10))
 
 
+@pytest.mark.parametrize(
+    ("ends", "sizes"),
+    [
+        ({}, [40, 40, 20]),
+        ({"endingTimestamp": START_MS + 30 * STEP_MS}, [40, 20]),
+        ({"endingTimestamp": START_MS + 52 * STEP_MS}, [40, 40, 20]),
+    ],
+    ids=["endless", "its end comes first", "its end comes later"],
+)
+def test_a_run_that_is_to_end_here_reads_no_further_within_its_limits(
+    node: NodeProcess,
+    filled: str,
+    admin: KafkaAdminClient,
+    caplog: pytest.LogCaptureFixture,
+    ends: dict[str, int],
+    sizes: list[int],
+) -> None:
+    """The trigger ``availableNow`` from Spark 4.2 on."""
+    limits = {"maxOffsetsPerTrigger": 40, "minOffsetsPerTrigger": 30}
+    run = Run(node.bootstrap, Checkpoint(), subscribe=filled, **limits, **ends, **EARLIEST)
+    run.end_here()
+    add_partitions(admin, filled, 3)
+    write(node.bootstrap, filled, {0: 10, 1: 10, 2: 10})
+    assert [len(batch) for batch in run.batches()] == sizes
+    assert not caplog.messages
+
+
 def test_a_range_of_time_is_replayed(node: NodeProcess, filled: str) -> None:
     options = {
         "startingTimestamp": START_MS + 10 * STEP_MS,

@@ -1,16 +1,21 @@
 """The node under test as plain clients and Spark use it, and what they wrote and read."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
+import pyspark
+import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
+from esp.spark import drain
 from esp.testing.node_process import NodeProcess
+from tests.integration.spark.session import HAS_CONNECTOR
 
 START_MS: Final = int(time.time() * 1000) - 3_600_000
 """The timestamp of a test's first record: old enough for an hour of others to come before now."""
@@ -102,6 +107,8 @@ class Cluster:
         return self._options(self.spark.readStream, options, source).load()
 
     def _options(self, reader, options: dict[str, object], source: str = "kafka"):
+        if source == "kafka" and not HAS_CONNECTOR:
+            pytest.skip(f"no Kafka connector for PySpark {pyspark.__version__}: only the format esp is read")
         reader = reader.format(source).option("kafka.bootstrap.servers", self.node.bootstrap)
         for name, value in options.items():
             reader = reader.option(name.replace("__", "."), value)
@@ -125,6 +132,49 @@ def with_slow_starts(run: Callable[[], Result]) -> Result:
     raise reason
 
 
+class Source(NamedTuple):
+    """A data source, and the ways in which Spark reads streams by it.
+
+    Attributes:
+        cluster: the node under test.
+        name: ``kafka`` or ``esp``.
+    """
+
+    cluster: Cluster
+    name: str
+
+    def stream(self, **options: object) -> DataFrame:
+        """A streaming read. One by ``esp`` ends where its topics end when it starts, so that :meth:`drain` can limit its batches."""
+        ends = {"endingOffsets": "latest"} if self.name == "esp" else {}
+        return self.cluster.read_stream(self.name, **ends, **options)
+
+    def endless(self, **options: object) -> DataFrame:
+        """A streaming read that goes on."""
+        return self.cluster.read_stream(self.name, **options)
+
+    def drain(self, sink: "ParquetSink", stream: DataFrame) -> list[int]:
+        """Stream all that is there now; the answer is how many records each batch had."""
+        if self.name == "kafka":
+            return sink.drain(stream)
+        query = with_slow_starts(lambda: drain(sink.writer(stream)))
+        return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
+
+    @contextmanager
+    def running(self, sink: "ParquetSink", stream: DataFrame, **trigger: object) -> Iterator[StreamingQuery]:
+        """A query that has read what was there, and goes on until the end."""
+
+        def start() -> StreamingQuery:
+            query = sink.start(stream, **trigger)
+            query.processAllAvailable()
+            return query
+
+        query = with_slow_starts(start)
+        try:
+            yield query
+        finally:
+            query.stop()
+
+
 class ParquetSink:
     """A Parquet directory that streams append to: what was read exactly once, over restarts too."""
 
@@ -132,14 +182,16 @@ class ParquetSink:
         self._spark = spark
         self._directory = directory
 
-    def start(self, stream: DataFrame, **trigger: object) -> StreamingQuery:
+    def writer(self, stream: DataFrame) -> DataStreamWriter:
+        """The writer of a stream to this directory."""
         return (
             stream.writeStream.format("parquet")
             .option("path", str(self._directory / "rows"))
             .option("checkpointLocation", str(self._directory / "checkpoint"))
-            .trigger(**trigger)
-            .start()
         )
+
+    def start(self, stream: DataFrame, **trigger: object) -> StreamingQuery:
+        return self.writer(stream).trigger(**trigger).start()
 
     def drain(self, stream: DataFrame) -> list[int]:
         """Stream all that is there now; the answer is how many records each batch had."""

@@ -3,7 +3,9 @@
 import os
 import sys
 from collections.abc import Iterator
+from typing import Final
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -14,6 +16,9 @@ QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 back (a short streaming job: 29 to 35 s without that compiler, 44 to 74 s with it; the JVMs of a run of the pipeline: 86 s of processor
 time with that collector, 94 s with the usual one)."""
 
+HAS_CONNECTOR: Final = pyspark.__version__.startswith("4.0.")
+"""True if this PySpark's Kafka connector can be had. With another one the tests that read by ``kafka`` are skipped."""
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
@@ -21,7 +26,12 @@ def spark() -> Iterator[SparkSession]:
     os.environ.setdefault(
         "PYSPARK_PYTHON", sys.executable
     )  # otherwise Spark's Python processes are of the first python3 in PATH
-    session = build_session("tests", master="local[2]", java_options=[QUICK_START])
+    session = build_session(
+        "tests",
+        master="local[2]",
+        conf={} if HAS_CONNECTOR else {"spark.jars.packages": ""},
+        java_options=[QUICK_START],
+    )
     session.sparkContext.setLogLevel(
         "ERROR"
     )  # its cached producers go on warning about each node that a test has stopped

@@ -1,6 +1,7 @@
 """Streams by ``format("esp")`` through Spark; ``tests/integration/test_esp_stream.py`` has the planner's cases without a JVM."""
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,27 @@ def test_a_drained_query_reads_limited_batches_up_to_the_ends_at_its_start(
     assert batches.positions() == written
     with_slow_starts(lambda: drain(batches.writer(stream)))
     assert batches.positions() == written | later
+
+
+def test_the_trigger_available_now_keeps_to_limits_where_spark_tells_it_to_the_source(
+    cluster: Cluster, topic: str, make_topic: MakeTopic, batches: BatchSink
+) -> None:
+    """PySpark 4.2 and later: before, one batch was all of such a run."""
+    make_topic(partitions=PARTITIONS)
+    written = cluster.produce(topic, records_in_turn(100, PARTITIONS))
+    stream = cluster.read_stream("esp", subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=30)
+    batches.after[0] = lambda: cluster.produce(topic, records_in_turn(10, PARTITIONS, first=100))
+
+    def run() -> None:
+        query = batches.writer(stream).trigger(availableNow=True).start()
+        query.awaitTermination()
+
+    with_slow_starts(run)
+    if find_spec("pyspark.sql.streaming.datasource") is None:
+        assert [len(batch) for batch in batches.batches.values()] == [30]
+    else:
+        assert [len(batches.batches[number]) for number in range(len(batches.batches))] == [30, 30, 30, 10]
+        assert batches.positions() == written
 
 
 def test_the_lag_of_a_query_by_both_sources_is_seen_from_outside(
