@@ -84,7 +84,8 @@ EQUIVALENT: Final[Mapping[Key, str]] = {
     ): "no records are fewer bytes than a header, which gives the same a call later",
     _await_before(
         "esp/broker/replication/host.py", "ReplicaHost._remove", "self._assignments.withdraw(hosted)"
-    ): "the replica is found no more, so that nothing is told of it again; the controller passes over the place of one that left",
+    ): "the replica is found no more, so that nothing is told of it again; a report of it might have been on its way already, and the "
+    "controller passes over the place of one that left",
     (
         "esp/storage/recovery.py",
         "_Loader.open_segments",
@@ -126,13 +127,6 @@ EQUIVALENT: Final[Mapping[Key, str]] = {
         "ControllerRegistrar._register",
         "answer = await self._channel.call(ApiKey.CONTROLLER_REGISTRATION, request, timeout_ms=ATTEMPT_MS)",
     ): "a call to another node takes turns of the loop in any case, and nothing is looked at between the request and it",
-    (
-        "esp/broker/controller/term.py",
-        "ControllerTerm.probe",
-        "operand left out",
-        "broker is not None and not broker.fenced and (node_id, broker.epoch) not in self._probed",
-        "((broker is not None) and ((node_id, broker.epoch) not in self._probed))",
-    ): "a broker that does not serve has nothing to lose by a probe: a process that wants its place has it probed anyway",
     _await_before(
         "esp/broker/raft/files.py",
         "RaftFiles.read_snapshot",
@@ -177,7 +171,8 @@ EQUIVALENT: Final[Mapping[Key, str]] = {
     ): "the mark is read at the end of the delays of a group that was empty, the first of which begins by taking it away",
     _await_before(
         "esp/broker/cluster_view/broker_liveness.py", "BrokerLiveness._ask", "self._find(node_id)"
-    ): "a broker that has answered may end a turn of the loop before or after that: both are noticed by its next silence",
+    ): "the answer may have waited for its turn of the loop as long: what another question learned meanwhile is forgotten either way, and "
+    "learned again by the broker's next silence",
     _await_before(
         "esp/broker/replication/host.py", "ReplicaHost._change_replicas", "await self._rotten.care()"
     ): "the lock of the directories is held, and replicas that have rotted are waited for next",
@@ -197,13 +192,6 @@ EQUIVALENT: Final[Mapping[Key, str]] = {
         "timer is not None",
         "((timer is not None) and False)",
     ): "a timer that comes after the end finds that the fetcher is closed",
-    (
-        "esp/storage/log_reader.py",
-        "LogReader._find_end",
-        "operand left out",
-        "place is not None and place[0] is segment",
-        "(place is not None)",
-    ): "the end of a read within a segment is remembered of that segment alone, and the places are forgotten with a cut",
     (
         "esp/broker/transactions/verifier.py",
         "TransactionVerifier.verify",

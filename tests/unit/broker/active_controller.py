@@ -177,14 +177,20 @@ class Listening:
 
     def __init__(self, loop, network, number):
         self.process = loop.new_process(f"broker {number}")
+        self.visits = 0
+        """The connections that were accepted."""
         self._network = network
         self._address = Address("127.0.0.1", 10_000 + number)
 
     async def start(self):
-        await self.process.run(self._network.listen(self._address, _accept))
+        await self.process.run(self._network.listen(self._address, self._accept))
 
     def kill(self):
         self.process.end("killed")
+
+    def _accept(self, _connection):
+        self.visits += 1
+        return _Silent()
 
 
 class _Silent:
@@ -196,10 +202,6 @@ class _Silent:
 
     def on_writable(self, writable):
         pass
-
-
-def _accept(_connection):
-    return _Silent()
 
 
 def controlled(scenario=None, *, brokers=0, lead=True, **settings):

@@ -759,6 +759,32 @@ async def test_a_log_that_is_gone_stays_so_for_the_controller_until_somebody_lea
 
 
 @clustered()
+async def test_a_log_that_is_gone_stays_so_though_the_metadata_at_hand_still_has_its_broker_eligible(cluster):
+    """BRK-11: the log was begun anew in another directory, and the controller would take it for the one that had moved there."""
+    await filled(cluster)
+    controller, broker = cluster.controller, cluster[3]
+    broker.kill()
+    await broker.start(log_dirs=("/data", "/more"))
+    controller.change(directories=(*directories_of(cluster)[:2], broker.directory_ids[1]))
+    await cluster.applied()
+    path = broker.log().path
+    broker.kill()
+    for name in broker.disk.listdir(path):
+        broker.disk.remove(f"{path}/{name}")
+    controller.change(leader=NO_NODE, isr=(), elr=(NodeId(3),))
+    eligible = controller.image.offset
+    broker.metadata_delay_s = 5.0
+    start = asyncio.create_task(broker.start())
+    await cluster.until(lambda: controller.assigned)
+    assert controller.state().directories[2] == LOST_DIRECTORY
+    await cluster.until(lambda: eligible < broker.replicas.applied_offset < controller.image.offset)
+    await asyncio.sleep(2)
+    assert broker.replicas.image.topics_by_name["t"].partitions[0].elr == (3,)
+    assert len(controller.assigned) == 1, "of the new log, in which nothing is, the controller is not told"
+    start.cancel()
+
+
+@clustered()
 async def test_the_controller_is_told_of_replicas_in_a_failed_directory_that_it_did_not_know_there(cluster):
     controller, broker = cluster.controller, cluster[2]
     broker.kill()

@@ -67,3 +67,13 @@ def test_who_reads_on_gets_nothing_of_a_batch_that_does_not_fit_unless_asked_for
     assert log.read(0, len(small), 3, at_least_one=False) == small
     assert log.read(1, 500, 3, at_least_one=False) == b""
     assert log.read(1, 500, 3, at_least_one=True) == large
+
+
+def test_end_that_lies_in_a_gap_between_segments_ends_no_read_within_the_next_one() -> None:
+    """Compaction leaves such gaps, and a follower may know an end within one to be committed."""
+    _, log = new_log(new_disk())
+    first = append(log, records=4)
+    log.begin_segment(20, 0)
+    append(log, size=len(first))
+    assert log.read(0, 2000, 10, at_least_one=True) == first
+    assert log.read(5, 2000, 10, at_least_one=True) == b""

@@ -485,6 +485,18 @@ async def test_a_new_active_controller_finds_the_dead_at_once(controller):
 
 
 @controlled(brokers=2)
+async def test_a_broker_that_does_not_serve_is_not_probed(controller):
+    """It has nothing to lose, and a new term would visit all that were ever registered."""
+    await controller.beat(1, want_fence=True)
+    assert controller.broker(1).fenced
+    before = [controller.listening[number].visits for number in (1, 2)]
+    for number in (1, 2):
+        controller.driver.on_broker_connection_lost(NodeId(number))
+    await _pass(1)
+    assert [controller.listening[number].visits for number in (1, 2)] == [before[0], before[1] + 1]
+
+
+@controlled(brokers=2)
 async def test_a_probe_of_an_incarnation_that_came_back_meanwhile_fences_nobody(controller):
     controller.listening[1].kill()
     controller.driver.on_broker_connection_lost(NodeId(1))
