@@ -1,15 +1,18 @@
 """A node that catches up with the metadata log, for changes that must count at the node that answers them (AUTHZ-2).
 
 The leader of the quorum has all that is committed in its log, so the node waits for the end of that. To wait for what was changed would
-not do: a rule that is to be gone is missing, too, in metadata that are older than the rule.
+not do: a rule that is to be gone is missing, too, in metadata that are older than the rule, and a partition whose reassignment is to end
+may have begun none there.
 """
 
+from datetime import timedelta
 from typing import Final
 
 from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, PartitionData, TopicData
 from kio.schema.types import TopicName
 from kio.static.primitive import i32
 
+from esp.broker.forwarding import within_timeout
 from esp.broker.services import Services
 from esp.broker.waiting import time_limit
 from esp.model.errors import ApiError, ErrorCode
@@ -33,13 +36,22 @@ async def until_follows(services: Services) -> None:
     """
     try:
         async with time_limit(services.env.clock, FOLLOW_TIMEOUT_MS):
-            while (end_offset := await _leaders_end(services)) is None:
-                await services.env.clock.sleep_us(_LOOK_AGAIN_US)
-            await services.metadata.until(lambda image: image.offset >= end_offset - 1)
+            await _follow(services)
     except TimeoutError as error:
         raise ApiError(
             ErrorCode.request_timed_out, "The change is made, but this node does not follow it yet."
         ) from error
+
+
+async def until_follows_or_late(services: Services, timeout: timedelta) -> None:
+    """Wait as :func:`until_follows` does; return also when the client's ``timeout`` is over, or the quorum has no leader (decision 8)."""
+    await within_timeout(services, _follow(services), timeout)
+
+
+async def _follow(services: Services) -> None:
+    while (end_offset := await _leaders_end(services)) is None:
+        await services.env.clock.sleep_us(_LOOK_AGAIN_US)
+    await services.metadata.until(lambda image: image.offset >= end_offset - 1)
 
 
 async def _leaders_end(services: Services) -> int | None:

@@ -5,7 +5,7 @@ address. Without one it travels as it is, unless what is asked for is the client
 """
 
 import logging
-from collections.abc import Callable, Sized
+from collections.abc import Awaitable, Callable, Sized
 from datetime import timedelta
 from typing import Any, Final
 
@@ -70,11 +70,22 @@ async def until_applied(services: Services, condition: Callable[[ClusterImage], 
 
     It returns also when that takes longer than the client's ``timeout``: what was asked for is done, and the client is told so.
     """
+    await within_timeout(services, services.metadata.until(condition), timeout)
+
+
+async def within_timeout(services: Services, following: Awaitable[None], timeout: timedelta) -> None:
+    """Wait until this node follows, but no longer than :func:`until_applied` does.
+
+    Args:
+        services: the broker's.
+        following: returns when the node follows; its ApiError ends the wait, too.
+        timeout: the client's.
+    """
     limit_ms = min(max(_APPLY_MS_MIN, timeout // timedelta(milliseconds=1)), FORWARD_TIMEOUT_MS)
     try:
         async with time_limit(services.env.clock, limit_ms):
-            await services.metadata.until(condition)
-    except TimeoutError:
+            await following
+    except (TimeoutError, ApiError):
         if services.metadata.begin_complaint():
             log.warning(
                 "clients are answered before this node has applied their change: it was not applied within %d ms; "

@@ -37,6 +37,6 @@ def test_a_text_that_stays_as_it_is_changes_no_function():
 
 
 def test_of_nested_functions_the_outermost_has_other_code():
-    nested = next(mutation for mutation in all_mutations() if mutation.function == "handle.has_followed")
+    nested = next(mutation for mutation in all_mutations() if mutation.function == "handle.have_grown")
     [(present, changed)] = find_changes(nested)
     assert present.co_name == changed.co_name == "handle"

@@ -3,7 +3,7 @@
 On brokers the answer waits until this node knows of the decision (decision 8), on controllers until it is committed.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from kio.schema.alter_partition_reassignments.v1.request import AlterPartitionReassignmentsRequest
 from kio.schema.alter_partition_reassignments.v1.response import (
@@ -15,14 +15,13 @@ from kio.static.primitive import i32
 
 from esp.broker.answer_fields import NO_THROTTLE, require_time
 from esp.broker.controller.services import ControllerServices
-from esp.broker.forwarding import forward, until_applied
+from esp.broker.following import until_follows_or_late
+from esp.broker.forwarding import forward
 from esp.broker.request import Request
 from esp.broker.services import Services
-from esp.controller.image import ClusterImage
 from esp.controller.reassignment import Reassignment, decide_reassignments
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
-from esp.model.partition import PartitionState
 from esp.protocol.registry import ApiKey
 
 
@@ -81,36 +80,10 @@ async def handle(
     services: Services, request: Request, message: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     """Pass the controller's answer on once this node follows."""
-    before = services.metadata.image
     answer: AlterPartitionReassignmentsResponse = await forward(
         services, request, ApiKey.ALTER_PARTITION_REASSIGNMENTS, message
     )
-    done = {
-        (topic.name, partition.partition_index)
-        for topic in answer.responses
-        for partition in topic.partitions
-        if partition.error_code is ErrorCode.none
-    }
-    wanted: dict[tuple[str, int], Sequence[int] | None] = {
-        (topic.name, partition.partition_index): partition.replicas
-        for topic in message.topics
-        for partition in topic.partitions
-        if (topic.name, partition.partition_index) in done
-    }
-
-    def has_followed(image: ClusterImage) -> bool:
-        for (name, number), replicas in wanted.items():
-            old, new = _find(before, name, number), _find(image, name, number)
-            if old is None or new is None or new.partition_epoch > old.partition_epoch:
-                continue
-            if new.is_reassigning if replicas is None else new.target_replicas != replicas:
-                return False
-        return True
-
-    await until_applied(services, has_followed, message.timeout)
+    partitions = (partition for topic in answer.responses for partition in topic.partitions)
+    if any(partition.error_code is ErrorCode.none for partition in partitions):
+        await until_follows_or_late(services, message.timeout)
     return answer
-
-
-def _find(image: ClusterImage, name: str, number: int) -> PartitionState | None:
-    topic = image.topics_by_name.get(name)
-    return topic.partitions[number] if topic is not None and 0 <= number < len(topic.partitions) else None
