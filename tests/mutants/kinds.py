@@ -19,6 +19,7 @@ from tests.mutants.mutant import (
     FAILING_DIRECTORIES,
     FLIPPED_BITS,
     GUARDED_NODES,
+    HELD_BACK_COPIES,
     LOST_FILES,
     LOST_TAILS,
     METERED_NODES,
@@ -91,6 +92,7 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     UPGRADED_BROKERS: lambda profile: (
         profile.upgrade is not None and not set(profile.layout.brokers) <= set(profile.layout.controllers)
     ),
+    HELD_BACK_COPIES: lambda profile: profile.repairs is not None and profile.repairs.held_back_bytes_per_s is not None,
 }
 """Of the tier of whole nodes: by name, whether a run is of the kind."""
 
@@ -104,13 +106,13 @@ KINDS: Final = (*NODES_KINDS, *PARTITION_KINDS)
 """The names of all."""
 
 
-def is_of_kind(kind: str, seed: int) -> bool:
-    """True if a seed's run, in the tier that has the kind, is of it."""
+def is_of_kind(kind: str, seed: int, node_count: int | None = None) -> bool:
+    """True if a seed's run, in the tier that has the kind, is of it; ``node_count`` overrules what the seed says of whole nodes."""
     if kind in PARTITION_KINDS:
         return PARTITION_KINDS[kind](PartitionProfile.of_seed(seed, Random(seed)))
-    return NODES_KINDS[kind](Profile.draw(seed))
+    return NODES_KINDS[kind](Profile.draw(seed, node_count=node_count))
 
 
-def seeds_of_kind(kind: str, first: int) -> Iterator[int]:
-    """The seeds from ``first`` on whose runs are of a kind."""
-    return (seed for seed in count(first) if is_of_kind(kind, seed))
+def seeds_of_kind(kind: str, first: int, node_count: int | None = None) -> Iterator[int]:
+    """The seeds from ``first`` on whose runs, of so many nodes, are of a kind."""
+    return (seed for seed in count(first) if is_of_kind(kind, seed, node_count))

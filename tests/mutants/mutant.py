@@ -31,6 +31,7 @@ USERS: Final = "users"
 TOKENS: Final = "delegation tokens"
 METERED_NODES: Final = "quotas of clients"
 UPGRADED_BROKERS: Final = "upgraded brokers apart"
+HELD_BACK_COPIES: Final = "held-back repairs"
 # ... and of one partition.
 STRANDED_LEADERS: Final = "stranded leaders"
 LOST_TAILS: Final = "lost tails"

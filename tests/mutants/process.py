@@ -29,7 +29,7 @@ def main(name: str, tier: str, first: int, seeds: int, nodes: int | None = None)
     if kind:
         from tests.mutants.kinds import seeds_of_kind  # noqa: PLC0415 - it needs the profiles of runs
 
-        chosen = seeds_of_kind(kind, first)
+        chosen = seeds_of_kind(kind, first, nodes)
     else:
         chosen = count(first)
     cpu_s = 0.0

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import HELD_BACK_COPIES, Mutant
 
 _NODES: Final = 5
 """So that copies have somewhere to go."""
@@ -61,6 +61,7 @@ REPAIR_MUTANTS: Final = (
         "            if gone and all(node in image.brokers and image.brokers[node].is_active for node in gone)\n",
         "            if gone and not gone\n",
         node_count=_NODES,
+        kind=HELD_BACK_COPIES,
     ),
     Mutant(
         "copies-wait-for-who-is-gone",
