@@ -23,6 +23,9 @@ Content = dict[str, Any]
 OWN_GROUP: Final = "surveyed"
 """The group that commits, deletes offsets and is deleted, and has no members."""
 
+VISITED_GROUP: Final = "visited"
+"""The group that is joined and left, in each version, and never commits anything."""
+
 MANY_PARTITIONS: Final = 80
 """More than a request may have that is answered in one go."""
 
@@ -124,6 +127,24 @@ def _epoch_end(scene: Scene) -> Content:
         "current_leader_epoch": scene.rng.choice((-1, 0)),
     }
     return {"replica_id": -1, "topics": [{"topic": scene.name, "partitions": [asked]}]}
+
+
+def _fetch(scene: Scene) -> Content:
+    """Outside of a session, as clients ask of old."""
+    wanted = {
+        "partition": scene.partition,
+        "current_leader_epoch": -1,
+        "fetch_offset": scene.rng.choice((0, 5, 1_000_000)),
+        "partition_max_bytes": 10_000,
+    }
+    topic = {"topic": scene.name, "topic_id": scene.topic.topic_id, "partitions": [wanted]}
+    return {
+        "replica_id": -1,
+        "max_wait": 100,
+        "min_bytes": scene.rng.choice((0, 1)),
+        "max_bytes": 100_000,
+        "topics": [topic],
+    }
 
 
 def _producers(scene: Scene) -> Content:
@@ -314,7 +335,7 @@ def _quotas(scene: Scene) -> Content:
 def _transactions(scene: Scene) -> Content:
     return {
         "state_filters": scene.rng.choice(([], ["Nope", "Empty"])),
-        "producer_id_filters": [1],
+        "producer_id_filters": scene.rng.choice(([], [1])),
         "duration_filter": -1,
         "transactional_id_pattern": scene.rng.choice((None, "a.*", "[")),
     }
@@ -331,7 +352,7 @@ def _list_groups(scene: Scene) -> Content:
 
 
 def _describe_groups(scene: Scene) -> Content:
-    names = ["group-0", "group-1", OWN_GROUP, "missing"]
+    names = ["group-0", "group-1", OWN_GROUP, VISITED_GROUP, "missing"]
     return {"groups": scene.rng.sample(names, 2), "include_authorized_operations": True}
 
 
@@ -373,6 +394,36 @@ def _delete_offsets(scene: Scene) -> Content:
     }
 
 
+def _join(scene: Scene) -> Content:
+    return {
+        "group_id": VISITED_GROUP,
+        "session_timeout": 6000,
+        "rebalance_timeout": 1000,
+        "member_id": scene.rng.choice(("", "", "nobody")),
+        "group_instance_id": scene.rng.choice((None, "visitor")),
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": b"\0\0"}],
+    }
+
+
+def _as_member(scene: Scene) -> Content:
+    """Of a member that the group does not have, or has no longer."""
+    return {
+        "group_id": VISITED_GROUP,
+        "generation_id": scene.rng.choice((-1, 1)),
+        "member_id": scene.rng.choice(("", "nobody")),
+        "group_instance_id": scene.rng.choice((None, "visitor")),
+        "protocol_type": "consumer",
+        "protocol_name": "range",
+    }
+
+
+def _leave(scene: Scene) -> Content:
+    instance_id = scene.rng.choice((None, "visitor"))
+    member = {"member_id": "" if instance_id else "nobody", "group_instance_id": instance_id}
+    return {"group_id": VISITED_GROUP, "member_id": "nobody", "members": [member]}
+
+
 def _delete_groups(scene: Scene) -> Content:
     return {"groups_names": scene.rng.choice(([OWN_GROUP], ["missing", ""], [OWN_GROUP, "missing"]))}
 
@@ -393,6 +444,7 @@ def _update_voter(scene: Scene) -> Content:
 QUESTIONS: Final = (
     Question(ApiKey.LIST_OFFSETS, _list_offsets),
     Question(ApiKey.LIST_OFFSETS, _list_offsets, 7),
+    Question(ApiKey.FETCH, _fetch),
     Question(ApiKey.OFFSET_FOR_LEADER_EPOCH, _epoch_end),
     Question(ApiKey.DESCRIBE_PRODUCERS, _producers),
     Question(ApiKey.INIT_PRODUCER_ID, _init_producer),
@@ -419,7 +471,7 @@ QUESTIONS: Final = (
     Question(ApiKey.EXPIRE_DELEGATION_TOKEN, lambda _scene: {"hmac": b"x", "expiry_time_period": -1}),
     Question(ApiKey.DESCRIBE_DELEGATION_TOKEN, lambda _scene: {"owners": None}),
     Question(ApiKey.LIST_TRANSACTIONS, _transactions),
-    Question(ApiKey.DESCRIBE_TRANSACTIONS, lambda _scene: {"transactional_ids": ["x", ""]}),
+    Question(ApiKey.DESCRIBE_TRANSACTIONS, lambda _scene: {"transactional_ids": ["txn-0", "x", ""]}),
     Question(ApiKey.DESCRIBE_CLUSTER, lambda _scene: {"endpoint_type": 1, "include_fenced_brokers": True}),
     Question(ApiKey.API_VERSIONS, lambda _scene: {"client_software_name": "s", "client_software_version": "1"}),
     Question(ApiKey.LIST_GROUPS, _list_groups),
@@ -429,6 +481,10 @@ QUESTIONS: Final = (
     Question(ApiKey.OFFSET_FETCH, _fetch_offsets),
     Question(ApiKey.OFFSET_DELETE, _delete_offsets),
     Question(ApiKey.DELETE_GROUPS, _delete_groups),
+    Question(ApiKey.JOIN_GROUP, _join),
+    Question(ApiKey.SYNC_GROUP, _as_member),
+    Question(ApiKey.HEARTBEAT, _as_member),
+    Question(ApiKey.LEAVE_GROUP, _leave),
     Question(ApiKey.API_VERSIONS, lambda _scene: {"client_software_name": "s"}, listener=_CONTROLLER),
     Question(ApiKey.DESCRIBE_CLUSTER, lambda _scene: {"endpoint_type": 2}, 1, _CONTROLLER),
     Question(ApiKey.DESCRIBE_CONFIGS, _describe_configs, listener=_CONTROLLER),

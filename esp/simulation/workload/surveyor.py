@@ -5,7 +5,7 @@ forgotten: that replicas agree, that metadata is sound and that no node ends is 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ from esp.simulation.workload.survey_requests import (
     OWN_GROUP,
     OWN_PARTITIONS_MAX,
     QUESTIONS,
+    VISITED_GROUP,
     Content,
     Question,
     Scene,
@@ -45,16 +46,18 @@ _TIMEOUT_S: Final = 5.0
 _TOPIC_IDS_FROM: Final = 13
 _SESSIONS_FROM: Final = 7
 _ZSTD_FROM: Final = 7
-_OF_GROUPS: Final = frozenset(
-    (
-        ApiKey.DESCRIBE_GROUPS,
-        ApiKey.OFFSET_COMMIT,
-        ApiKey.OFFSET_FETCH,
-        ApiKey.OFFSET_DELETE,
-        ApiKey.DELETE_GROUPS,
-    )
-)
-"""The APIs that a group's coordinator answers, and other brokers refuse."""
+_GROUPS: Final[Mapping[ApiKey, str]] = {
+    ApiKey.DESCRIBE_GROUPS: OWN_GROUP,
+    ApiKey.OFFSET_COMMIT: OWN_GROUP,
+    ApiKey.OFFSET_FETCH: OWN_GROUP,
+    ApiKey.OFFSET_DELETE: OWN_GROUP,
+    ApiKey.DELETE_GROUPS: OWN_GROUP,
+    ApiKey.JOIN_GROUP: VISITED_GROUP,
+    ApiKey.SYNC_GROUP: VISITED_GROUP,
+    ApiKey.HEARTBEAT: VISITED_GROUP,
+    ApiKey.LEAVE_GROUP: VISITED_GROUP,
+}
+"""The APIs that a group's coordinator answers, and other brokers refuse; with the group of which most of these questions are asked."""
 
 _CODECS: Final = (0, 1, 3, 4)
 _DIRECTORIES_PER_SURVEY: Final = 4
@@ -102,7 +105,7 @@ class Surveyor:
             except NoAnswerError as error:
                 self._history.on_no_answer(self._client.name, str(error))
                 self._client.forget_leader(SURVEYED, 0)
-            await asyncio.sleep(self._rng.uniform(0.05, 0.4))
+            await asyncio.sleep(self._rng.uniform(0.02, 0.2))
 
     async def _ask(self) -> None:
         image = self._image()
@@ -123,18 +126,18 @@ class Surveyor:
     async def _answerer(self, question: Question, topic: TopicImage) -> ClientConnection:
         if question.listener is ListenerKind.CONTROLLER:
             return await self._client.connect(self._rng.choice(self._controllers))
-        if question.key in _OF_GROUPS and OFFSETS_TOPIC in self._image().topics_by_name and self._rng.random() < 0.8:
-            return await self._coordinator()
+        if question.key in _GROUPS and OFFSETS_TOPIC in self._image().topics_by_name and self._rng.random() < 0.8:
+            return await self._coordinator(_GROUPS[question.key])
         if self._rng.random() < 0.5:
             connection, _ = await self._client.leader(topic.name, 0)
             return connection
         return await self._client.any_broker()
 
-    async def _coordinator(self) -> ClientConnection:
-        """A connection to the coordinator of its own group, or to any broker if the coordinator is not known."""
+    async def _coordinator(self, group: str) -> ClientConnection:
+        """A connection to the coordinator of a group, or to any broker if the coordinator is not known."""
         connection = await self._client.any_broker()
         version = self._rng.choice((0, 1, 2, 3))
-        answer = await self._call(connection, ApiKey.FIND_COORDINATOR, version, {"key": OWN_GROUP, "key_type": 0})
+        answer = await self._call(connection, ApiKey.FIND_COORDINATOR, version, {"key": group, "key_type": 0})
         if answer.error_code is not ErrorCode.none:
             return connection
         return await self._client.connect(Address(answer.host, answer.port))
