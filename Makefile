@@ -52,8 +52,8 @@ sim: $(STAMP)  ## Simulate clusters that misbehave by seed (SEEDS=200 FIRST=1 TI
 sim-shrink: $(STAMP)  ## Find fewer faults with which a simulated cluster fails in the same way (SEED=n, ARGS=...)
 	$(BIN)/python -m esp.simulation shrink $(SEED) $(ARGS)
 
-sim-coverage: $(STAMP)  ## List the functions of the product that no simulated run enters (SEEDS=200 FIRST=1; ARGS=...)
-	$(BIN)/python -m esp.simulation coverage --seeds $(or $(SEEDS),200) --first $(or $(FIRST),1) $(ARGS)
+sim-coverage: $(STAMP)  ## List the functions of the product that no simulated run enters (SEEDS=40 FIRST=1; ARGS=...)
+	$(BIN)/python -m esp.simulation coverage --seeds $(or $(SEEDS),40) --first $(or $(FIRST),1) $(ARGS)
 
 mutants: $(STAMP)  ## Put known bugs back, one at a time, and see each of them caught (ARGS=...)
 	$(BIN)/python -m tests.mutants $(ARGS)

@@ -97,8 +97,8 @@ def shrink(seed: int, nodes: Nodes = None) -> None:
 
 @app.command()
 def coverage(
-    seeds: Annotated[int, typer.Option(help="How many, of each tier.")] = 200,
-    first: Annotated[int, typer.Option(help="The first of them.")] = 1,
+    seeds: Annotated[int, typer.Option(help="How many of whole nodes; of each fast tier as many or more.")] = 40,
+    first: Annotated[int, typer.Option(help="The first of those that may be chosen.")] = 1,
     processes: Annotated[int | None, typer.Option(help="How many at a time; without it, one for each core.")] = None,
 ) -> None:
     """List the functions of the product that no run enters; exit with 1 if one of them has no reason."""

@@ -1,15 +1,16 @@
-"""The process of some seeds of one tier: ``python -m esp.simulation.coverage TIER FIRST SEEDS``.
+"""The process of some seeds of one tier: ``python -m esp.simulation.coverage TIER SEED ...``.
 
 The functions that were entered, and the violations, are one line of JSON on stdout.
 """
 
 import json
 import sys
+from collections.abc import Iterable
 
 from esp.simulation.coverage.marking import install
 
 
-def main(tier: str, first: int, seeds: int) -> None:
+def main(tier: str, seeds: Iterable[int]) -> None:
     """Have functions note that they are entered, and run the seeds."""
     entered: dict[str, None] = {}
     install(entered)
@@ -19,11 +20,11 @@ def main(tier: str, first: int, seeds: int) -> None:
 
     silence()
     violations = {}
-    for seed in range(first, first + seeds):
+    for seed in seeds:
         found = RUNS[tier](seed, None)
         if found.violation is not None:
             violations[seed] = found.violation
     json.dump({"entered": list(entered), "violations": violations}, sys.stdout)
 
 
-main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+main(sys.argv[1], map(int, sys.argv[2:]))

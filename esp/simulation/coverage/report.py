@@ -1,21 +1,29 @@
-"""Runs seeds of all tiers in processes of their own, and prints which functions none of them entered."""
+"""Runs seeds of all tiers in processes of their own, and prints which functions none of them entered.
+
+Those of whole nodes are chosen (:mod:`esp.simulation.coverage.choosing`), those of the fast tiers follow one another.
+"""
 
 import json
 import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple, TypedDict
 
 import typer
 
+from esp.simulation.coverage.choosing import choose
 from esp.simulation.coverage.functions import ROOMS, find_all_functions, room_of
 from esp.simulation.coverage.unreached import SELDOM, UNREACHED
-from esp.simulation.tiers import NODES, TIERS
+from esp.simulation.tiers import LOG, NODES, PARTITION, QUORUM
 
-_SEEDS_PER_PROCESS: Final = 25
+_SEEDS_PER_PROCESS: Final = 10
+"""Of whole nodes."""
+
+_FACTORS: Final[Mapping[str, int]] = {NODES: 1, PARTITION: 3, QUORUM: 5, LOG: 1}
+"""The seeds of a tier for each of whole nodes: those of the partition and of the quorum take a tenth of a second."""
 
 _ROW: Final = "{:<34}{:>8}{:>8}{:>8.1%}"
 
@@ -24,8 +32,7 @@ class Seeds(NamedTuple):
     """The seeds that one process runs."""
 
     tier: str
-    first: int
-    seeds: int
+    seeds: tuple[int, ...]
 
 
 class _Result(TypedDict):
@@ -34,11 +41,11 @@ class _Result(TypedDict):
 
 
 def print_coverage(seeds: int, *, first: int = 1, processes: int | None = None) -> bool:
-    """Run so many seeds of whole nodes, and as many of each fast tier, and print what they left out.
+    """Run so many seeds of whole nodes, and as many or more of each fast tier, and print what they left out.
 
     Args:
         seeds: how many.
-        first: the first of them.
+        first: the first of those that may be chosen.
         processes: how many at a time; None: one for each core.
 
     Returns:
@@ -64,9 +71,11 @@ def print_coverage(seeds: int, *, first: int = 1, processes: int | None = None) 
 
 def divide(seeds: int, first: int) -> Iterator[Seeds]:
     """The processes' shares; those of whole nodes first, as they take longest."""
-    for tier in (NODES, *(tier for tier in TIERS if tier != NODES)):
-        for start in range(first, first + seeds, _SEEDS_PER_PROCESS):
-            yield Seeds(tier, start, min(_SEEDS_PER_PROCESS, first + seeds - start))
+    for tier, factor in _FACTORS.items():
+        all_seeds = choose(seeds, first) if tier == NODES else range(first, first + seeds * factor)
+        share = _SEEDS_PER_PROCESS * factor
+        for start in range(0, len(all_seeds), share):
+            yield Seeds(tier, tuple(all_seeds[start : start + share]))
 
 
 def lines(functions: Iterable[str], entered: Collection[str]) -> Iterator[str]:
@@ -89,7 +98,7 @@ def _list(title: str, entries: Collection[str]) -> None:
 
 
 def _run(task: Seeds) -> _Result:
-    command = [sys.executable, "-m", "esp.simulation.coverage", task.tier, str(task.first), str(task.seeds)]
+    command = [sys.executable, "-m", "esp.simulation.coverage", task.tier, *map(str, task.seeds)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
     if done.returncode:
         raise RuntimeError(f"the process of {task} failed:\n{done.stderr}")

@@ -1,12 +1,15 @@
+from esp.simulation.coverage.choosing import choose
 from esp.simulation.coverage.functions import ROOMS
 from esp.simulation.coverage.report import Seeds, divide, lines
 from esp.simulation.tiers import LOG, NODES, PARTITION, QUORUM
 
 
-def test_each_tier_runs_all_seeds_and_the_slow_one_begins():
-    assert list(divide(30, 5)) == [
-        share for tier in (NODES, PARTITION, QUORUM, LOG) for share in (Seeds(tier, 5, 25), Seeds(tier, 30, 5))
-    ]
+def test_each_tier_runs_its_seeds_and_the_slow_one_begins_with_those_that_were_chosen():
+    chosen = tuple(choose(12, 5))
+    shares = list(divide(12, 5))
+    assert shares[:2] == [Seeds(NODES, chosen[:10]), Seeds(NODES, chosen[10:])]
+    for tier, count in ((PARTITION, 36), (QUORUM, 60), (LOG, 12)):
+        assert [seed for share in shares if share.tier == tier for seed in share.seeds] == list(range(5, 5 + count))
 
 
 def test_a_row_says_how_many_of_a_rooms_functions_were_entered():
