@@ -356,9 +356,10 @@ def _describe_groups(scene: Scene) -> Content:
     return {"groups": scene.rng.sample(names, 2), "include_authorized_operations": True}
 
 
-def _commit(scene: Scene) -> Content:
+def commit(scene: Scene, number: int) -> Content:
+    """Commit an offset of the surveyor's own group for a partition of the scene's topic."""
     partition = {
-        "partition_index": scene.partition,
+        "partition_index": number,
         "committed_offset": scene.rng.randrange(9),
         "committed_leader_epoch": -1,
         "committed_metadata": "m",
@@ -371,6 +372,10 @@ def _commit(scene: Scene) -> Content:
         "retention_time": scene.rng.choice((-1, 2000)),
         "topics": [{"name": scene.topic.name, "topic_id": scene.topic.topic_id, "partitions": [partition]}],
     }
+
+
+def _commit(scene: Scene) -> Content:
+    return commit(scene, scene.partition)
 
 
 def _fetch_offsets(scene: Scene) -> Content:
@@ -480,6 +485,7 @@ QUESTIONS: Final = (
     Question(ApiKey.OFFSET_COMMIT, _commit),
     Question(ApiKey.OFFSET_FETCH, _fetch_offsets),
     Question(ApiKey.OFFSET_DELETE, _delete_offsets),
+    Question(ApiKey.DELETE_GROUPS, _delete_groups),
     Question(ApiKey.DELETE_GROUPS, _delete_groups),
     Question(ApiKey.JOIN_GROUP, _join),
     Question(ApiKey.SYNC_GROUP, _as_member),

@@ -32,6 +32,7 @@ from esp.simulation.workload.survey_requests import (
     Question,
     Scene,
     build,
+    commit,
     grow,
 )
 
@@ -46,6 +47,7 @@ _TIMEOUT_S: Final = 5.0
 _TOPIC_IDS_FROM: Final = 13
 _SESSIONS_FROM: Final = 7
 _ZSTD_FROM: Final = 7
+_COMMIT_VERSION: Final = 8
 _GROUPS: Final[Mapping[ApiKey, str]] = {
     ApiKey.DESCRIBE_GROUPS: OWN_GROUP,
     ApiKey.OFFSET_COMMIT: OWN_GROUP,
@@ -117,9 +119,10 @@ class Surveyor:
         question = self._deck.pop()
         version = self._rng.choice(question.versions)
         scene = Scene(self._rng, image, self._rng.choice(topics), version, self._directories)
-        answer = await self._call(
-            await self._answerer(question, scene.topic), question.key, version, question.content(scene)
-        )
+        connection = await self._answerer(question, scene.topic)
+        if question.key is ApiKey.DELETE_GROUPS:  # so that there is something to delete
+            await self._call(connection, ApiKey.OFFSET_COMMIT, _COMMIT_VERSION, commit(scene, 0))
+        answer = await self._call(connection, question.key, version, question.content(scene))
         if question.key is ApiKey.DESCRIBE_LOG_DIRS:
             self._directories = tuple(result.log_dir for result in answer.results)[:_DIRECTORIES_PER_SURVEY]
 
