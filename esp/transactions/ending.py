@@ -89,9 +89,11 @@ PLAIN_CELLS: Final[Mapping[TransactionStatus, Mapping[Attempt, Cell]]] = Mapping
 
 def attempt_of(asked: Producer, current: Transaction, *, bumps_epoch: bool) -> Attempt | ErrorCode:
     """The relation of the request's producer to the id's, or the error for one that has none."""
-    if asked == current.producer:
-        return Attempt.FIRST if asked.epoch <= EPOCH_MAX or current.status in PREPARE else _FENCED
     if asked.producer_id == current.producer_id:
+        if current.producer_epoch > EPOCH_MAX and current.status not in PREPARE:
+            return _FENCED  # no producer has that epoch, nor is any told of it
+        if asked.epoch == current.producer_epoch:
+            return Attempt.FIRST
         return Attempt.RETRY if asked.epoch + 1 == current.producer_epoch else _FENCED
     is_retry_of_the_last_epoch = (
         bumps_epoch

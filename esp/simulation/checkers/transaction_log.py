@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from esp.model.ids import TopicPartition
 from esp.schemas.transaction_records import TransactionStatus, TransactionValue
 from esp.transactions.requests import Producer
+from esp.transactions.transaction import BUMPING_VERSION
 
 _S: Final = TransactionStatus
 
@@ -105,7 +106,7 @@ def find_wrong_move(before: TransactionValue, after: TransactionValue) -> str | 
     """The reason for which a state must not follow another one; None if it may."""
     if after.status not in FOLLOWERS[before.status]:
         return f"{before.status.name} is followed by {after.status.name}"
-    if after.producer_epoch > EPOCH_MAX and after.status not in DECISIONS:
+    if after.producer_epoch > EPOCH_MAX and not _may_stand(before, after):
         return f"epoch {after.producer_epoch} goes on after the markers, in {after.status.name}"
     if after.producer_id == before.producer_id:
         rise = after.producer_epoch - before.producer_epoch
@@ -119,6 +120,16 @@ def find_wrong_move(before: TransactionValue, after: TransactionValue) -> str | 
             f" {before.producer_id}"
         )
     return None
+
+
+def _may_stand(before: TransactionValue, after: TransactionValue) -> bool:
+    """True if the epoch behind the last one may stand in a state: in a decision, and if an abort was decided at a level at which producers
+    keep their epochs, in its completion, which no producer goes on from.
+    """
+    return after.status in DECISIONS or (
+        (before.status, after.status) == (_S.PREPARE_ABORT, _S.COMPLETE_ABORT)
+        and before.client_version < BUMPING_VERSION
+    )
 
 
 class MarkerSeen(NamedTuple):

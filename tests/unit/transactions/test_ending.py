@@ -224,6 +224,7 @@ def test_no_producer_has_epoch_32767():
     world = World(value(S.COMPLETE_ABORT, (7, 32_767)))
     assert world.add((7, 32_767), P0) is FENCED
     assert world.end((7, 32_767), commit=False).error is FENCED
+    assert world.end((7, 32_766), commit=False) == ProducerResult(FENCED)
 
 
 def test_without_a_producer_id_at_hand_nothing_is_decided():

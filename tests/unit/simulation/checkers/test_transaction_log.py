@@ -9,8 +9,8 @@ from esp.transactions.requests import Producer
 S = TransactionStatus
 
 
-def value(status: TransactionStatus, epoch: int, producer_id: int = 7) -> TransactionValue:
-    return TransactionValue(producer_id, epoch, 1000, status, (), 0, 0)
+def value(status: TransactionStatus, epoch: int, producer_id: int = 7, client_version: int = 0) -> TransactionValue:
+    return TransactionValue(producer_id, epoch, 1000, status, (), 0, 0, client_version=client_version)
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,8 @@ def value(status: TransactionStatus, epoch: int, producer_id: int = 7) -> Transa
         (value(S.PREPARE_COMMIT, 4), value(S.COMPLETE_COMMIT, 4)),
         (value(S.PREPARE_ABORT, 32_767), value(S.COMPLETE_ABORT, 0, producer_id=8)),
         (value(S.COMPLETE_COMMIT, 4), value(S.EMPTY, 5)),
+        (value(S.PREPARE_ABORT, 32_767, client_version=1), value(S.COMPLETE_ABORT, 32_767)),
+        (value(S.COMPLETE_ABORT, 32_767), value(S.EMPTY, 0, producer_id=8)),
     ],
 )
 def test_moves_that_are_right(before: TransactionValue, after: TransactionValue) -> None:
@@ -33,6 +35,9 @@ def test_moves_that_are_right(before: TransactionValue, after: TransactionValue)
         (value(S.PREPARE_ABORT, 4), value(S.ONGOING, 4)),
         (value(S.ONGOING, 3), value(S.PREPARE_ABORT, 5)),
         (value(S.COMPLETE_COMMIT, 4), value(S.EMPTY, 0, producer_id=8)),
+        (value(S.PREPARE_ABORT, 32_767, client_version=2), value(S.COMPLETE_ABORT, 32_767)),
+        (value(S.PREPARE_COMMIT, 32_767), value(S.COMPLETE_COMMIT, 32_767)),
+        (value(S.COMPLETE_ABORT, 32_767), value(S.ONGOING, 32_767)),
     ],
 )
 def test_moves_that_are_wrong(before: TransactionValue, after: TransactionValue) -> None:
