@@ -77,6 +77,10 @@ class CredentialLookup:
         found = self._credentials.find(user, mechanism)
         return FoundCredential(stand_in, is_real=False) if found is None else FoundCredential(found, is_real=True)
 
+    def is_in_force(self, user: str, mechanism: ScramMechanism, found: FoundCredential) -> bool:
+        """True if a credential that was found when a log-in began is still the user's, so that the log-in may succeed (CRED-1)."""
+        return self._credentials.find(user, mechanism) == found.credential and found.is_real
+
     def find_any(self, user: str) -> tuple[ScramMechanism, FoundCredential]:
         """Return the first mechanism for which the user has a credential, and that; for others the first that anyone has one for."""
         usual = ScramMechanism.SCRAM_SHA_256

@@ -7,7 +7,6 @@ unknown user takes the way of a wrong password.
 import hashlib
 import hmac
 from collections.abc import Mapping
-from functools import partial
 from typing import Final, NamedTuple
 
 from esp.authentication.credentials import CredentialLookup
@@ -102,7 +101,10 @@ class PlainOverScramExchange:
         def is_right() -> bool:
             return is_password(mechanism, login.password, found.credential) and found.is_real
 
-        return SlowCheck(is_right, partial(_conclude, login))
+        def conclude(is_right: bool) -> Success:
+            return _conclude(login, is_right and self._lookup.is_in_force(login.user, mechanism, found))
+
+        return SlowCheck(is_right, conclude)
 
 
 def _hash(password: str) -> bytes:

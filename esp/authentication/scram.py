@@ -5,7 +5,8 @@ prepares them with SASLprep, so that a password hashed by one program is one for
 asks for it, or has an extension that must be understood (``m=``), is refused. Extensions that may be ignored are.
 
 Keys, proofs and signatures are compared by :func:`hmac.compare_digest` only. A server goes on as usual with a user that does not exist: the
-client learns of a failure with the last message, whatever the fault, after the same work (AUTHN-3, AUTHN-4).
+client learns of a failure with the last message, whatever the fault, after the same work (AUTHN-3, AUTHN-4). A credential that was removed
+or replaced since the first message lets no client in (CRED-1).
 """
 
 import base64
@@ -221,7 +222,8 @@ class ScramExchange:
         proof = _decode_base64(final["proof"])
         if self._is_by_token:
             return self._on_final_of_token(proof, found.credential)
-        if not (self._is_proof(proof, found.credential) and found.is_real):
+        is_in_force = self._lookup.is_in_force(self._user, self._mechanism, found)
+        if not (self._is_proof(proof, found.credential) and is_in_force):
             raise AuthenticationError(f"wrong password, or no such user: {shown(self._user)}")
         return Success(self._user, self._verifier(found.credential))
 

@@ -86,3 +86,13 @@ def test_password_may_be_that_of_a_user_of_scram(mechanism: object) -> None:
 def test_nobody_logs_in_where_there_are_no_users() -> None:
     with pytest.raises(AuthenticationError):
         over_scram(Users(), b"\0alice\0alice-secret")
+
+
+def test_user_that_was_removed_while_its_password_was_checked_does_not_log_in() -> None:
+    users = Users(("alice", SHA_256, "alice-secret"))
+    check = PlainOverScramExchange(lookup_of(users)).respond(b"\0alice\0alice-secret")
+    assert isinstance(check, SlowCheck)
+    assert check.is_right()
+    users.credentials.clear()
+    with pytest.raises(AuthenticationError):
+        check.conclude(True)

@@ -219,6 +219,27 @@ def test_user_that_does_not_exist_fails_with_the_last_message_as_a_wrong_passwor
     assert errors[0] == errors[1]
 
 
+def test_user_that_was_removed_or_got_another_password_since_the_first_message_does_not_log_in() -> None:
+    for change in (
+        lambda users: users.credentials.clear(),
+        lambda users: users.credentials.update(Users(("alice", SHA_256, "another")).credentials),
+    ):
+        users = Users(("alice", SHA_256, "secret"))
+        server = exchange(users)
+        last = final_message(server)
+        change(users)
+        with pytest.raises(AuthenticationError, match="no such user"):
+            server.respond(last)
+
+
+def test_user_whose_metadata_was_read_again_logs_in() -> None:
+    users = Users(("alice", SHA_256, "secret"))
+    server = exchange(users)
+    last = final_message(server)
+    users.credentials = Users(("alice", SHA_256, "secret")).credentials
+    assert isinstance(server.respond(last), Success)
+
+
 def test_user_of_the_other_mechanism_does_not_exist_for_this_one() -> None:
     server = exchange(Users(("alice", SHA_512, "secret")))
     with pytest.raises(AuthenticationError, match="no such user"):
