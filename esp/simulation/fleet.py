@@ -57,6 +57,7 @@ class Summary:
     unjudged_accesses: int = 0
     judged_envelopes: int = 0
     judged_credentials: int = 0
+    judged_log_ins: int = 0
     judged_tokens: int = 0
     judged_quotas: int = 0
     throttled_requests: int = 0
@@ -143,6 +144,7 @@ class Summary:
         yield f"  of nodes without metadata      {self.unjudged_accesses:>12,}"
         yield f"requests passed on and judged    {self.judged_envelopes:>12,}"
         yield f"credentials held against changes {self.judged_credentials:>12,}"
+        yield f"log-ins held against changes     {self.judged_log_ins:>12,}"
         yield f"tokens held against changes      {self.judged_tokens:>12,}"
         yield f"requests held against quotas     {self.judged_quotas:>12,}"
         yield f"  throttled                      {self.throttled_requests:>12,}"

@@ -106,6 +106,8 @@ class Outcome:
     """Answers to requests that brokers pass on, held against a rule about the client's address (INV-ENVELOPE)."""
     judged_credentials: int = 0
     """Credentials at nodes that were held against an acknowledged change of users (INV-CREDENTIAL)."""
+    judged_log_ins: int = 0
+    """Log-ins by passwords over the network that were held against an acknowledged change of users (INV-CREDENTIAL)."""
     judged_tokens: int = 0
     """Delegation tokens at nodes, and log-ins by them, that were held against what was acknowledged (INV-CREDENTIAL)."""
     judged_quotas: int = 0

@@ -68,4 +68,35 @@ CREDENTIAL_MUTANTS: Final = (
         "        return next((each for (name, _), each in self._image().scram_credentials.items() if name == user), None)\n",
         kind=USERS,
     ),
+    Mutant(
+        "a-log-in-goes-by-the-credential-of-its-beginning",
+        "CRED-1 broken, as in Kafka",
+        "CRED-1",
+        "esp.authentication.scram",
+        "        is_in_force = self._lookup.is_in_force(self._user, self._mechanism, found)\n",
+        "        is_in_force = found.is_real\n",
+        kind=USERS,
+    ),
+    Mutant(
+        "users-of-the-start-log-in-for-ever",
+        "CRED-1 broken",
+        "CRED-1",
+        "esp.broker.authentication.login_parts",
+        "            ImageCredentials(image), token_credentials(",
+        "            ImageCredentials(lambda first=image(): first), token_credentials(",
+        kind=USERS,
+    ),
+    Mutant(
+        "old-passwords-let-in-where-they-did-before",
+        "CRED-1 broken",
+        "CRED-1",
+        "esp.broker.authentication.image_credentials",
+        "        return self._image().scram_credentials.get((user, mechanism))\n",
+        '        kept = self.__dict__.setdefault("kept", {})\n'
+        "        found = self._image().scram_credentials.get((user, mechanism))\n"
+        "        if found is not None:\n"
+        "            kept.setdefault((user, mechanism), found)\n"
+        "        return kept.get((user, mechanism))\n",
+        kind=USERS,
+    ),
 )

@@ -2,7 +2,8 @@
 
 An acknowledged change counts at the node that answered, at once, and at every other node as soon as its metadata reach that node's: a user
 logs in by its last password there, and by no other; one that was removed does not log in. It stays so across restarts, loss of power,
-snapshots and changes of the leader. The log-in is the product's own, both sides of it.
+snapshots and changes of the leader. So it is by the metadata of nodes, with both sides of a log-in, and by the answers to clients that log
+in over the network.
 """
 
 from collections.abc import Iterable
@@ -21,6 +22,9 @@ from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.node import SimulatedNode
 
 _INVARIANT: Final = "INV-CREDENTIAL"
+
+TEXTS_KEPT: Final = 2
+"""The present password of a user, or the last one of a removed user, and the one before."""
 
 Key = tuple[str, ScramMechanism]
 
@@ -45,7 +49,49 @@ class CredentialChecker:
     def __init__(self) -> None:
         self.judged = 0
         """Credentials that were held against an acknowledged change, each at one node."""
+        self.judged_log_ins = 0
+        """Log-ins over the network that were held against an acknowledged change."""
         self._known: dict[Key, _Known] = {}
+        self._texts: dict[Key, tuple[str, ...]] = {}
+        """The last passwords of each user, as text, the newest at the end."""
+
+    @property
+    def passwords(self) -> list[tuple[Key, str]]:
+        """The last passwords of the users of which everything is known: those that count, former ones, and those of removed users."""
+        return [(key, text) for key in self._known for text in self._texts.get(key, ())]
+
+    def counts_at(self, node: SimulatedNode, key: Key, text: str) -> bool | None:
+        """True if a user logs in at a node now by a password, False if it does not, None if that is not known."""
+        known, metadata = self._known.get(key), probe.metadata_of(node)
+        if known is None or metadata is None or metadata.image.offset < known.offset:
+            return None
+        return known.password is not None and known.password.text == text
+
+    def on_log_in(
+        self, where: str, key: Key, looks: tuple[bool | None, bool | None, bool | None], *, is_in: bool
+    ) -> None:
+        """A client has tried a password over the network.
+
+        Args:
+            where: the name of the node.
+            key: the user and the mechanism.
+            looks: what :meth:`counts_at` said before the log-in, before the proof was sent, and after the answer. A password that does not
+                count any longer when the proof is sent lets no client in; one that was set meanwhile is not that of the challenge.
+            is_in: True if the client was let in.
+
+        Raises:
+            ViolationError: INV-CREDENTIAL.
+        """
+        _, at_proof, after = looks
+        if None in ((at_proof, after) if is_in else looks):
+            return
+        self.judged_log_ins += 1
+        user, mechanism = key
+        if is_in and not (at_proof or after):
+            what = "logs in although it was removed, or by a password that is not its own"
+            raise ViolationError(_INVARIANT, where, f"user {user} {what} ({mechanism.sasl_name})")
+        if not is_in and all(looks):
+            raise ViolationError(_INVARIANT, where, f"user {user} is refused with its password ({mechanism.sasl_name})")
 
     def forget(self, keys: Iterable[Key]) -> None:
         """Ask nothing of these credentials: a change of them may have been made or not."""
@@ -74,6 +120,9 @@ class CredentialChecker:
             return
         image = loader.image
         self._known.update({key: _Known(password, image.offset) for key, password in changes.items()})
+        for key, password in changes.items():
+            if password is not None:
+                self._texts[key] = (*self._texts.get(key, ())[1 - TEXTS_KEPT :], password.text)
         for key, password in changes.items():
             self._check_log_in(node.name, image, key, password)
         for other in nodes:

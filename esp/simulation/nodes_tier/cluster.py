@@ -39,8 +39,11 @@ from esp.simulation.workload.token_users import OWNERS, STRANGER, password_of
 CLIENT_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
 USERS_PORT: Final = 9091
-"""Of a listener at which users log in, in runs with delegation tokens."""
+"""Of a listener at which users log in, in runs with users or delegation tokens."""
 USERS_LISTENER: Final = "USERS"
+BY_SCRAM: Final = (SaslMechanism.SCRAM_SHA_256, SaslMechanism.SCRAM_SHA_512)
+MAX_REAUTH_MS: Final = 5_000
+"""The time for which a log-in by SCRAM counts in runs without delegation tokens; log-ins by tokens end with these."""
 SECRETS: Final = ("one secret", "another secret")
 DATA: Final = "/data"
 MORE: Final = "/more"
@@ -145,12 +148,12 @@ def with_authorizer(settings: BrokerSettings) -> BrokerSettings:
 
 
 def with_tokens(settings: BrokerSettings, rng: Random) -> BrokerSettings:
-    """The same with delegation tokens that live for seconds, and brokers with a listener at which users log in.
+    """The same with delegation tokens that live for seconds.
 
     The secrets of nodes are just being replaced: half of the nodes make tokens by one and half by the other, and all take both.
     """
     key, accepted_key = SECRETS if rng.random() < 0.5 else reversed(SECRETS)
-    settings = dataclasses.replace(
+    return dataclasses.replace(
         settings,
         delegation_token_secret_key=key,
         delegation_token_accepted_secret_key=accepted_key,
@@ -158,13 +161,23 @@ def with_tokens(settings: BrokerSettings, rng: Random) -> BrokerSettings:
         delegation_token_expiry_time_ms=8_000,
         delegation_token_expiry_check_interval_ms=1_000,
     )
+
+
+def with_log_ins(settings: BrokerSettings, *, max_reauth_ms: int) -> BrokerSettings:
+    """The same with a listener at which users log in, if the node is a broker.
+
+    Args:
+        settings: of the node.
+        max_reauth_ms: the time for which a log-in by SCRAM counts; 0: no limit.
+    """
     if not settings.is_broker:
         return settings
     listener = Listener(USERS_LISTENER, node_host(settings.node_id), USERS_PORT)
     policy = SaslPolicy(
         listener=USERS_LISTENER,
-        mechanisms=(SaslMechanism.PLAIN, SaslMechanism.SCRAM_SHA_256, SaslMechanism.SCRAM_SHA_512),
+        mechanisms=(SaslMechanism.PLAIN, *BY_SCRAM),
         plain_users=MappingProxyType({user: password_of(user) for user in (*OWNERS, STRANGER)}),
+        max_reauth_ms=MappingProxyType(dict.fromkeys(BY_SCRAM, max_reauth_ms) if max_reauth_ms else {}),
         failure_delay_ms=0,
     )
     return dataclasses.replace(

@@ -64,16 +64,16 @@ SURVEY_SHARE: Final = 0.3
 MISTAKEN_SHARE: Final = 0.15
 """Of all runs: a client sends requests that must be refused."""
 
-GUARDED_SHARE: Final = 0.3
+GUARDED_SHARE: Final = 0.5
 """Of all runs: nodes have an authorizer, and rules of access come and go."""
 
-USERS_SHARE: Final = 0.3
+USERS_SHARE: Final = 0.5
 """Of all runs: users with SCRAM credentials come and go."""
 
 TOKENS_SHARE: Final = 0.25
 """Of all runs: users have delegation tokens."""
 
-QUOTAS_SHARE: Final = 0.25
+QUOTAS_SHARE: Final = 0.5
 """Of all runs: quotas of clients come and go."""
 
 PRODUCER_CHECK_SHARE: Final = 0.1

@@ -234,6 +234,7 @@ class Run:
             unjudged_accesses=self._access.checker.unjudged,
             judged_envelopes=self._access.enclosed.judged,
             judged_credentials=self._users.checker.judged,
+            judged_log_ins=self._users.checker.judged_log_ins,
             judged_tokens=self._tokens.checker.judged,
             judged_quotas=self._quotas.checker.judged,
             throttled_requests=self._quotas.checker.throttled,

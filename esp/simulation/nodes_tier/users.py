@@ -1,22 +1,27 @@
-"""The users of a run: an administrator that changes their credentials, and the checker of the nodes' metadata."""
+"""The users of a run: an administrator that changes their credentials, clients that try passwords, and the checker of both."""
 
+from typing import Final
+
+from esp.ports.network import Address
 from esp.simulation.checkers.credential_checker import CredentialChecker
-from esp.simulation.nodes_tier.cluster import bootstrap_addresses, node_host
+from esp.simulation.nodes_tier.cluster import USERS_PORT, bootstrap_addresses, node_host
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.history import History
+from esp.simulation.workload.user_prober import UserProber
 from esp.simulation.workload.user_setter import UserSetter
 
-_NAME = "user setter"
+_NAME: Final = "user setter"
+_PROBERS: Final = 2
 
 
 class Users:
-    """The administrator begins only in a run with users.
+    """Administrator and clients begin only in a run with users.
 
     Args:
-        world: the cluster in which it lives.
-        history: counts what it met with.
+        world: the cluster in which they live.
+        history: counts what they met with.
     """
 
     def __init__(self, world: World, history: History) -> None:
@@ -24,9 +29,10 @@ class Users:
         self._world = world
         self._history = history
         self._setter: UserSetter | None = None
+        self._probers: list[UserProber] = []
 
     def begin(self) -> None:
-        """Set the administrator to work, if there are users in this run."""
+        """Set administrator and clients to work, if there are users in this run."""
         world = self._world
         if not world.profile.has_users:
             return
@@ -41,12 +47,28 @@ class Users:
             self._node_at,
             lambda: tuple(world.nodes.values()),
         )
+        self._probers = [
+            UserProber(
+                name,
+                world.client_network(),
+                [Address(node_host(number), USERS_PORT) for number in world.profile.layout.brokers],
+                world.random(name),
+                self._history,
+                self.checker,
+                self._node_at,
+            )
+            for name in (f"user prober {number}" for number in range(_PROBERS))
+        ]
         world.spawn(self._setter.run())
+        for prober in self._probers:
+            world.spawn(prober.run())
 
     def calm(self) -> None:
-        """Change no more users."""
+        """Change no more users, and try no more passwords."""
         if self._setter is not None:
             self._setter.is_stopping = True
+        for prober in self._probers:
+            prober.is_stopping = True
 
     def _node_at(self, host: str) -> SimulatedNode:
         return next(node for number, node in self._world.nodes.items() if node_host(number) == host)

@@ -179,4 +179,6 @@ def _settings(number: int, profile: Profile) -> BrokerSettings:
     settings = cluster.with_transactions(cluster.with_isr(settings, profile.isr), profile.transactions)
     if profile.has_tokens:
         settings = cluster.with_tokens(settings, stream(f"secret of node {number}", profile.seed))
+    if profile.has_tokens or profile.has_users:
+        settings = cluster.with_log_ins(settings, max_reauth_ms=0 if profile.has_tokens else cluster.MAX_REAUTH_MS)
     return cluster.with_authorizer(settings) if profile.is_guarded else settings

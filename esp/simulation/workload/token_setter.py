@@ -21,6 +21,7 @@ from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.workload.connection import ClientConnection, NoAnswerError
 from esp.simulation.workload.history import History
+from esp.simulation.workload.log_ins import authenticate, choose_mechanism
 from esp.simulation.workload.survey_requests import build
 from esp.simulation.workload.token_users import OWNERS, STRANGER, password_of
 
@@ -183,9 +184,9 @@ class TokenSetter:
         process, before = node.process, self._checker.counts_at(node, token_id)
         wall_ms, shift_ms = node.clock.wall_ms(), node.clock.wall_shift_ms + node.clock.lapse_ms
         client = ScramClient(mechanism, token_id, issued.password, f"{self._rng.random()}", is_token=True)
-        await self._handshake(connection, mechanism.sasl_name)
-        challenge = await self._authenticate(connection, client.first_message())
-        answer = await self._authenticate(connection, client.on_server_first(challenge.auth_bytes))
+        await choose_mechanism(connection, mechanism.sasl_name)
+        challenge = await authenticate(connection, client.first_message())
+        answer = await authenticate(connection, client.on_server_first(challenge.auth_bytes))
         is_in: bool = answer.error_code is ErrorCode.none
         self._history.on_done(self._name, f"log-ins by tokens {'let in' if is_in else 'refused'}", token_id)
         if node.process is process:
@@ -205,18 +206,10 @@ class TokenSetter:
     async def _log_in(self, address: Address, user: str) -> ClientConnection:
         """A connection of a user that logs in by PLAIN. Raises NoAnswerError."""
         connection = await ClientConnection.open(self._network, address, self._name)
-        await self._handshake(connection, SaslMechanism.PLAIN.value)
-        answer = await self._authenticate(connection, f"\0{user}\0{password_of(user)}".encode())
+        await choose_mechanism(connection, SaslMechanism.PLAIN.value)
+        answer = await authenticate(connection, f"\0{user}\0{password_of(user)}".encode())
         assert answer.error_code is ErrorCode.none, "the password is right"
         return connection
-
-    async def _handshake(self, connection: ClientConnection, mechanism: str) -> None:
-        message = build(ApiKey.SASL_HANDSHAKE, 1, {"mechanism": mechanism})
-        await connection.call(ApiKey.SASL_HANDSHAKE, 1, message, _TIMEOUT_S)
-
-    async def _authenticate(self, connection: ClientConnection, data: bytes) -> Any:
-        message = build(ApiKey.SASL_AUTHENTICATE, 2, {"auth_bytes": data})
-        return await connection.call(ApiKey.SASL_AUTHENTICATE, 2, message, _TIMEOUT_S)
 
     async def _ask(self, connection: ClientConnection, key: ApiKey, version: int, content: dict[str, Any]) -> Any:
         """The answer to one request of a connection, None if it is a refusal. Raises NoAnswerError."""

@@ -91,3 +91,60 @@ def test_a_log_in_is_by_the_last_password_only():
     assert not logs_in(image(1, a=FIRST), *KEY, "second")
     assert not logs_in(image(1, a=FIRST), "b", KEY[1], "first")
     assert not logs_in(image(1, a=FIRST), "a", ScramMechanism.SCRAM_SHA_512, "first")
+
+
+def looks(checker, node, text):
+    return checker.counts_at(node, KEY, text)
+
+
+def test_the_answer_to_a_log_in_is_known_where_the_metadata_are_as_new():
+    node, late = Node(1, image(5, a=FIRST)), Node(2, image(4))
+    checker = changed(node, FIRST, late)
+    assert (looks(checker, node, "first"), looks(checker, node, "second")) == (True, False)
+    assert looks(checker, late, "first") is None
+    node.loader = SimpleNamespace(image=image(6))
+    changed(node, None, checker=checker)
+    assert looks(checker, node, "first") is False
+    assert checker.passwords == [(KEY, "first")]
+    checker.forget([KEY])
+    assert looks(checker, node, "first") is None
+    assert checker.passwords == []
+
+
+def test_the_last_passwords_are_tried():
+    checker = CredentialChecker()
+    for number in range(4):
+        what = password(f"password {number}")
+        changed(Node(1, image(number, a=what)), what, checker=checker)
+    assert checker.passwords == [(KEY, "password 2"), (KEY, "password 3")]
+
+
+@pytest.mark.parametrize(
+    ("seen", "is_in", "problem"),
+    [
+        ((False, False, False), True, "although it was removed"),
+        ((True, False, False), True, "although it was removed"),
+        ((True, True, True), False, "is refused with its password"),
+    ],
+)
+def test_an_answer_to_a_log_in_against_the_change_is_found(seen, is_in, problem):
+    with pytest.raises(ViolationError, match=problem):
+        CredentialChecker().on_log_in("node 1", KEY, seen, is_in=is_in)
+
+
+@pytest.mark.parametrize(
+    ("seen", "is_in", "judged"),
+    [
+        ((True, True, True), True, 1),
+        ((False, False, False), False, 1),
+        ((True, True, False), True, 1),
+        ((True, True, False), False, 1),
+        ((False, True, True), False, 1),
+        ((None, False, False), False, 0),
+        ((True, None, False), True, 0),
+    ],
+)
+def test_a_log_in_during_a_change_may_go_either_way(seen, is_in, judged):
+    checker = CredentialChecker()
+    checker.on_log_in("node 1", KEY, seen, is_in=is_in)
+    assert checker.judged_log_ins == judged
