@@ -3,15 +3,16 @@
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 from typing import Final
 
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.batches import PARTITIONS, AckChecker, produce_requests
-from benchmarks.client import Client
+from benchmarks.client import Client, OpenClient
 from benchmarks.cost import CostMeter
 from benchmarks.produce_load import IN_FLIGHT
 from benchmarks.results import (
@@ -48,12 +49,19 @@ PRODUCER_SETTINGS: Final = {
 }
 """A producer that notices soon; what it costs to find the next leader is the cluster's."""
 
+NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
+
 
 class Topics:
-    """Creates and deletes replicated topics, and knows their leaders."""
+    """Creates and deletes replicated topics, and knows their leaders.
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    Args:
+        cluster: the running cluster.
+        settings: of a client by librdkafka's names, where clients of the cluster need some.
+    """
+
+    def __init__(self, cluster: Cluster, settings: Mapping[str, str] = NO_SETTINGS) -> None:
+        self._admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0, **settings})
         self._cluster = cluster
 
     def create(self, name: str, partitions: int) -> None:
@@ -87,14 +95,21 @@ class Topics:
         return {number: self._cluster.nodes[one.leader] for number, one in found.items()}
 
 
-def measure_produce(cluster: Cluster, topic: str, batch: bytes, count: int) -> dict[Metric, float]:
+def measure_produce(
+    cluster: Cluster,
+    topic: str,
+    batch: bytes,
+    count: int,
+    open_client: OpenClient = Client,
+    settings: Mapping[str, str] = NO_SETTINGS,
+) -> dict[Metric, float]:
     """Return what producing ``count`` batches to a topic of ``PARTITIONS`` partitions costs all nodes, until all copies are in sync."""
     requests = produce_requests(topic, batch)
     by_leader: defaultdict[int, list[bytes]] = defaultdict(list)
-    for partition, leader in Topics(cluster).leaders(topic).items():
+    for partition, leader in Topics(cluster, settings).leaders(topic).items():
         by_leader[leader.port] += [requests[partition]] * (count // PARTITIONS)
     with CostMeter(cluster) as cost, ThreadPoolExecutor(len(by_leader)) as pool:
-        for done in [pool.submit(_produce, port, topic, mine) for port, mine in by_leader.items()]:
+        for done in [pool.submit(_produce, port, topic, mine, open_client) for port, mine in by_leader.items()]:
             done.result()
     gigabytes = len(batch) * (count // PARTITIONS) * PARTITIONS / 1e9
     return {
@@ -104,9 +119,9 @@ def measure_produce(cluster: Cluster, topic: str, batch: bytes, count: int) -> d
     }
 
 
-def _produce(port: int, topic: str, requests: Sequence[bytes]) -> None:
+def _produce(port: int, topic: str, requests: Sequence[bytes], open_client: OpenClient) -> None:
     checker = AckChecker(topic)
-    with Client(port) as client:
+    with open_client(port) as client:
         for request in requests[:IN_FLIGHT]:
             client.socket.sendall(request)
         for request in requests[IN_FLIGHT:]:

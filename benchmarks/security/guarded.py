@@ -5,6 +5,7 @@ import socket
 import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,8 @@ from esp.testing.node_process import HOST, NodeProcess
 from esp.testing.ports import free_port
 
 USER: Final = "bench"
+CERTIFIED: Final = f"CN={USER}"
+"""The user whose name is that of the client's certificate."""
 ADMIN: Final = "admin"
 PASSWORD: Final = "a password of benchmarks"
 CIPHER: Final = "TLS_AES_256_GCM_SHA384"
@@ -43,7 +46,7 @@ _PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 class Certificates:
-    """An authority, and the store of the brokers.
+    """An authority, the store of the brokers, and that of a client with a certificate.
 
     Args:
         directory: for the files.
@@ -53,9 +56,18 @@ class Certificates:
         now = datetime.now(UTC)
         made = CertificateDirectory(directory / "certs")
         made.create_blocking("Benchmark", DAYS, now)
-        made.issue_blocking("node", Wanted("node", (HOST, "localhost"), DAYS), now, replaces=False)
+        for name, hosts in (("node", (HOST, "localhost")), (USER, ())):
+            made.issue_blocking(name, Wanted(name, hosts, DAYS), now, replaces=False)
         self.trusted = made.trusted
         self.store = made.store_of("node")
+        self.client_store = made.store_of(USER)
+        self.client_settings = {
+            "security.protocol": "ssl",
+            "ssl.ca.location": str(self.trusted),
+            "ssl.certificate.location": str(self.client_store),
+            "ssl.key.location": str(self.client_store),
+        }
+        """Of the client with the certificate, by librdkafka's names."""
 
 
 class SecureClient(Client):
@@ -88,8 +100,8 @@ class Doors:
     """
 
     def __init__(self, trusted: Path) -> None:
-        self._context = ssl.create_default_context(cafile=trusted)
-        self._context.minimum_version = ssl.TLSVersion.TLSv1_3
+        self._trusted = trusted
+        self._context = _context(trusted)
 
     def by_plain(self, port: int, receive_buffer_size: int = RECEIVE_BUFFER_SIZE) -> Client:
         """Over TLS, logged in by PLAIN."""
@@ -98,6 +110,18 @@ class Doors:
     def by_scram(self, port: int, receive_buffer_size: int = RECEIVE_BUFFER_SIZE) -> Client:
         """Over TLS, logged in by SCRAM-SHA-512."""
         return _logged_in(SecureClient(self._context, port, receive_buffer_size), SaslMechanism.SCRAM_SHA_512, USER)
+
+    def by_certificate(self, store: Path) -> OpenClient:
+        """Over TLS, with the certificate of a store."""
+        context = _context(self._trusted)
+        context.load_cert_chain(store)
+        return partial(SecureClient, context)
+
+
+def _context(trusted: Path) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=trusted)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    return context
 
 
 def _logged_in(client: Client, mechanism: SaslMechanism, user: str) -> Client:
@@ -218,18 +242,23 @@ def make_many_rules(node: NodeProcess, count: int) -> None:
 def guard(node: NodeProcess, user: str) -> None:
     """Let a user do all that the loads do, by rules, and give it quotas that it does not reach."""
     with _administrator(node) as client:
-        make_rules(client, rule(user, ResourceType.TOPIC, "*"), rule(user, ResourceType.CLUSTER, CLUSTER_NAME))
-        entry = alter_quotas.EntryData(
-            entity=(alter_quotas.EntityData(entity_type="user", entity_name=user),),
-            ops=tuple(
-                alter_quotas.OpData(key=key, value=f64(FAR_ABOVE), remove=False)
-                for key in ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
-            ),
-        )
-        request = alter_quotas.AlterClientQuotasRequest(entries=(entry,), validate_only=False)
-        answer: Any = client.ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, request)
-        for result in answer.entries:
-            check(result.error_code, "setting a quota")
+        guard_by(client, user)
+
+
+def guard_by(administrator: Client, user: str) -> None:
+    """The same by the connection of an administrator."""
+    make_rules(administrator, rule(user, ResourceType.TOPIC, "*"), rule(user, ResourceType.CLUSTER, CLUSTER_NAME))
+    entry = alter_quotas.EntryData(
+        entity=(alter_quotas.EntityData(entity_type="user", entity_name=user),),
+        ops=tuple(
+            alter_quotas.OpData(key=key, value=f64(FAR_ABOVE), remove=False)
+            for key in ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
+        ),
+    )
+    request = alter_quotas.AlterClientQuotasRequest(entries=(entry,), validate_only=False)
+    answer: Any = administrator.ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, request)
+    for result in answer.entries:
+        check(result.error_code, "setting a quota")
 
 
 PLAINTEXT_DOOR: Final[OpenClient] = Client

@@ -19,6 +19,10 @@ GUARDED_REQUEST: Final = Metric(
     "guarded_request_us", "Small request, PLAINTEXT, rules and quotas: all CPU", "µs", 1, ratio_aim=0.55
 )
 LOG_IN: Final = Metric("log_in_ms", "Log-in over TLS by SCRAM-SHA-512, P-256: all CPU", "ms", 2, ratio_aim=0.5)
+TLS_CLUSTER_USER: Final = Metric("tls_cluster_user_s_per_gb", "Three nodes, all TLS, acks=all: user CPU per GB", "s", 2)
+TLS_CLUSTER_ALL: Final = Metric(
+    "tls_cluster_all_s_per_gb", "Three nodes, all TLS, acks=all: all CPU per GB", "s", 2, ratio_aim=0.5
+)
 
 OPEN_REQUEST: Final = Metric("open_request_us", "Small request without rules and quotas: all CPU", "µs", 1)
 RULES_COST: Final = Metric("rules_cost_percent", "The same with rules and quotas: more", "%", 1, value_aim=5)
@@ -57,5 +61,7 @@ SECURITY_METRICS: Final = (
     SECURE_REQUEST,
     GUARDED_REQUEST,
     LOG_IN,
+    TLS_CLUSTER_USER,
+    TLS_CLUSTER_ALL,
 )
 """All of them, in the order of the report."""

@@ -1,11 +1,8 @@
 """``python -m benchmarks.security.own``: what protection costs a node of ours, beside one of ours without it."""
 
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
@@ -17,9 +14,9 @@ from kio.static.primitive import i8
 from benchmarks import command
 from benchmarks.batches import PARTITIONS, small_batch
 from benchmarks.client import METADATA_VERSION, Client, create_topic
-from benchmarks.report import describe_machine
 from benchmarks.request_load import measure_small_requests
-from benchmarks.results import ESP, REQUEST_ALL, Results
+from benchmarks.results import ESP, REQUEST_ALL
+from benchmarks.row_by_row import RowByRow, choose_rows
 from benchmarks.security.guarded import (
     PLAINTEXT_DOOR,
     Certificates,
@@ -233,26 +230,17 @@ def main(
     out: command.Out = command.RESULTS_DIRECTORY,
 ) -> None:
     """Measure what protection costs ESP beside ESP. Rows that are not measured stay as the files have them."""
-    console = command.new_console()
-    chosen = rows or list(OWN_ROWS)
-    unknown = [row for row in chosen if row not in OWN_ROWS]
-    if unknown:
-        raise typer.BadParameter(f"there is no row {unknown[0]!r}: {', '.join(OWN_ROWS)}")
-    extent = QUICK if quick else Extent(rounds=rounds, warm_up_rounds=warm_up)
     written = Rows(
         out, list(OWN_ROWS), stem="security-own", title="ESP with protection and without", metrics=OWN_METRICS
     )
-    for row in chosen:
-        console.print(f"--- {row}")
-        with tempfile.TemporaryDirectory(prefix="esp-benchmark-") as directory:
-            stage = Stage({}, Path(directory), extent, console.print, Results(OWN_METRICS))
-            OWN_ROWS[row](stage)
-        command.show(console, stage.results)
-        if quick:
-            console.print("A short run proves that all works, no more. Nothing was written.")
-            continue
-        for path in written.put(row, {**describe_machine(), **asdict(extent)}, stage.results, NOTES):
-            console.print(f"wrote {path}")
+    report = RowByRow(
+        console=command.new_console(),
+        written=None if quick else written,
+        metrics=OWN_METRICS,
+        extent=QUICK if quick else Extent(rounds=rounds, warm_up_rounds=warm_up),
+        notes=NOTES,
+    )
+    report.measure(choose_rows(rows, OWN_ROWS), lambda row, stage: OWN_ROWS[row](stage))
 
 
 if __name__ == "__main__":

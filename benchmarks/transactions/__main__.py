@@ -1,19 +1,17 @@
 """``python -m benchmarks.transactions``: transactions and compaction beside Apache Kafka 4.3.1, turn about, row by row."""
 
 import secrets
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
 from benchmarks import command
 from benchmarks.brokers import SHARED_SETTINGS, START_SCRIPT_OPTIONS, DefaultKafka
-from benchmarks.report import describe_machine
-from benchmarks.results import ESP, KAFKA, Results
+from benchmarks.results import ESP, KAFKA
+from benchmarks.row_by_row import RowByRow, choose_rows
 from benchmarks.stage import Extent, Stage, settle
 from benchmarks.transactions.compaction import CLEANER_SETTINGS, measure_compaction, measure_compaction_memory
 from benchmarks.transactions.many_ids import measure_many_ids
@@ -77,23 +75,21 @@ def make_brokers(names: list[str], directory: Path) -> dict[str, NodeProcess]:
     return nodes
 
 
-def measure_row(row: str, names: list[str], extent: Extent, say: Callable[[str], None], data_dir: Path | None) -> Stage:
+def measure_row(row: str, names: list[str], stage: Stage) -> None:
     """Measure one row with brokers that are new.
 
     Raises:
         NodeError: a broker did not start or stop.
         UnexpectedAnswerError: a broker refused what it was asked for.
     """
-    with tempfile.TemporaryDirectory(prefix="esp-benchmark-", dir=data_dir) as directory, ExitStack() as running:
-        nodes = make_brokers(names, Path(directory))
-        for name, node in nodes.items():
-            say(f"starting {name}")
+    with ExitStack() as running:
+        stage.nodes = make_brokers(names, stage.directory)
+        for name, node in stage.nodes.items():
+            stage.say(f"starting {name}")
             running.enter_context(node)
-        for node in nodes.values():
+        for node in stage.nodes.values():
             settle(node)
-        stage = Stage(nodes, Path(directory), extent, say, Results(TRANSACTION_METRICS))
         ROWS[row](stage)
-        return stage
 
 
 @app.command()
@@ -108,25 +104,18 @@ def main(
     data_dir: Annotated[Path | None, typer.Option(help="Where the brokers' data goes; needs 8 GB free.")] = None,
 ) -> None:
     """Measure what transactions and compaction cost ESP and Apache Kafka. Rows that are not measured stay as the files have them."""
-    console = command.new_console()
-    names = command.chosen(only)
-    chosen = rows or list(ROWS)
-    unknown = [row for row in chosen if row not in ROWS]
-    if unknown:
-        raise typer.BadParameter(f"there is no row {unknown[0]!r}: {', '.join(ROWS)}")
-    extent = QUICK if quick else Extent(rounds=rounds, warm_up_rounds=warm_up, scale=scale)
+    names, chosen = command.chosen(only), choose_rows(rows, ROWS)
     title = "Transactions and compaction beside Apache Kafka"
     written = Rows(out, list(ROWS), stem="transactions", title=title, metrics=TRANSACTION_METRICS)
-    for row in chosen:
-        console.print(f"--- {row}")
-        stage = measure_row(row, names, extent, console.print, data_dir)
-        command.show(console, stage.results)
-        if not quick:
-            about: dict[str, Any] = {**describe_machine(), **asdict(extent)}
-            for path in written.put(row, about, stage.results, NOTES):
-                console.print(f"wrote {path}")
-    if quick:
-        console.print("A short run proves that all works, no more: Kafka's JVM was not warm. Nothing was written.")
+    report = RowByRow(
+        console=command.new_console(),
+        written=None if quick else written,
+        metrics=TRANSACTION_METRICS,
+        extent=QUICK if quick else Extent(rounds=rounds, warm_up_rounds=warm_up, scale=scale),
+        notes=NOTES,
+        data_dir=data_dir,
+    )
+    report.measure(chosen, lambda row, stage: measure_row(row, names, stage))
 
 
 if __name__ == "__main__":

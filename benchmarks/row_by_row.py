@@ -1,0 +1,75 @@
+"""The loop of the reports that are measured row by row: each row has a directory of its own, and is written when it is measured."""
+
+import tempfile
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from benchmarks import command
+from benchmarks.report import describe_machine
+from benchmarks.results import Metric, Results
+from benchmarks.stage import Extent, Stage
+from benchmarks.written import Rows
+
+
+def choose_rows(rows: Sequence[str] | None, known: Collection[str]) -> list[str]:
+    """Return the rows that are to be measured: those that are named, or all.
+
+    Raises:
+        typer.BadParameter: there is no row of a name.
+    """
+    chosen = list(rows or known)
+    unknown = [row for row in chosen if row not in known]
+    if unknown:
+        raise typer.BadParameter(f"there is no row {unknown[0]!r}: {', '.join(known)}")
+    return chosen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowByRow:
+    """The measurement of a report.
+
+    Attributes:
+        console: gets progress and figures.
+        written: the files of the report; None for a short run, which proves that all works, and no more.
+        metrics: all figures that there may be.
+        extent: the extent of each row.
+        notes: how all rows are measured.
+        data_dir: the place of the rows' directories; None: the system's for temporary files.
+    """
+
+    console: Console
+    written: Rows | None
+    metrics: Sequence[Metric]
+    extent: Extent
+    notes: Sequence[str]
+    data_dir: Path | None = None
+
+    def measure(self, rows: Sequence[str], measure: Callable[[str, Stage], None]) -> None:
+        """Measure rows one after the other.
+
+        Args:
+            rows: their names.
+            measure: takes a row's name and its stage, without brokers.
+
+        Raises:
+            NodeError: a broker did not start or stop.
+            UnexpectedAnswerError: a broker refused what it was asked for.
+        """
+        for row in rows:
+            self.console.print(f"--- {row}")
+            with tempfile.TemporaryDirectory(prefix="esp-benchmark-", dir=self.data_dir) as directory:
+                stage = Stage({}, Path(directory), self.extent, self.console.print, Results(self.metrics))
+                measure(row, stage)
+            command.show(self.console, stage.results)
+            if self.written is not None:
+                about = {**describe_machine(), **asdict(self.extent)}
+                for path in self.written.put(row, about, stage.results, self.notes):
+                    self.console.print(f"wrote {path}")
+        if self.written is None:
+            self.console.print(
+                "A short run proves that all works, no more: a JVM is not warm in it. Nothing was written."
+            )
