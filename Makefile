@@ -8,7 +8,7 @@ OTHER_VENV := .venv-pyspark-$(PYSPARK)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check lint fmt sim sim-shrink sim-coverage mutants mutants-random chaos fuzz soak ecosystem spark bench demo-rebalance clean
+.PHONY: help setup run test check lint fmt sim sim-shrink sim-coverage mutants mutants-security mutants-random chaos fuzz soak ecosystem spark bench demo-rebalance clean
 
 help:  ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ sim-coverage: $(STAMP)  ## List the functions of the product that no simulated r
 
 mutants: $(STAMP)  ## Put known bugs back, one at a time, and see each of them caught (ARGS=...)
 	$(BIN)/python -m tests.mutants $(ARGS)
+
+mutants-security: $(STAMP)  ## Put security bugs of Kafka and others back, one at a time, and see each caught by its test (ARGS=NAME)
+	$(BIN)/python -m tests.mutants.security_wall $(ARGS)
 
 mutants-random: $(STAMP)  ## Put small bugs in at random places, and list those that nobody notices (N=300 FIRST=1; ARGS=...)
 	$(BIN)/python -m tests.mutation --count $(or $(N),300) --first $(or $(FIRST),1) $(ARGS)

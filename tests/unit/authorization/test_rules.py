@@ -89,6 +89,28 @@ def test_the_index_answers_as_a_list_of_all_rules(changes, asked):
         assert verdict.rule is None or verdict.rule in rules
 
 
+def prefix(name, principal="User:a", permission=AclPermission.ALLOW):
+    return AclBinding(ResourceType.TOPIC, name, PatternType.PREFIXED, principal, "*", AclOperation.READ, permission)
+
+
+def reads(rules, name, principal="User:a"):
+    index, _ = play([(True, rule) for rule in rules])
+    return index.judge(principal, find_host("192.0.2.1"), AclOperation.READ, ResourceType.TOPIC, name).is_allowed
+
+
+def test_every_prefix_of_a_name_counts_whichever_came_first():
+    prefixes = [prefix("a"), prefix("ab", "User:b"), prefix("abc", "User:c")]
+    for rules in (prefixes, prefixes[::-1]):
+        assert [reads(rules, "abcd", f"User:{user}") for user in "abcd"] == [True, True, True, False]
+    denial = prefix("ab", permission=AclPermission.DENY)
+    for rules in ([prefix("a"), denial, prefix("abc")], [prefix("abc"), denial, prefix("a")]):
+        assert [reads(rules, name) for name in ("a", "ab", "abcd")] == [True, False, False]
+
+
+def test_a_prefix_may_have_one_character_and_be_the_whole_name():
+    assert [reads([prefix("a")], name) for name in ("a", "ab", "b")] == [True, True, False]
+
+
 @given(changes)
 def test_an_index_without_rules_is_empty(changes):
     index, rules = play(changes)

@@ -215,7 +215,7 @@ async def test_a_server_that_goes_on_for_ever_is_left(world):
 @in_world
 async def test_answers_to_a_login_are_bounded(world):
     await world.server(sasl_handshake=lambda _message: bytes(4) + bytes(LOGIN_ANSWER_BYTES_MAX))
-    with pytest.raises(PeerUnavailableError):
+    with pytest.raises(PeerUnavailableError, match=rf"outside \d+\.\.{LOGIN_ANSWER_BYTES_MAX}"):
         await call(new_peer(world.env, PLAYED))
 
 

@@ -308,9 +308,14 @@ async def test_produced_batches_need_the_topic_and_the_transactional_id(node):
             ApiKey.PRODUCE, version, produce_request([(name, 0, records(b"a"))], version=version)
         )
         assert codes(answer) == {TOPIC_DENIED}
+    await until_coordinated(root)  # before that the code is the same for everyone
     request = produce_request([("t", 0, records(b"a"))], transactional_id="x")
     await allow(root, "User:alice", WRITE)
     assert codes(await client.call(ApiKey.PRODUCE, 12, request)) == {TXN_DENIED}
+    entitled = await client_of(node, "User:entitled")
+    for resource in (TOPIC, TXN):
+        await allow(root, "User:entitled", WRITE, *resource)
+    assert not codes(await entitled.call(ApiKey.PRODUCE, 12, request)) & DENIALS
     answer = await client.call(ApiKey.PRODUCE, 13, produce_request([(topic_id, 0, records(b"a"))], version=13))
     assert codes(answer) == {0}
 
