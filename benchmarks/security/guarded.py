@@ -258,7 +258,7 @@ def guard_by(administrator: Client, user: str) -> None:
     request = alter_quotas.AlterClientQuotasRequest(entries=(entry,), validate_only=False)
     answer: Any = administrator.ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, request)
     for result in answer.entries:
-        check(result.error_code, "setting a quota")
+        check(result.error_code, f"setting a quota ({result.error_message})")
 
 
 PLAINTEXT_DOOR: Final[OpenClient] = Client

@@ -163,7 +163,7 @@ SECURITY_MUTANTS: Final = (
         "one-removal-takes-all-rules-of-the-resource",
         "CVE-2024-27309",
         "AUTHZ-1",
-        "authorization/test_rules.py::test_the_index_answers_as_a_list_of_all_rules",
+        "authorization/test_rules.py::test_a_removed_rule_takes_no_other_one_with_it",
         "esp.authorization.rules",
         "        if of_principal:\n            return\n        del rules[binding.principal]\n        if rules:\n            return\n",
         "        rules.clear()\n",

@@ -32,7 +32,8 @@ questions = st.tuples(
     st.sampled_from(NAMES),
     st.lists(st.sampled_from(["Group:a", "Group:staff", "Group:other"]), max_size=3, unique=True).map(tuple),
 )
-changes = st.lists(st.tuples(st.booleans(), bindings), max_size=30)
+changes = st.lists(st.one_of(bindings, st.integers(0, 29)), max_size=30)
+"""A rule is added, and for a number one of those that are there is removed (CVE-2024-27309)."""
 
 IMPLYING = {
     AclOperation.DESCRIBE: {AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER},
@@ -70,13 +71,12 @@ def naive(rules, principal, host, operation, resource_type, name, groups):
 
 def play(changes):
     index, rules = AclIndex(), []
-    for is_added, rule in changes:
-        if is_added:
-            index.add(rule)
-            rules.append(rule)
-        elif rule in rules:
-            index.remove(rule)
-            rules.remove(rule)
+    for change in changes:
+        if isinstance(change, AclBinding):
+            index.add(change)
+            rules.append(change)
+        elif rules:
+            index.remove(rules.pop(change % len(rules)))
     return index, rules
 
 
@@ -94,7 +94,7 @@ def prefix(name, principal="User:a", permission=AclPermission.ALLOW):
 
 
 def reads(rules, name, principal="User:a"):
-    index, _ = play([(True, rule) for rule in rules])
+    index, _ = play(rules)
     return index.judge(principal, find_host("192.0.2.1"), AclOperation.READ, ResourceType.TOPIC, name).is_allowed
 
 
@@ -109,6 +109,15 @@ def test_every_prefix_of_a_name_counts_whichever_came_first():
 
 def test_a_prefix_may_have_one_character_and_be_the_whole_name():
     assert [reads([prefix("a")], name) for name in ("a", "ab", "b")] == [True, True, False]
+
+
+def test_a_removed_rule_takes_no_other_one_with_it():
+    rules = [prefix("a"), prefix("a", "User:b"), prefix("ab", "User:b"), prefix("a", "User:b", AclPermission.DENY)]
+    index, _ = play([*rules, 3])
+    host = find_host("192.0.2.1")
+    assert [
+        index.judge(f"User:{user}", host, AclOperation.READ, ResourceType.TOPIC, "a").is_allowed for user in "ab"
+    ] == [True, True]
 
 
 @given(changes)
