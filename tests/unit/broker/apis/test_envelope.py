@@ -1,8 +1,13 @@
 """Requests of clients that brokers pass on, at the controller's listener."""
 
+import re
+from pathlib import Path
+
 import pytest
 from kio.schema.envelope.v0.request import EnvelopeRequest
 
+from esp.broker import apis
+from esp.broker.apis.envelope import FORWARDED
 from esp.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from esp.model.errors import ErrorCode
 from esp.protocol.enclosed import encode_address, encode_principal
@@ -41,6 +46,32 @@ def opened(answer):
 def codes(answer):
     _, message = opened(answer)
     return [topic.error_code for topic in message.topics]
+
+
+def test_the_controller_takes_all_that_brokers_pass_on():
+    passed_on = set()
+    for path in Path(apis.__path__[0]).glob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        if re.search(r"\bforward(_admitted)?\(", source):
+            passed_on |= {ApiKey[name] for name in re.findall(r"\bApiKey\.([A-Z_]+)", source)}
+    assert ApiKey.CREATE_TOPICS in passed_on
+    assert ApiKey.ALTER_CLIENT_QUOTAS in passed_on
+    assert passed_on <= FORWARDED
+
+
+@guarded()
+async def test_quotas_are_set_for_a_client_of_another_broker(node):
+    root, broker = await client_of(node, ROOT), await client_of_controller(node, ROOT)
+    await allow(root, "User:alice", AclOperation.ALTER_CONFIGS, *CLUSTER)
+    key, version = ApiKey.ALTER_CLIENT_QUOTAS, 1
+    entity = [{"entity_type": "user", "entity_name": "bob"}]
+    entry = {"entity": entity, "ops": [{"key": "producer_byte_rate", "value": 1000.0, "remove": False}]}
+    request = envelope(key, version, build(key, version, {"entries": [entry]}))
+    answer = await broker.call(ApiKey.ENVELOPE, 0, request)
+    assert answer.error_code is ErrorCode.none
+    data = memoryview(answer.response_data)
+    (result,) = decode_response(key, version, data[read_response_header(data, key, version)[1] :]).entries
+    assert result.error_code is ErrorCode.none, result
 
 
 @guarded()
