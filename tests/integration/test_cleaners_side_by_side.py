@@ -31,7 +31,7 @@ from esp.testing.ports import free_port
 from esp.testing.real_kafka import RealKafka
 from tests.integration.conftest import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(480)]
 
 PARTITIONS: Final = 4
 """Of each topic."""
