@@ -7,6 +7,7 @@ from esp.groups.changes import append_changes
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.deadlines import Timer
 from esp.groups.group import Group, GroupState
+from esp.groups.group_patterns import GroupPatterns
 from esp.groups.responses import DeleteGroupResult
 from esp.groups.transactional_offsets import OffsetChange
 from esp.model.errors import ErrorCode
@@ -29,6 +30,7 @@ class Deletion:
     def __init__(self, state: CoordinatorState) -> None:
         self._state = state
         self._timer = Timer()
+        self._exempt = GroupPatterns(state.settings.offsets_retention_exempt_groups)
 
     def begin(self, now: Now) -> None:
         """Look for expired offsets from now on, every ``offsets.retention.check.interval.ms``."""
@@ -84,9 +86,10 @@ class Deletion:
         """True if an offset is too old.
 
         Offsets that members read never expire. Otherwise a group's time runs from when it became empty, that of offsets which no member
-        reads, and of groups without members, from the commit. A time that the client asked for goes instead of the settings'.
+        reads, and of groups without members, from the commit. A time that the client asked for goes instead of the settings'. Offsets
+        of exempt groups never expire.
         """
-        if group.is_subscribed_to(partition.topic):
+        if self._exempt.matches(group.group_id) or group.is_subscribed_to(partition.topic):
             return False
         since_ms = value.commit_timestamp_ms
         if group.protocol_type is not None:

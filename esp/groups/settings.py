@@ -25,6 +25,8 @@ class GroupSettings:
     """``offset.metadata.max.bytes``: of the text beside a committed offset, in UTF-16 units, as Kafka counts."""
     offsets_retention_ms: int
     """``offsets.retention.minutes``: how long offsets stay that no member of a group uses (KIP-211)."""
+    offsets_retention_exempt_groups: tuple[str, ...]
+    """``offsets.retention.exempt.groups``: patterns of the groups whose offsets stay for ever (:mod:`esp.groups.group_patterns`)."""
     offsets_retention_check_interval_ms: int
     """``offsets.retention.check.interval.ms``: how often that is looked at."""
     offsets_commit_timeout_ms: int

@@ -637,6 +637,11 @@ class BrokerSettings:
     offsets_retention_check_interval_ms: int = setting(
         600_000, Kind.LONG, "Milliseconds between two checks for expired committed offsets.", at_least(1)
     )
+    offsets_retention_exempt_groups: tuple[str, ...] = setting(
+        ("esp-sink.*",),
+        Kind.LIST,
+        "Groups whose committed offsets never expire: ids, in which * stands for any characters. Not Kafka's.",
+    )
     offsets_retention_minutes: int = setting(
         10_080,
         Kind.INT,

@@ -38,6 +38,7 @@ def coordinator_settings(settings: BrokerSettings) -> GroupSettings:
         group_max_size=settings.group_max_size,
         offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
         offsets_retention_ms=settings.offsets_retention_minutes * _MINUTE_MS,
+        offsets_retention_exempt_groups=settings.offsets_retention_exempt_groups,
         offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
         offsets_commit_timeout_ms=settings.offsets_commit_timeout_ms,
     )

@@ -43,6 +43,7 @@ class OffsetsLog:
         retention_ms: ``offsets.retention.minutes`` of all nodes; None: offsets do not expire in this run, and nothing is followed.
         is_excused: whether more of a group's partition was lost than is promised (ELECT-5).
         is_watched: whether a group's offsets are removed by nothing but time: groups of clients that delete offsets are not.
+        is_exempt: whether offsets of a group stay for ever (``offsets.retention.exempt.groups``).
         generation_at: the generation of a group at the coordinator of a partition of ``__consumer_offsets`` in a leader epoch; None if
             there is no such coordinator any more.
     """
@@ -53,6 +54,7 @@ class OffsetsLog:
         retention_ms: int | None,
         is_excused: Callable[[str], bool],
         is_watched: Callable[[str], bool],
+        is_exempt: Callable[[str], bool],
         generation_at: Callable[[int, int, str], int | None],
     ) -> None:
         self.expiries = 0
@@ -63,6 +65,7 @@ class OffsetsLog:
         self._retention_ms = retention_ms
         self._is_excused = is_excused
         self._is_watched = is_watched
+        self._is_exempt = is_exempt
         self._generation_at = generation_at
         self._offsets: dict[tuple[str, TopicPartition], _LoggedOffset] = {}
         self._groups: dict[str, GroupMetadataValue] = {}
@@ -124,6 +127,10 @@ class OffsetsLog:
         logged.since_tombstone.clear()
         if value is None or self._is_excused(group_id):
             return
+        if self._is_exempt(group_id):
+            raise ViolationError(
+                "INV-GROUP-EXPIRY", f"{group_id}, {place}", f"{value} expired, and the group is exempt"
+            )
         self.expiries += 1
         wrong = self._find_reason_to_stay(self._groups.get(group_id), place, value, wall_ms)
         if wrong is None:

@@ -192,7 +192,7 @@ def with_log_ins(settings: BrokerSettings, *, max_reauth_ms: int) -> BrokerSetti
 def _with_groups(settings: BrokerSettings, groups: GroupsProfile) -> BrokerSettings:
     """The same for a run whose consumers are in groups."""
     if groups.expiry is not None:
-        settings = groups.expiry.applied_to(settings)
+        settings = groups.expiry.applied_to(settings, [group.name for group in groups.groups])
     return dataclasses.replace(
         settings,
         min_insync_replicas=groups.min_insync_replicas,

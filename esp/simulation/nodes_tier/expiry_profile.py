@@ -1,6 +1,7 @@
 """Runs in which committed offsets expire: a short retention, and wall clocks that all go ahead at once (KIP-211)."""
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -51,13 +52,19 @@ class ExpiryProfile:
             reads_part=rng.random() < 0.5,
         )
 
-    def applied_to(self, settings: BrokerSettings) -> BrokerSettings:
-        """A node's settings in such a run."""
+    def applied_to(self, settings: BrokerSettings, groups: Sequence[str]) -> BrokerSettings:
+        """A node's settings in such a run with these groups."""
         return dataclasses.replace(
             settings,
+            offsets_retention_exempt_groups=find_exempt(groups),
             offsets_retention_minutes=RETENTION_MINUTES,
             offsets_retention_check_interval_ms=self.check_interval_ms,
         )
+
+
+def find_exempt(groups: Sequence[str]) -> tuple[str, ...]:
+    """The groups whose offsets stay although those of others expire: the last of several."""
+    return tuple(groups[-1:]) if len(groups) > 1 else ()
 
 
 def draw_lapse_s(rng: Random) -> float:

@@ -14,7 +14,7 @@ from esp.simulation.checkers.offsets_log import OffsetsLog
 from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.replica_view import BatchView
 from esp.simulation.nodes_tier.cluster import bootstrap_addresses
-from esp.simulation.nodes_tier.expiry_profile import LAST_LAPSE_S, RETENTION_MINUTES
+from esp.simulation.nodes_tier.expiry_profile import LAST_LAPSE_S, RETENTION_MINUTES, find_exempt
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.group_client import GroupClient
@@ -50,12 +50,14 @@ class Groups:
         self._by_host = {node.host: node for node in world.nodes.values()}
         profile = world.profile
         expiry = profile.groups.expiry
-        names = frozenset(group.name for group in profile.groups.groups)
+        names = [group.name for group in profile.groups.groups]
+        self._exempt = () if expiry is None else find_exempt(names)
         self.offsets_log = OffsetsLog(
             world.loop.time,
             None if expiry is None else RETENTION_MINUTES * _MINUTE_MS,
             self._is_excused,
             names.__contains__,
+            self._exempt.__contains__,
             self._generation_at,
         )
         self.checker = GroupChecker(world.loop.time, self._is_excused, self._is_committed, self.offsets_log.expired)
@@ -120,7 +122,11 @@ class Groups:
         )
         if self._world.profile.groups.expiry is not None:
             self._world.lapse(LAST_LAPSE_S)
-            expiring = [self._world.spawn(crew.await_expiry()) for crew in self._readable(find_helpless())]
+            expiring = [
+                self._world.spawn(crew.await_expiry())
+                for crew in self._readable(find_helpless())
+                if crew.profile.name not in self._exempt
+            ]
             await until(
                 STABLE_S,
                 "LIVE-EXPIRY",

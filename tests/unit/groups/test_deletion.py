@@ -153,6 +153,15 @@ class TestExpiry:
         world.sleep(CHECK_MS + 1)
         assert world.offsets() == {}
 
+    def test_offsets_of_exempt_groups_do_not_expire(self):
+        world = world_with_retention(offsets_retention_exempt_groups=("other", "esp-sink.*"))
+        for group in ("esp-sink.flights", "esp-sinks", "others"):
+            world.commit_offsets({("t", 0): 1}, group=group)
+        world.commit_offsets({("t", 1): 1}, group="esp-sink.flights", retention_ms=1)
+        world.sleep(RETENTION_MS + CHECK_MS)
+        assert set(world.groups()) == {"esp-sink.flights"}
+        assert world.offsets("esp-sink.flights") == {("t", 0): 1, ("t", 1): 1}
+
     def test_group_to_which_a_client_is_about_to_come_is_not_forgotten(self):
         world = World(offsets_retention_check_interval_ms=1_000)
         member = world.answers[world.join(known=True)].member_id

@@ -33,6 +33,7 @@ INTERNAL = {"log.initial.task.delay.ms", "producer.id.expiration.check.interval.
 """Settings of Kafka's that its nodes do not tell."""
 
 OURS = {
+    "offsets.retention.exempt.groups",
     "connection.authentication.timeout.ms",
     "delegation.token.accepted.secret.key",
     "log.scrub.interval.ms",

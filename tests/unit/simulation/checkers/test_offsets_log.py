@@ -36,6 +36,7 @@ class Scene:
     def __init__(self):
         self.now_s = 0.0
         self.is_excused = False
+        self.is_exempt = False
         self.written = NO_GENERATION
         self.generation_at = lambda: self.written
         self.log = OffsetsLog(
@@ -43,6 +44,7 @@ class Scene:
             RETENTION_MS,
             lambda _group: self.is_excused,
             lambda group: group == GROUP,
+            lambda _group: self.is_exempt,
             lambda _partition, _epoch, _group: self.generation_at(),
         )
 
@@ -98,6 +100,14 @@ def test_offset_of_a_group_of_offsets_alone_expires_by_the_time_of_its_commit():
     scene.commit(70_000)
     with violation():
         scene.expire(129_999)
+
+
+def test_offset_of_an_exempt_group_stays():
+    scene = Scene()
+    scene.is_exempt = True
+    scene.commit(0)
+    with violation():
+        scene.expire(10 * RETENTION_MS)
 
 
 def test_offset_of_a_topic_that_members_read_stays():

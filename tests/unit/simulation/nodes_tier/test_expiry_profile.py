@@ -3,7 +3,13 @@
 from random import Random
 
 from esp.simulation.nodes_tier.cluster import node_settings
-from esp.simulation.nodes_tier.expiry_profile import LAST_LAPSE_S, RETENTION_MINUTES, ExpiryProfile, draw_lapse_s
+from esp.simulation.nodes_tier.expiry_profile import (
+    LAST_LAPSE_S,
+    RETENTION_MINUTES,
+    ExpiryProfile,
+    draw_lapse_s,
+    find_exempt,
+)
 from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.nemesis import CLOCK_JUMPS_S
 from esp.simulation.nodes_tier.profile import Profile
@@ -24,6 +30,18 @@ def test_nodes_have_a_short_retention_in_these_runs_alone():
     assert settings.offsets_retention_minutes == RETENTION_MINUTES
     assert settings.offsets_retention_check_interval_ms == profile.groups.expiry.check_interval_ms
     assert node_settings(1, profile.layout).offsets_retention_minutes > RETENTION_MINUTES
+
+
+def test_offsets_of_the_last_of_several_groups_are_exempt():
+    assert find_exempt([]) == find_exempt(["only"]) == ()
+    assert find_exempt(["one", "two"]) == ("two",)
+    profile = next(
+        profile
+        for seed in range(200)
+        if (profile := Profile.draw(seed)).groups.expiry is not None and len(profile.groups.groups) > 1
+    )
+    settings = node_settings(1, profile.layout, groups=profile.groups)
+    assert settings.offsets_retention_exempt_groups == (profile.groups.groups[-1].name,)
 
 
 def test_lapses_are_both_shorter_and_longer_than_the_retention():
