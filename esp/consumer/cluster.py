@@ -1,6 +1,6 @@
 """A cluster as a consumer asks it: topics, leaders and offsets. Brokers may be down, and leaders may move: questions are asked again."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, NamedTuple, Self
@@ -220,6 +220,26 @@ class Cluster:
         """
         with self._connected(server) as connection:
             return connection.call(api, body)
+
+    def call_each(
+        self, server: Address, api: Api, bodies: Iterable[bytes], most: int
+    ) -> Generator[memoryview, None, None]:
+        """Send requests to a broker, up to ``most`` before the first of them is answered; yield the bodies of the answers.
+
+        Raises:
+            ConnectionLostError: the broker does not answer.
+            ConsumerError: the broker refuses the connection.
+        """
+        with self._connected(server) as connection:
+            waiting = 0
+            for body in bodies:
+                if waiting == most:
+                    yield connection.receive()
+                    waiting -= 1
+                connection.send(api, body)
+                waiting += 1
+            for _ in range(waiting):
+                yield connection.receive()
 
     def call_any(self, api: Api, body: bytes, deadline: Deadline) -> memoryview:
         """Ask the brokers one after the other, beginning with the one that answered last, until one answers.

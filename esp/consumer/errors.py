@@ -11,6 +11,10 @@ class ConnectionLostError(Exception):
     """A broker does not answer, or its connection ended. The request may be tried again, there or at another broker."""
 
 
+class UndecidedError(Exception):
+    """A transaction that changes the offsets of a group is not decided."""
+
+
 class SettingError(ConsumerError):
     """A setting has a value that cannot be used.
 

@@ -19,6 +19,7 @@ OFFSET_FETCH: Final = Api(9, 7, "OffsetFetch", True)
 FIND_COORDINATOR: Final = Api(10, 3, "FindCoordinator", True)
 
 _GROUP: Final = b"\0"
+_TRANSACTIONAL_ID: Final = b"\1"
 _NO_TAGS: Final = b"\0"
 _NO_GENERATION: Final = -1
 _NO_EPOCH: Final = -1
@@ -47,9 +48,9 @@ class FetchedOffsets(NamedTuple):
     offsets: Mapping[Partition, Committed]
 
 
-def encode_find_coordinator(group: str) -> bytes:
-    """A question for the coordinator of a group."""
-    return pack_nullable_text(group, flexible=True) + _GROUP + _NO_TAGS
+def encode_find_coordinator(key: str, *, is_transactional_id: bool = False) -> bytes:
+    """A question for the coordinator of a group, or of a transactional id."""
+    return pack_nullable_text(key, flexible=True) + (_TRANSACTIONAL_ID if is_transactional_id else _GROUP) + _NO_TAGS
 
 
 @checked

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 from esp.consumer import group_messages
 from esp.consumer.cluster import Address, Cluster
 from esp.consumer.connection import Deadline
-from esp.consumer.errors import NO_ERROR, ConnectionLostError, ConsumerError, describe, is_retriable
+from esp.consumer.errors import NO_ERROR, ConnectionLostError, ConsumerError, UndecidedError, describe, is_retriable
 from esp.consumer.group_messages import Committed
 from esp.consumer.messages import Api, Partition
 from esp.protocol.errors import DecodeError
@@ -61,21 +61,28 @@ class GroupOffsets:
         if offsets:
             self._ask(group_messages.OFFSET_COMMIT, body, read, timeout_s)
 
-    def fetch(self, partitions: Sequence[Partition], timeout_s: float) -> dict[Partition, Committed]:
+    def fetch(
+        self, partitions: Sequence[Partition], timeout_s: float, *, waits: bool = True
+    ) -> dict[Partition, Committed]:
         """Return what the group has committed for partitions; those that it has nothing for are left out.
 
         Args:
             partitions: the partitions.
             timeout_s: the time for an answer, over all that is tried for it.
+            waits: whether transactions that change the offsets are waited for.
 
         Raises:
+            UndecidedError: there is such a transaction, and it is not waited for.
             ConsumerError: the group may not be used, or has no coordinator that answers until the time is over.
         """
         body = group_messages.encode_offset_fetch(self._group, partitions)
 
         def read(answer: memoryview) -> tuple[set[int], Mapping[Partition, Committed]]:
             found = group_messages.decode_offset_fetch(answer)
-            return {found.error, *found.errors.values()}, found.offsets
+            errors = {found.error, *found.errors.values()}
+            if _UNSTABLE in errors and not waits:
+                raise UndecidedError
+            return errors, found.offsets
 
         found = self._ask(group_messages.OFFSET_FETCH, body, read, timeout_s)
         return {partition: committed for partition, committed in found.items() if committed.offset >= 0}

@@ -1,0 +1,146 @@
+"""The decisions of the sink: what becomes of a batch, and of a partition's share in it, by what was committed before. Pure."""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from esp.consumer.errors import ConsumerError
+from esp.consumer.group_messages import Committed
+from esp.sink.share import Share, group_of, read_share
+
+
+class RefusedError(ConsumerError):
+    """A batch may not be written: rows would be missing, or come twice."""
+
+
+class Action(Enum):
+    """What is done with a share."""
+
+    WRITE = "written"
+    SKIP = "skipped"
+
+
+class Place(NamedTuple):
+    """A sink, and a topic that it writes to."""
+
+    sink: str
+    topic: str
+
+
+class BatchPlan(NamedTuple):
+    """How a batch is written.
+
+    Attributes:
+        partitions: the number of partitions among which its rows are divided.
+        done: the shares that are committed already, by partition; they must come again.
+    """
+
+    partitions: int
+    done: Mapping[int, Share]
+
+
+def decide_share(place: Place, partition: int, committed: Committed | None, coming: Share) -> Action:
+    """Return what is done with the rows of a partition.
+
+    Args:
+        place: the sink and its topic.
+        partition: the partition.
+        committed: what the sink has committed for it; None: nothing.
+        coming: the rows.
+
+    Raises:
+        RefusedError: the sink is further than the batch, or has written the batch with other rows.
+    """
+    if committed is None:
+        return Action.WRITE
+    before = _read(place, partition, committed)
+    if before.batch < coming.batch:
+        return Action.WRITE
+    if before.batch > coming.batch:
+        raise RefusedError(_further(place, partition, before, coming.batch))
+    problem = _find_difference(partition, before, coming)
+    if problem:
+        raise RefusedError(
+            f"batch {coming.batch} is not repeatable: {problem}: what decides the keys, and which rows there are, must be the same when a "
+            "batch comes again (no rand(), uuid(), current_timestamp())"
+        )
+    return Action.SKIP
+
+
+def plan_batch(
+    place: Place, committed: Mapping[int, Committed], partitions: int, batch: int, *, may_begin: bool
+) -> BatchPlan:
+    """Return how a batch is written.
+
+    Args:
+        place: the sink and its topic.
+        committed: what the sink has committed, by partition.
+        partitions: the partitions of the topic.
+        batch: the number of the batch.
+        may_begin: whether a sink without offsets may begin with this batch.
+
+    Raises:
+        RefusedError: the sink is further than the batch, or has no offsets although it is not the first.
+    """
+    if not committed and batch > 0 and not may_begin:
+        raise RefusedError(
+            f"sink {place.sink} has no offsets of topic {place.topic}, and the query is at batch {batch}: they expired, the topic was "
+            "created again, the sink was reset, or is new here: pass begin=True if none of the rows from here on are in the topic"
+        )
+    before = {partition: _read(place, partition, each) for partition, each in sorted(committed.items())}
+    for partition, share in before.items():
+        if share.batch > batch:
+            raise RefusedError(_further(place, partition, share, batch))
+    done = {partition: share for partition, share in before.items() if share.batch == batch}
+    counts = {share.partitions for share in done.values()} or {partitions}
+    if len(counts) > 1 or max(counts) > partitions:
+        raise RefusedError(
+            f"batch {batch} was divided among {' and '.join(map(str, sorted(counts)))} partitions of topic {place.topic}, which has "
+            f"{partitions}: the topic was created again, or two queries use sink {place.sink}: choose another name for the sink"
+        )
+    return BatchPlan(counts.pop(), done)
+
+
+def check_repeated(place: Place, plan: BatchPlan, batch: int, coming: Mapping[int, Share]) -> None:
+    """Hold a batch that comes again against the shares that are committed, before anything is written.
+
+    Args:
+        place: the sink and its topic.
+        plan: of the batch.
+        batch: the number of the batch.
+        coming: the shares of all partitions that have rows.
+
+    Raises:
+        RefusedError: a share is another one.
+    """
+    for partition, share in plan.done.items():
+        again = coming.get(partition, Share(batch, 0, 0, plan.partitions))
+        decide_share(place, partition, share.to_committed(), again)
+
+
+def _read(place: Place, partition: int, committed: Committed) -> Share:
+    share = read_share(committed)
+    if share is None:
+        raise RefusedError(
+            f"group {group_of(place.sink)} has offset {committed.offset} of partition {partition} of topic {place.topic}, which no sink "
+            "committed: choose another name for the sink, or remove it: esp spark sinks reset"
+        )
+    return share
+
+
+def _further(place: Place, partition: int, before: Share, batch: int) -> str:
+    return (
+        f"sink {place.sink} has written batch {before.batch} to partition {partition} of topic {place.topic}, and the query is at batch "
+        f"{batch}: its checkpoint was deleted or set back: choose another name for the sink, or make it forget: esp spark sinks reset "
+        f"{place.sink}"
+    )
+
+
+def _find_difference(partition: int, before: Share, coming: Share) -> str:
+    if before.rows != coming.rows:
+        return f"partition {partition} had {before.rows:,} rows, now {coming.rows:,}"
+    if before.partitions != coming.partitions:
+        return f"partition {partition} was one of {before.partitions:,}, now of {coming.partitions:,}"
+    if before.keys != coming.keys:
+        return f"partition {partition} had {before.rows:,} rows with other keys"
+    return ""

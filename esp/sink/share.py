@@ -1,0 +1,51 @@
+"""The share of a partition in a batch, as the sink commits it beside the number of the next batch."""
+
+import json
+from typing import Final, NamedTuple
+
+from esp.consumer.group_messages import Committed
+
+GROUP_PREFIX: Final = "esp-sink."
+"""Of the groups of sinks, and of their transactional ids."""
+
+
+def group_of(sink: str) -> str:
+    """The group in which a sink commits."""
+    return GROUP_PREFIX + sink
+
+
+def transactional_id_of(sink: str, topic: str, partition: int) -> str:
+    """The transactional id that writes to a partition for a sink: the newest of its producers fences all others."""
+    return f"{GROUP_PREFIX}{sink}.{topic}.{partition}"
+
+
+class Share(NamedTuple):
+    """The rows of a batch that go to one partition.
+
+    Attributes:
+        batch: the number of the batch.
+        rows: the number of the rows.
+        keys: a hash of their keys that does not depend on their order.
+        partitions: the number of partitions among which the rows of the batch were divided.
+    """
+
+    batch: int
+    rows: int
+    keys: int
+    partitions: int
+
+    def to_committed(self) -> Committed:
+        """What is committed with the rows: the next batch, and beside it the share."""
+        told = {"batch": self.batch, "rows": self.rows, "keys": f"{self.keys:016x}", "partitions": self.partitions}
+        return Committed(self.batch + 1, json.dumps(told, separators=(",", ":")))
+
+
+def read_share(committed: Committed) -> Share | None:
+    """Return the share that was committed; None if another program committed."""
+    try:
+        told = json.loads(committed.metadata)
+        share = Share(told["batch"], told["rows"], int(told["keys"], 16), told["partitions"])
+    except (ValueError, TypeError, KeyError):
+        return None
+    is_whole = all(type(number) is int and number >= 0 for number in share)
+    return share if is_whole and committed.offset == share.batch + 1 else None
