@@ -8,13 +8,11 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from esp.arrow.codecs import NONE
-from esp.arrow.encoding import BATCH_BYTES, Producer, encode
+from esp.arrow.encoding import Producer, encode
 from esp.consumer.cluster import Address, Cluster
 from esp.consumer.connection import Deadline
 from esp.consumer.errors import ConnectionLostError, ConsumerError, UndecidedError
@@ -26,6 +24,7 @@ from esp.sink import producer_messages
 from esp.sink.coordinator import check_code
 from esp.sink.decision import Action, Place, decide_share
 from esp.sink.errors import BatchTooLargeError, BeginAnewError
+from esp.sink.order import WriteTerms
 from esp.sink.producer_messages import Owner
 from esp.sink.share import Share, group_of, transactional_id_of
 from esp.sink.transactional_producer import TransactionalProducer
@@ -44,29 +43,9 @@ _INVALID_RECORD: Final = 87
 _Found = TypeVar("_Found")
 
 
-@dataclass(frozen=True, slots=True)
-class WriteTerms:
-    """The terms of writing.
-
-    Attributes:
-        codec: the number of a codec (:mod:`esp.arrow.codecs`).
-        batch_bytes: the bytes of a batch before compression.
-        transaction_timeout_ms: the time after which a coordinator aborts a transaction.
-        timeout_s: the time for a partition's rows, over all attempts.
-        request_timeout_ms: the time for which a leader waits for its followers.
-        backoff_s: the mean pause between two attempts.
-    """
-
-    codec: int = NONE
-    batch_bytes: int = BATCH_BYTES
-    transaction_timeout_ms: int = 60_000
-    timeout_s: float = 120.0
-    request_timeout_ms: int = 30_000
-    backoff_s: float = 0.1
-
-
 class PartitionSender:
-    """Sends batches to the leader of a partition.
+    """Sends batches to the leader of a partition. Sequences go on from one transaction of an epoch to the next: a leader takes a sequence
+    that it knows for a batch that is sent again, and appends nothing.
 
     Args:
         cluster: the cluster.
@@ -80,6 +59,8 @@ class PartitionSender:
         self._terms = terms
         self._batch_bytes = terms.batch_bytes
         self._leader: Address | None = None
+        self._owner: Owner | None = None
+        self._next_sequence = 0
 
     def send(self, rows: Sequence[pa.RecordBatch], owner: Owner | None) -> None:
         """Send rows, and wait until all are acknowledged.
@@ -95,6 +76,8 @@ class PartitionSender:
         if self._leader is None:
             found = self._cluster.find_leaders([self._partition])[self._partition].broker
             self._leader = Address(found.host, found.port)
+        if owner != self._owner:
+            self._owner, self._next_sequence = owner, 0
         sizes: list[tuple[int, int]] = []
         answers = self._cluster.call_each(
             self._leader, producer_messages.PRODUCE, self._requests(rows, owner, sizes), _IN_FLIGHT
@@ -118,12 +101,13 @@ class PartitionSender:
             raise BeginAnewError(f"{self._partition}: a batch of {error.size:,} bytes is too large") from error
         finally:
             answers.close()
+        self._next_sequence = (self._next_sequence + sum(some.num_rows for some in rows)) & 0x7FFF_FFFF
 
     def _requests(
         self, rows: Sequence[pa.RecordBatch], owner: Owner | None, sizes: list[tuple[int, int]]
     ) -> Iterator[bytes]:
         timestamp_ms = time.time_ns() // 1_000_000
-        sequence = 0
+        sequence = self._next_sequence
         transactional_id = None if owner is None else owner.transactional_id
         for some in rows:
             producer = Producer() if owner is None else Producer(*owner.producer, sequence, is_transactional=True)

@@ -19,6 +19,8 @@ from esp.consumer.errors import ConsumerError
 
 TARGET: Final = "esp_target"
 """The column of target partitions."""
+ROUTE: Final = "esp_route"
+"""The column of numbers by which Spark brings rows to the task that writes them."""
 RECORD_COLUMNS: Final = ("key", "value", "headers", "timestamp")
 PARTITION: Final = "partition"
 
@@ -103,12 +105,14 @@ def hash_keys(records: pa.RecordBatch) -> int:
 def _hash_rows(records: pa.RecordBatch, *, with_values: bool) -> Hashes:
     """The hash of each row's key, or of its value if it has none."""
     keys = _column(records, "key")
+    if keys is not None:
+        keys = _binary(keys)
     if keys is not None and keys.null_count == 0:
         return murmur2(keys)
     hashes = np.zeros(records.num_rows, np.uint32) if keys is None else murmur2(keys)
     if with_values:
         is_keyless = np.full(records.num_rows, True) if keys is None else keys.is_null().to_numpy(zero_copy_only=False)
-        values = records.column("value")
+        values = _binary(records.column("value"))
         _, offsets, data = values.buffers()
         borders = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
         memory = memoryview(b"") if data is None else memoryview(data)
@@ -130,3 +134,8 @@ def _mix(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def _column(records: pa.RecordBatch, name: str) -> pa.Array | None:
     return records.column(name) if name in records.schema.names else None
+
+
+def _binary(column: pa.Array) -> pa.Array:
+    """The column with offsets of four bytes, which Spark may be set to make eight."""
+    return column if pa.types.is_binary(column.type) else column.cast(pa.binary())

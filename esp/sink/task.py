@@ -5,57 +5,25 @@ Producers stay for as long as the process of the task, which Spark uses for many
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
-from esp.consumer.cluster import Address, Cluster
-from esp.consumer.connection import Terms
-from esp.sink.decision import Place
-from esp.sink.partition_writer import PartitionWriter, WriteTerms
-from esp.sink.rows import TARGET, divide, find_targets
+from esp.sink.order import BatchOrder, SinkTarget
+from esp.sink.partition_writer import PartitionWriter
+from esp.sink.rows import ROUTE, TARGET, divide, find_targets
 from esp.sink.share import Share
 
 _RUNS_MOST: Final = 4
 """Runs of queries whose producers a process keeps."""
 
+_TARGET_FIELD: Final = pa.field(TARGET, pa.int32())
+_ROUTE_FIELD: Final = pa.field(ROUTE, pa.int32())
 RESULT_SCHEMA: Final = pa.schema(
     [("partition", pa.int32()), ("rows", pa.int64()), ("keys", pa.string()), ("done", pa.string())]
 )
 """A row for each partition: what was done is empty if the rows were only counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class SinkTarget:
-    """A sink as its tasks need it.
-
-    Attributes:
-        run: names a run of a query, whose producers are kept.
-        place: the sink and its topic.
-        servers: the bootstrap servers.
-        terms: of connections.
-        write_terms: of writing.
-    """
-
-    run: str
-    place: Place
-    servers: tuple[Address, ...]
-    terms: Terms
-    write_terms: WriteTerms
-
-    def connect(self) -> Cluster:
-        """Return the cluster; connections are made when they are needed."""
-        return Cluster(self.servers, self.terms, self.write_terms.timeout_s)
-
-
-@dataclass(frozen=True, slots=True)
-class BatchOrder:
-    """A batch to write: its number, and the number of partitions among which its rows are divided."""
-
-    target: SinkTarget
-    batch: int
-    partitions: int
 
 
 class _Run:
@@ -89,18 +57,21 @@ def find_writer(target: SinkTarget, partition: int) -> PartitionWriter:
     return run.writer(partition)
 
 
-def place_rows(batches: Iterable[pa.RecordBatch], topic: str, partitions: int) -> Iterator[pa.RecordBatch]:
-    """Yield batches with the target partition of each row as one more column.
+def place_rows(batches: Iterable[pa.RecordBatch], order: BatchOrder) -> Iterator[pa.RecordBatch]:
+    """Yield batches with two more columns: the target partition of each row, and the route to the task that writes it.
 
     Raises:
         ConsumerError: a row names a partition that the topic has not.
     """
+    routes = np.array(order.routes, np.int32)
     for batch in batches:
-        targets = pa.array(find_targets(batch, topic, partitions), pa.int32())
-        yield batch.append_column(pa.field(TARGET, pa.int32()), targets)
+        targets = find_targets(batch, order.target.place.topic, order.partitions)
+        yield batch.append_column(_TARGET_FIELD, pa.array(targets, pa.int32())).append_column(
+            _ROUTE_FIELD, pa.array(routes[targets % len(routes)])
+        )
 
 
-def count_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def count_rows(batches: Iterable[pa.RecordBatch], _order: BatchOrder) -> Iterator[pa.RecordBatch]:
     """Yield the number and the hash of the rows of each of a task's partitions; nothing is written."""
     yield _result([(rows.partition, rows.size, f"{rows.keys:016x}", "") for rows in divide(batches)])
 

@@ -4,14 +4,18 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
+from esp.consumer.connection import Terms
 from esp.consumer.errors import ConsumerError
 from esp.producer.partitioner import partition_of_key
-from esp.sink.rows import TARGET, divide, find_targets, hash_keys
+from esp.sink.decision import Place
+from esp.sink.order import BatchOrder, SinkTarget, WriteTerms
+from esp.sink.rows import ROUTE, TARGET, divide, find_targets, hash_keys
 from esp.sink.task import count_rows, place_rows
 
 BYTES = st.none() | st.binary(max_size=20)
 ROWS = st.lists(st.tuples(BYTES, BYTES, st.none() | st.integers(0, 4)), max_size=30)
 PARTITIONS = 5
+ORDER = BatchOrder(SinkTarget("", Place("s", "t"), (), Terms(), WriteTerms()), 0, PARTITIONS, (7, 8))
 
 
 def batch_of(rows: list[tuple[bytes | None, bytes | None, int | None]], *, names_partitions: bool) -> pa.RecordBatch:
@@ -45,7 +49,7 @@ def test_rows_are_divided_in_their_order_and_hashed_without_it(rows, names_parti
             batch_of(given[first : first + size], names_partitions=names_partitions)
             for first in range(0, len(given), size)
         ]
-        return list(divide(place_rows(batches, "t", PARTITIONS)))
+        return list(divide(place_rows(batches, ORDER)))
 
     found = divided(rows)
     targets = find_targets(batch_of(rows, names_partitions=names_partitions), "t", PARTITIONS).tolist()
@@ -80,15 +84,29 @@ def test_hashes_tell_other_keys_and_values_apart() -> None:
 def test_a_partition_that_the_topic_has_not_is_refused(partition: int) -> None:
     batch = batch_of([(b"a", b"1", 0), (b"a", b"1", partition), (b"a", b"1", None)], names_partitions=True)
     with pytest.raises(ConsumerError, match=f"a row has partition {partition}, and topic t has 5: "):
-        list(place_rows([batch], "t", PARTITIONS))
+        list(place_rows([batch], ORDER))
 
 
 def test_rows_are_counted_by_partition() -> None:
     batch = batch_of([(b"a", b"1", 3), (b"b", b"1", 1), (b"c", b"1", 3)], names_partitions=True)
-    [result] = count_rows(place_rows([batch], "t", PARTITIONS))
+    [result] = count_rows(place_rows([batch], ORDER), ORDER)
     assert result.column("partition").to_pylist() == [1, 3]
     assert result.column("rows").to_pylist() == [1, 2]
     assert result.column("done").to_pylist() == ["", ""]
-    [nothing] = count_rows([])
+    [nothing] = count_rows([], ORDER)
     assert nothing.num_rows == 0
     assert TARGET not in nothing.schema.names
+
+
+def test_the_rows_of_a_partition_take_one_route() -> None:
+    rows = [(None, b"%d" % number, number % PARTITIONS) for number in range(20)]
+    [placed] = place_rows([batch_of(rows, names_partitions=True)], ORDER)
+    routes = zip(placed.column(TARGET).to_pylist(), placed.column(ROUTE).to_pylist(), strict=True)
+    assert set(routes) == {(0, 7), (1, 8), (2, 7), (3, 8), (4, 7)}
+
+
+def test_columns_of_large_values_are_placed_as_others_are() -> None:
+    rows = [(b"a", b"1", 0), (None, b"2", 0)]
+    batch = batch_of(rows, names_partitions=False)
+    large = batch.cast(pa.schema([("key", pa.large_binary()), ("value", pa.large_binary())]))
+    assert find_targets(large, "t", PARTITIONS).tolist() == find_targets(batch, "t", PARTITIONS).tolist()

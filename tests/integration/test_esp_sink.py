@@ -1,0 +1,292 @@
+"""The exactly-once sink against a node, without Spark: tasks that die at every request, two drivers at once, zombies, and refusals.
+
+``tests/integration/spark/test_esp_sinks.py`` has some of it through Spark.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import count
+
+import pyarrow as pa
+import pytest
+from kafka import OffsetAndMetadata, TopicPartition
+from kafka.admin import KafkaAdminClient
+
+from esp.consumer import group_messages
+from esp.consumer.errors import ConsumerError
+from esp.consumer.messages import Api, Partition
+from esp.producer.partitioner import partition_of_key
+from esp.sink import partition_writer
+from esp.sink.decision import Action, RefusedError
+from esp.sink.share import Share
+from esp.testing.node_process import NodeProcess
+from esp.testing.pytest_plugin import AGAINST_KAFKA
+from tests.integration.conftest import MakeTopic
+from tests.integration.sink_runs import (
+    BUGS,
+    FINISHED,
+    KILLED,
+    committed_offset,
+    in_process,
+    order_of,
+    rows_of_batch,
+    run_batch,
+    values_of_batches,
+    writer_of,
+)
+from tests.integration.source_rows import Read, read_values
+from tests.integration.topic_changes import add_partitions
+from tests.integration.transactions import serve_transactions
+
+COMMITTED = {"kafka.isolation.level": "read_committed"}
+
+
+@pytest.fixture(scope="module")
+def node_settings() -> dict[str, str]:
+    return {
+        "transaction.state.log.num.partitions": "2",
+        "offsets.topic.num.partitions": "2",
+        "group.initial.rebalance.delay.ms": "0",
+    }
+
+
+@pytest.fixture(scope="module")
+def bootstrap(node: NodeProcess) -> str:
+    """The node, which serves transactions."""
+    if not AGAINST_KAFKA:
+        serve_transactions(node.bootstrap, [node])
+    return node.bootstrap
+
+
+def committed_values(bootstrap: str, topic: str) -> list[bytes | None]:
+    return sorted(read_values(bootstrap, topic, **COMMITTED))
+
+
+def test_rows_go_where_kafka_s_clients_send_their_keys_and_come_once(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic(partitions=3)
+    for batch in range(3):
+        done = run_batch(order_of(bootstrap, topic, batch, 3, run="one"))
+        assert set(done.values()) == {"written"}
+        assert run_batch(order_of(bootstrap, topic, batch, 3, run="one")) == dict.fromkeys(done, "skipped")
+        assert run_batch(order_of(bootstrap, topic, batch, 3)) == dict.fromkeys(done, "skipped")
+    rows = Read(bootstrap, subscribe=topic, **COMMITTED).rows()
+    assert sorted(row.value or b"" for row in rows) == values_of_batches(3)
+    assert all(row.partition == partition_of_key(row.key or b"", 3) for row in rows)
+
+
+def test_a_producer_writes_batch_after_batch_in_one_epoch(bootstrap: str, topic: str, make_topic: MakeTopic) -> None:
+    make_topic()
+    asked: list[str] = []
+    writer = writer_of(bootstrap, topic, hook=lambda _event, api: asked.append(api.name))
+    for batch in range(3):
+        asked.clear()
+        assert writer.write([rows_of_batch(batch)], Share(batch, 20, 5, 1)) is Action.WRITE
+        assert ("InitProducerId" in asked) == (batch == 0)
+    assert committed_values(bootstrap, topic) == values_of_batches(3)
+
+
+def test_a_partition_without_rows_has_no_transaction(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic(partitions=2)
+    rows = pa.RecordBatch.from_pydict({"value": [b"a", b"b"], "partition": pa.array([1, 1], pa.int32())})
+    assert run_batch(order_of(bootstrap, topic, 0, 2), rows) == {1: "written"}
+    assert committed_offset(bootstrap, topic, 0) is None
+    assert committed_offset(bootstrap, topic, 1) == 1
+    assert run_batch(order_of(bootstrap, topic, 1, 2), rows.slice(0, 0)) == {}
+
+
+def kill_everywhere(bootstrap: str, topic: str, bug: str | None = None) -> tuple[int, list[bytes | None]]:
+    """Write batches, each by a process that dies one event later than that of the batch before, and by one that lives.
+
+    Returns:
+        the number of the batches, and the committed values.
+    """
+    for batch in count():
+        order = order_of(bootstrap, topic, batch, 1)
+        status = in_process(order, batch, bug)
+        assert status in (KILLED, FINISHED)
+        assert in_process(order_of(bootstrap, topic, batch, 1), None, bug) == FINISHED
+        if status == FINISHED:
+            return batch + 1, committed_values(bootstrap, topic)
+    raise AssertionError("a task has no end")
+
+
+def test_a_task_that_dies_at_any_request_leaves_each_row_once(
+    bootstrap: str, topic: str, make_topic: MakeTopic
+) -> None:
+    make_topic()
+    batches, values = kill_everywhere(bootstrap, topic)
+    assert values == values_of_batches(batches)
+    assert batches > 14  # seven requests at least, each sent and answered
+    assert committed_offset(bootstrap, topic, 0) == batches
+
+
+def run_zombie(bootstrap: str, topic: str) -> list[bytes | None]:
+    """Let a task stop just before it commits, another one write the batch, and the first one go on; return the committed values."""
+
+    def overtake(event: str, api: Api) -> None:
+        if (event, api.name) == ("answered", "TxnOffsetCommit") and not overtaken:
+            overtaken.append(writer_of(bootstrap, topic, timeout_s=2.0).write([rows_of_batch(0)], share))
+
+    overtaken: list[Action] = []
+    share = Share(0, 20, 5, 1)
+    done = writer_of(bootstrap, topic, hook=overtake).write([rows_of_batch(0)], share)
+    assert overtaken == [Action.WRITE]
+    if done is not Action.SKIP:
+        return [*committed_values(bootstrap, topic), b"the zombie wrote"]
+    return committed_values(bootstrap, topic)
+
+
+def test_a_zombie_is_fenced_looks_again_and_skips(bootstrap: str, topic: str, make_topic: MakeTopic) -> None:
+    make_topic()
+    assert run_zombie(bootstrap, topic) == values_of_batches(1)
+
+
+def test_two_drivers_at_once_write_each_row_once(bootstrap: str, topic: str, make_topic: MakeTopic) -> None:
+    make_topic()
+    batches = 10
+    done: list[Action] = []
+
+    def drive() -> None:
+        writer = writer_of(bootstrap, topic)
+        for batch in range(batches):
+            with suppress(RefusedError):  # the other one is ahead: its rows are there
+                done.append(writer.write([rows_of_batch(batch)], Share(batch, 20, 5, 1)))
+
+    threads = [threading.Thread(target=drive) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert committed_values(bootstrap, topic) == values_of_batches(batches)
+    assert done.count(Action.WRITE) <= batches  # a commit whose answer was lost is found, and counts as skipped
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_sink_with_a_known_bug_is_noticed(bootstrap: str, topic: str, make_topic: MakeTopic, bug: str) -> None:
+    """Each bug doubles rows where tasks die."""
+    make_topic(topic)
+    batches, values = kill_everywhere(bootstrap, topic, bug)
+    assert values != values_of_batches(batches)
+
+
+@pytest.mark.parametrize("asks_for_stable_offsets", [True, False])
+def test_a_sink_that_does_not_fence_is_noticed(
+    bootstrap: str, topic: str, make_topic: MakeTopic, asks_for_stable_offsets: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another task waits for the offset of the first one in vain; or, if it does not even wait, both write."""
+    make_topic(topic)
+    ids = (f"{topic}-{number}" for number in count())
+    monkeypatch.setattr(partition_writer, "transactional_id_of", lambda *_: next(ids))
+    if asks_for_stable_offsets:
+        with pytest.raises(ConsumerError, match="a transaction of another task is open"):
+            run_zombie(bootstrap, topic)
+        return
+    monkeypatch.setattr(group_messages, "encode_offset_fetch", unstable(group_messages.encode_offset_fetch))
+    assert run_zombie(bootstrap, topic) != values_of_batches(1)
+
+
+def unstable(encode: Callable[[str, Sequence[Partition]], bytes]) -> Callable[[str, Sequence[Partition]], bytes]:
+    """The same question, which does not wait for transactions."""
+
+    def encoded(group: str, partitions: Sequence[Partition]) -> bytes:
+        body = encode(group, partitions)
+        assert body[-2:] == b"\1\0"
+        return body[:-2] + b"\0\0"
+
+    return encoded
+
+
+def test_offsets_are_asked_for_behind_open_transactions(bootstrap: str, topic: str, make_topic: MakeTopic) -> None:
+    make_topic()
+    held: list[Action] = []
+
+    def look(event: str, api: Api) -> None:
+        """While the first batch is open, have a task of an older epoch come with it."""
+        if (event, api.name) == ("answered", "TxnOffsetCommit") and not held:
+            held.append(old.write([rows_of_batch(1)], share))
+
+    old = writer_of(bootstrap, topic)
+    assert old.write([rows_of_batch(0)], Share(0, 20, 5, 1)) is Action.WRITE
+    share = Share(1, 20, 5, 1)
+    assert writer_of(bootstrap, topic, hook=look).write([rows_of_batch(1)], share) is Action.SKIP
+    assert held == [Action.WRITE]
+    assert committed_values(bootstrap, topic) == values_of_batches(2)
+
+
+def test_an_offset_is_renewed_as_it_is(bootstrap: str, topic: str, make_topic: MakeTopic) -> None:
+    make_topic()
+    writer = writer_of(bootstrap, topic)
+    writer.renew()
+    assert committed_offset(bootstrap, topic, 0) is None
+    share = Share(0, 20, 5, 1)
+    writer.write([rows_of_batch(0)], share)
+    writer.renew()
+    assert writer.take_over() == share.to_committed()
+    assert writer.write([rows_of_batch(0)], share) is Action.SKIP
+
+
+def test_rows_of_a_batch_that_differ_are_refused(bootstrap: str, topic: str, make_topic: MakeTopic) -> None:
+    make_topic()
+    run_batch(order_of(bootstrap, topic, 0, 1))
+    with pytest.raises(RefusedError, match="batch 0 is not repeatable: partition 0 had 20 rows, now 19: "):
+        run_batch(order_of(bootstrap, topic, 0, 1), rows_of_batch(0).slice(1))
+    run_batch(order_of(bootstrap, topic, 1, 1))
+    with pytest.raises(
+        RefusedError, match=r"sink s has written batch 1 to partition 0 of topic .*, and the query is at batch 0: "
+    ):
+        run_batch(order_of(bootstrap, topic, 0, 1))
+    assert committed_values(bootstrap, topic) == values_of_batches(2)
+
+
+def test_a_topic_that_grew_is_used_in_full(
+    bootstrap: str, admin: KafkaAdminClient, topic: str, make_topic: MakeTopic
+) -> None:
+    make_topic(partitions=1)
+    run_batch(order_of(bootstrap, topic, 0, 1))
+    add_partitions(admin, topic, 4)
+    done = run_batch(order_of(bootstrap, topic, 1, 4))
+    assert len(done) > 1
+    assert committed_values(bootstrap, topic) == values_of_batches(2)
+
+
+def test_large_rows_are_sent_in_batches_that_the_topic_takes(bootstrap: str, topic: str, make_topic: MakeTopic) -> None:
+    make_topic(max_message_bytes=20_000)
+    rows = pa.RecordBatch.from_pydict({"value": [bytes(3_000)] * 100})
+    assert run_batch(order_of(bootstrap, topic, 0, 1), rows) == {0: "written"}
+    assert committed_values(bootstrap, topic) == [bytes(3_000)] * 100
+
+
+def test_a_record_that_no_batch_can_hold_is_told_with_its_size(
+    bootstrap: str, topic: str, make_topic: MakeTopic
+) -> None:
+    make_topic(max_message_bytes=20_000)
+    rows = pa.RecordBatch.from_pydict({"value": [b"a", bytes(30_000)]})
+    with pytest.raises(
+        ConsumerError,
+        match=rf"partition 0 of topic {topic}: a record makes a batch of 30,0\d\d bytes, and the topic takes no such one: raise its "
+        "max.message.bytes",
+    ):
+        run_batch(order_of(bootstrap, topic, 0, 1), rows)
+    assert committed_values(bootstrap, topic) == []
+    assert run_batch(order_of(bootstrap, topic, 0, 1)) == {0: "written"}  # nothing is left open
+
+
+def test_a_compacted_topic_refuses_rows_without_a_key(bootstrap: str, topic: str, make_topic: MakeTopic) -> None:
+    make_topic(cleanup_policy="compact")
+    rows = pa.RecordBatch.from_pydict({"value": [b"a"]})
+    with pytest.raises(ConsumerError, match="if the topic is compacted, give each row a key"):
+        run_batch(order_of(bootstrap, topic, 0, 1), rows)
+
+
+def test_offsets_of_another_program_are_not_a_sink_s(bootstrap: str, topic: str, make_topic: MakeTopic) -> None:
+    make_topic()
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        admin.alter_group_offsets("esp-sink.foreign", {TopicPartition(topic, 0): OffsetAndMetadata(7, "mine", -1)})
+    finally:
+        admin.close()
+    with pytest.raises(
+        RefusedError, match=r"group esp-sink.foreign has offset 7 of partition 0 of topic .*, which no sink committed"
+    ):
+        run_batch(order_of(bootstrap, topic, 0, 1, sink="foreign"))
