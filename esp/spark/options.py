@@ -356,7 +356,9 @@ def _edge(given: Mapping[str, str], side: str) -> Edge | None:
     """The options of a side by their rank: a timestamp for all partitions, timestamps by partition, offsets."""
     name = f"{side}Timestamp"
     if name in given:
-        return Edge(name, given[name], timestamp=_integer(name, given[name], 0, _LONG_MOST, "milliseconds since 1970"))
+        return Edge(
+            name, given[name], timestamp=parse_integer(name, given[name], 0, _LONG_MOST, "milliseconds since 1970")
+        )
     name = f"{side}OffsetsByTimestamp"
     if name in given:
         return Edge(name, given[name], timestamps=parse_offsets(name, given[name], least=0))
@@ -451,15 +453,27 @@ def _choice(given: Mapping[str, str], name: str, choices: Sequence[str]) -> str:
 
 def _number(given: Mapping[str, str], name: str) -> int | None:
     text = given.get(name)
-    return None if text is None else _integer(name, text, 1, _LONG_MOST, "1 or more")
+    return None if text is None else parse_integer(name, text, 1, _LONG_MOST, "1 or more")
 
 
 def _kafka_number(kafka: Mapping[str, str], name: str, default: int) -> int:
     text = kafka.get(name)
-    return default if text is None else _integer(_KAFKA + name, text, 0, _NUMBER_MOST, "0 or more")
+    return default if text is None else parse_integer(_KAFKA + name, text, 0, _NUMBER_MOST, "0 or more")
 
 
-def _integer(name: str, text: str, least: int, most: int, meaning: str) -> int:
+def parse_integer(name: str, text: str, least: int, most: int, meaning: str) -> int:
+    """Return the whole number that an option is.
+
+    Args:
+        name: the option.
+        text: its value.
+        least: the smallest number that is allowed.
+        most: the largest.
+        meaning: what is allowed, in words.
+
+    Raises:
+        OptionError: the text is another one.
+    """
     stripped = text.strip()
     if not (stripped.isascii() and stripped.isdecimal()) or not least <= int(stripped) <= most:
         raise OptionError(name, text, f"write a whole number, {meaning}")

@@ -7,11 +7,13 @@ from typing import Any, Final, NamedTuple
 from esp.consumer.cluster import Address
 from esp.consumer.connection import Terms
 from esp.consumer.errors import ConsumerError, SettingError
+from esp.consumer.security import is_security_setting
 from esp.spark.errors import OptionError
 from esp.spark.options import parse_connection
 from esp.spark.position import Offsets, from_json
 
 _FORMATS: Final = frozenset({"esp", "kafka"})
+_CONNECTING: Final = ("bootstrap.servers", "client.id")
 
 
 class ClusterSettings(NamedTuple):
@@ -38,16 +40,48 @@ def find_clusters(query: Any) -> list[ClusterSettings | None]:
     java = getattr(query, "_jsq", None)
     if java is None:
         return []
-    leaves = java.streamingQuery().analyzedPlan().collectLeaves()
+    found = [_options_of(each) for each in _relations_of(java.streamingQuery().analyzedPlan())]
+    return [None if options is None else read_cluster(options) for options in found]
+
+
+def find_stream_options(frame: Any) -> list[dict[str, str]]:
+    """Return the settings by which the sources of a stream reach their clusters, with ``kafka.`` in front; none under Spark Connect.
+
+    Args:
+        frame: PySpark's ``DataFrame``.
+    """
+    java = getattr(frame, "_jdf", None)
+    if java is None:
+        return []
+    found = [_options_of(each) for each in _relations_of(java.queryExecution().analyzed())]
+    return [
+        {
+            name: value
+            for name, value in options.items()
+            if name.removeprefix("kafka.") in _CONNECTING or _is_secret(name)
+        }
+        for options in found
+        if options is not None and "kafka.bootstrap.servers" in options
+    ]
+
+
+def _is_secret(name: str) -> bool:
+    return name.startswith("kafka.") and is_security_setting(name.removeprefix("kafka."))
+
+
+def _relations_of(plan: Any) -> list[Any]:
+    """The sources of a plan of Spark's."""
+    leaves = plan.collectLeaves()
     relations = [leaves.apply(number) for number in range(leaves.size())]
-    return [_cluster_of(each) for each in relations if each.getClass().getSimpleName().startswith("StreamingRelation")]
+    return [each for each in relations if each.getClass().getSimpleName().startswith("StreamingRelation")]
 
 
-def _cluster_of(relation: Any) -> ClusterSettings | None:
+def _options_of(relation: Any) -> dict[str, str] | None:
+    """The options of a source that reads topics, by names in lower case; None for those of other formats."""
     if relation.getClass().getSimpleName() != "StreamingRelationV2" or relation.sourceName() not in _FORMATS:
         return None
     options = relation.extraOptions()
-    return read_cluster({name: options.get(name) for name in options.keySet().toArray()})
+    return {name.lower(): options.get(name) for name in options.keySet().toArray()}
 
 
 def read_cluster(options: Mapping[str, str]) -> ClusterSettings | None:

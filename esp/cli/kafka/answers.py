@@ -126,10 +126,11 @@ class GroupInfo(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """An offset that a group remembers; ``leader_epoch`` is -1 if it was not committed with it."""
+    """An offset that a group remembers; ``leader_epoch`` is -1 if it was not committed with it; ``metadata`` is the text beside it."""
 
     offset: int
     leader_epoch: int
+    metadata: str = ""
 
 
 class ReplicaSize(NamedTuple):

@@ -117,7 +117,9 @@ class GroupsAdmin(AdminConnection):
         told = self._ask(lambda client: client.list_group_offsets({group: None}))[group]
         return {
             PartitionId(each.topic, each.partition): CommittedOffset(
-                told[each].offset, -1 if told[each].leader_epoch is None else told[each].leader_epoch
+                told[each].offset,
+                -1 if told[each].leader_epoch is None else told[each].leader_epoch,
+                told[each].metadata or "",
             )
             for each in sorted(told)
             if told[each].offset >= 0

@@ -1,16 +1,17 @@
-"""``esp spark``: checkpoints of queries, and what a session of Spark is started with."""
+"""``esp spark``: checkpoints of queries, exactly-once sinks, and what a session of Spark is started with."""
 
 import typer
 
 from esp.cli.options import asking
 from esp.cli.spark.checkpoints import offsets_at, set_back_to, show
 from esp.cli.spark.session import print_conf, write_zip
+from esp.cli.spark.sinks import list_sinks, reset_sink, show_sink
 
 spark = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="""Look at checkpoints of Spark's streaming queries and set them back; start sessions of Spark.
+    help="""Look at checkpoints of Spark's streaming queries and set them back; look at exactly-once sinks; start sessions of Spark.
 
     [bold]Read the last hour again[/bold]
 
@@ -36,5 +37,17 @@ checkpoints.command("show")(asking(show))
 checkpoints.command("offsets-at")(asking(offsets_at))
 checkpoints.command("set-back")(asking(set_back_to))
 spark.add_typer(checkpoints, name="checkpoints")
+
+sinks = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""Exactly-once sinks: the batches that queries have written to topics by esp.spark.exactly_once.""",
+)
+
+sinks.command("list")(asking(list_sinks))
+sinks.command("show")(asking(show_sink))
+sinks.command("reset")(asking(reset_sink))
+spark.add_typer(sinks, name="sinks")
 spark.command("conf")(print_conf)
 spark.command("zip")(write_zip)

@@ -1,0 +1,218 @@
+"""Writes to a topic in which each row comes once, however often tasks, drivers or jobs are started again.
+
+The driver looks at what the sink has committed, and has Spark shuffle the rows of a batch to one task per target partition. Each task
+writes its partition in one transaction (:mod:`esp.sink.partition_writer`).
+"""
+
+import logging
+import re
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from esp.consumer.cluster import Cluster
+from esp.consumer.errors import NO_ERROR, ConsumerError, describe
+from esp.consumer.group_messages import Committed
+from esp.consumer.group_offsets import GroupOffsets
+from esp.consumer.messages import Partition
+from esp.sink.decision import BatchPlan, Place, check_repeated, plan_batch
+from esp.sink.functions import TaskFunction
+from esp.sink.order import BatchOrder, SinkTarget
+from esp.sink.partition_writer import PartitionWriter
+from esp.sink.rows import ROUTE, TARGET
+from esp.sink.share import Share, group_of
+from esp.spark.errors import OptionError
+from esp.spark.query_sources import find_stream_options
+from esp.spark.record_columns import check_columns, select_columns
+from esp.spark.renewing import Renewing
+from esp.spark.routes import find_routes
+from esp.spark.write_options import parse_write_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_log = logging.getLogger(__name__)
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_RESULT: Final = "partition int, rows bigint, keys string, done string"
+
+
+def exactly_once(
+    stream: "DataFrame",
+    *,
+    topic: str,
+    sink: str,
+    options: Mapping[str, str] | None = None,
+    tasks: int | None = None,
+    begin: bool = False,
+) -> "DataStreamWriter":
+    """Return a writer of a stream to a topic, which writes each row once; set its checkpoint and trigger, and start it.
+
+    Args:
+        stream: with a column ``value``, and ``key``, ``headers``, ``timestamp`` and ``partition`` if wanted.
+        topic: the topic; it exists.
+        sink: a name for this query's writes to the topic, as its checkpoint is for its reads. No other query has it.
+        options: ``kafka.*`` settings. Without them the cluster is that of the stream's source.
+        tasks: so many tasks write, each perhaps several partitions; None: one for each partition.
+        begin: whether a sink that has committed nothing may begin with another batch than the first.
+
+    Raises:
+        OptionError: an argument, an option or a column cannot be used.
+    """
+    if not stream.isStreaming:
+        raise OptionError("stream", None, 'it is no stream: use esp.spark.write_once, or write.format("esp")')
+    given = options if options is not None else _options_of(stream)
+    writer = _make(stream, topic, sink, given, tasks, begin=begin)
+    return stream.writeStream.foreachBatch(writer)
+
+
+def write_once(
+    frame: "DataFrame",
+    *,
+    topic: str,
+    transaction: str,
+    options: Mapping[str, str],
+    tasks: int | None = None,
+) -> None:
+    """Write rows to a topic, each once, however often this is called with the same rows and ``transaction``.
+
+    Args:
+        frame: as that of :func:`exactly_once`.
+        topic: the topic; it exists.
+        transaction: a name for this write, which no other has.
+        options: ``kafka.*`` settings.
+        tasks: as there.
+
+    Raises:
+        OptionError: an argument, an option or a column cannot be used.
+        RefusedError: the rows are others than those that were written by this name.
+        ConsumerError: the rows cannot be written.
+    """
+    if frame.isStreaming:
+        raise OptionError("frame", None, "it is a stream: use esp.spark.exactly_once")
+    _make(frame, topic, transaction, options, tasks, begin=False)(frame, 0)
+
+
+def _make(
+    frame: "DataFrame", topic: str, sink: str, options: Mapping[str, str], tasks: int | None, *, begin: bool
+) -> "BatchSink":
+    parsed = parse_write_options(options)
+    if not topic:
+        raise OptionError("topic", topic, "it is empty: name the topic to write to")
+    if _NAME.fullmatch(sink) is None:
+        raise OptionError("sink", sink, "it is no name of a sink: write up to 100 letters, digits, _ and -")
+    if tasks is not None and tasks < 1:
+        raise OptionError("tasks", tasks, "write 1 or more, or leave it out: one task writes each partition then")
+    check_columns(frame.schema)
+    target = SinkTarget(uuid.uuid4().hex, Place(sink, topic), parsed.servers, parsed.terms, parsed.write_terms)
+    return BatchSink(target, tasks, begin=begin, renews=frame.isStreaming)
+
+
+def _options_of(stream: "DataFrame") -> Mapping[str, str]:
+    """The settings by which the source of a stream reaches its cluster."""
+    found = find_stream_options(stream)
+    servers = {options["kafka.bootstrap.servers"] for options in found}
+    if len(servers) != 1:
+        raise OptionError(
+            "options",
+            None,
+            f"the stream has {len(servers)} clusters as its sources: pass options={{'kafka.bootstrap.servers': 'host:port', …}} of the "
+            "cluster to write to",
+        )
+    return found[0]
+
+
+class BatchSink:
+    """Writes micro-batches: the function of ``foreachBatch``. It travels to the server under Spark Connect.
+
+    Args:
+        target: the sink.
+        tasks: so many write; None: one for each partition.
+        begin: whether a sink that has committed nothing may begin with another batch than the first.
+        renews: whether its offsets are renewed while a query runs.
+    """
+
+    def __init__(self, target: SinkTarget, tasks: int | None, *, begin: bool, renews: bool) -> None:
+        self._target = target
+        self._tasks = tasks
+        self._may_begin = begin
+        self._renews = renews
+        self._has_begun = False
+        self._renewing: Renewing | None = None
+
+    def __call__(self, frame: "DataFrame", batch: int) -> None:
+        """Write a batch.
+
+        Raises:
+            RefusedError: rows would be missing, or come twice.
+            ConsumerError: the topic or the group cannot be used.
+        """
+        place = self._target.place
+        with self._target.connect() as cluster:
+            count = count_partitions(cluster, place.topic)
+            committed = self._look(cluster, count)
+        plan = plan_batch(place, committed, count, batch, may_begin=self._may_begin)
+        tasks = min(self._tasks or plan.partitions, plan.partitions)
+        order = BatchOrder(self._target, batch, plan.partitions, find_routes(tasks))
+        placed = _shuffle(frame, order)
+        if plan.done:
+            self._check_repeated(placed, order, plan)
+        done = placed.mapInArrow(TaskFunction("write_rows", order), _RESULT).collect()
+        _log.info("batch %d of sink %s: %s", batch, place.sink, sorted((row.partition, row.done) for row in done))
+        self._may_begin = not committed and not done  # nothing is committed since there were no rows
+        self._has_begun = True
+        if self._renews and (self._renewing is None or self._renewing.is_over):
+            self._renewing = Renewing(self._renew, lambda: bool(frame.sparkSession.streams.active))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A thread does not travel."""
+        return {**self.__dict__, "_renewing": None}
+
+    def _look(self, cluster: Cluster, count: int) -> dict[int, Committed]:
+        """What is committed, by partition. The first look of a run ends what tasks of older runs have left open."""
+        place = self._target.place
+        if self._has_begun:
+            wanted = [Partition(place.topic, number) for number in range(count)]
+            group = GroupOffsets(cluster, group_of(place.sink))
+            found = group.fetch(wanted, self._target.write_terms.timeout_s)
+            return {partition.number: each for partition, each in found.items()}
+        taken = {number: self._writer(cluster, number).take_over() for number in range(count)}
+        return {number: each for number, each in taken.items() if each is not None}
+
+    def _writer(self, cluster: Cluster, number: int) -> PartitionWriter:
+        return PartitionWriter(cluster, self._target.place, number, self._target.write_terms)
+
+    def _check_repeated(self, placed: "DataFrame", order: BatchOrder, plan: BatchPlan) -> None:
+        counted = placed.mapInArrow(TaskFunction("count_rows", order), _RESULT).collect()
+        coming: dict[int, Share] = {}
+        for row in counted:
+            before = coming.get(row.partition, Share(order.batch, 0, 0, plan.partitions))
+            keys = before.keys + int(row.keys, 16) & 0xFFFF_FFFF_FFFF_FFFF
+            coming[row.partition] = before._replace(rows=before.rows + row.rows, keys=keys)
+        check_repeated(order.target.place, plan, order.batch, coming)
+
+    def _renew(self) -> None:
+        with self._target.connect() as cluster:
+            for number in range(count_partitions(cluster, self._target.place.topic)):
+                self._writer(cluster, number).renew()
+
+
+def count_partitions(cluster: Cluster, topic: str) -> int:
+    """Return the number of a topic's partitions.
+
+    Raises:
+        ConsumerError: the topic is not there, or may not be seen.
+    """
+    info = cluster.describe([topic])[topic]
+    if info.error != NO_ERROR or not info.leaders:
+        raise ConsumerError(f"option topic={topic}: {describe(info.error)}: create the topic, or correct the option")
+    return len(info.leaders)
+
+
+def _shuffle(frame: "DataFrame", order: BatchOrder) -> "DataFrame":
+    """The rows, each in the task that writes its target partition."""
+    records = select_columns(frame)
+    fields = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in records.schema)
+    placed = records.mapInArrow(TaskFunction("place_rows", order), f"{fields}, {TARGET} int, {ROUTE} int")
+    return placed.repartition(len(order.routes), ROUTE)
