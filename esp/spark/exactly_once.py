@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from esp.consumer.cluster import Cluster
-from esp.consumer.errors import NO_ERROR, ConsumerError, describe
 from esp.consumer.group_messages import Committed
 from esp.consumer.group_offsets import GroupOffsets
 from esp.consumer.messages import Partition
@@ -26,6 +25,7 @@ from esp.spark.query_sources import find_stream_options
 from esp.spark.record_columns import check_columns, select_columns
 from esp.spark.renewing import Renewing
 from esp.spark.routes import find_routes
+from esp.spark.topic_partitions import count_partitions
 from esp.spark.write_options import parse_write_options
 
 if TYPE_CHECKING:
@@ -196,18 +196,6 @@ class BatchSink:
         with self._target.connect() as cluster:
             for number in range(count_partitions(cluster, self._target.place.topic)):
                 self._writer(cluster, number).renew()
-
-
-def count_partitions(cluster: Cluster, topic: str) -> int:
-    """Return the number of a topic's partitions.
-
-    Raises:
-        ConsumerError: the topic is not there, or may not be seen.
-    """
-    info = cluster.describe([topic])[topic]
-    if info.error != NO_ERROR or not info.leaders:
-        raise ConsumerError(f"option topic={topic}: {describe(info.error)}: create the topic, or correct the option")
-    return len(info.leaders)
 
 
 def _shuffle(frame: "DataFrame", order: BatchOrder) -> "DataFrame":

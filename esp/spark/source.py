@@ -6,9 +6,17 @@ from importlib.util import find_spec
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
+from esp.spark.batch_writer import BatchWriter
 from esp.spark.columns import spark_schema
 from esp.spark.errors import OptionError
 from esp.spark.narrowing import Narrowing
@@ -25,7 +33,7 @@ class DefaultSource(DataSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self._parsed = parse_options(options, Kind.ANY)
+        self._columns: tuple[str, ...] | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -33,8 +41,14 @@ class DefaultSource(DataSource):
         return "esp"
 
     def schema(self) -> StructType:
-        """The columns that were asked for."""
-        return spark_schema(self._parsed.columns)
+        """The columns that were asked for.
+
+        Raises:
+            OptionError: an option cannot be used, or is missing.
+        """
+        if self._columns is None:
+            self._columns = parse_options(self.options, Kind.ANY).columns
+        return spark_schema(self._columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of a batch.
@@ -58,6 +72,33 @@ class DefaultSource(DataSource):
         from esp.spark.admitting_stream import AdmittingStreamReader  # noqa: PLC0415 - there are versions that cannot
 
         return AdmittingStreamReader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """The writer of a batch.
+
+        Raises:
+            OptionError: an option or a column cannot be used.
+            ConsumerError: the topic is not there.
+        """
+        if overwrite:
+            raise OptionError("mode", "overwrite", 'a topic is not overwritten: write .mode("append")')
+        return BatchWriter(schema, self.options)
+
+    def streamWriter(  # noqa: N802 - PySpark's name
+        self,
+        schema: StructType,  # noqa: ARG002 - Spark passes it
+        overwrite: bool,  # noqa: ARG002 - likewise
+    ) -> DataSourceStreamWriter:
+        """Refused: Spark gives the writer of a stream rows one by one, and tells it no number of the batch.
+
+        Raises:
+            OptionError: always.
+        """
+        raise OptionError(
+            "format",
+            "esp",
+            "it does not write streams: use esp.spark.exactly_once(stream, topic=…, sink=…), which gives a writer",
+        )
 
     def _check_schema(self, schema: StructType) -> None:
         expected = self.schema()

@@ -3,6 +3,7 @@
 ``tests/integration/spark/test_esp_sinks.py`` has some of it through Spark.
 """
 
+import pickle
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -12,6 +13,8 @@ import pyarrow as pa
 import pytest
 from kafka import OffsetAndMetadata, TopicPartition
 from kafka.admin import KafkaAdminClient
+from pyspark.sql.datasource import DataSourceWriter
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from esp.consumer import group_messages
 from esp.consumer.errors import ConsumerError
@@ -20,6 +23,9 @@ from esp.producer.partitioner import partition_of_key
 from esp.sink import partition_writer
 from esp.sink.decision import Action, RefusedError
 from esp.sink.share import Share
+from esp.spark.batch_writer import Sent
+from esp.spark.errors import OptionError
+from esp.spark.source import DefaultSource
 from esp.testing.node_process import NodeProcess
 from esp.testing.pytest_plugin import AGAINST_KAFKA
 from tests.integration.conftest import MakeTopic
@@ -290,3 +296,82 @@ def test_offsets_of_another_program_are_not_a_sink_s(bootstrap: str, topic: str,
         RefusedError, match=r"group esp-sink.foreign has offset 7 of partition 0 of topic .*, which no sink committed"
     ):
         run_batch(order_of(bootstrap, topic, 0, 1, sink="foreign"))
+
+
+# At least once ------------------------------------------------------------------------------------------------------------------
+
+
+def writer_by_esp(bootstrap: str, schema: StructType, **options: str) -> DataSourceWriter:
+    source = DefaultSource({"kafka.bootstrap.servers": bootstrap, **options})
+    return pickle.loads(pickle.dumps(source.writer(schema, False)))
+
+
+KEY_AND_VALUE = StructType([StructField("key", StringType()), StructField("value", StringType())])
+
+
+def test_rows_of_a_batch_are_sent_by_the_tasks_that_have_them(
+    bootstrap: str, topic: str, make_topic: MakeTopic
+) -> None:
+    make_topic(partitions=3)
+    writer = writer_by_esp(bootstrap, KEY_AND_VALUE, topic=topic)
+    rows = pa.RecordBatch.from_pydict({"key": ["a", "b", None], "value": ["1", "2", "3"]})
+    for _ in range(2):
+        assert writer.write(iter([rows, rows])) == Sent(6)  # a task that is tried again
+    found = Read(bootstrap, subscribe=topic).rows()
+    assert sorted(row.value or b"" for row in found) == [b"1"] * 4 + [b"2"] * 4 + [b"3"] * 4
+    assert all(row.partition == partition_of_key(row.key, 3) for row in found if row.key is not None)
+
+
+@pytest.mark.parametrize(
+    ("options", "overwrite", "words"),
+    [
+        ({}, False, "option topic: it says where rows are written: name a topic"),
+        (
+            {"topic": "t", "transaction": "load"},
+            False,
+            "option transaction=load: Spark lets .* use esp.spark.write_once",
+        ),
+        (
+            {"topic": "t", "subscribe": "t"},
+            False,
+            "option subscribe=t: a write by esp does not know it: remove it. It knows topic, ",
+        ),
+        ({"topic": "t"}, True, 'option mode=overwrite: a topic is not overwritten: write .mode\\("append"\\)'),
+        ({"topic": "t", "kafka.acks": "1"}, False, "option kafka.acks=1: it has no effect on writes by esp"),
+        ({"topic": "t", "kafka.batch.size": "x"}, False, "option kafka.batch.size=x: write a whole number, 1 or more"),
+        ({"topic": "t", "kafka.compression.type": "rar"}, False, "option kafka.compression.type=rar: write none, gzip"),
+    ],
+)
+def test_bad_options_of_a_write_are_refused(
+    bootstrap: str, options: dict[str, str], overwrite: bool, words: str
+) -> None:
+    source = DefaultSource({"kafka.bootstrap.servers": bootstrap, **options})
+    with pytest.raises(OptionError, match=words) as caught:
+        source.writer(KEY_AND_VALUE, overwrite)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ("key string", "option columns=key: there is no column value"),
+        ("value int", "option columns=value: column value has type int: make it binary or string, by cast or to_json"),
+        ("value string, topic string", "option columns=topic: a record has no column topic: select some of key, value"),
+        ("value string, partition string", "option columns=partition: column partition has type string: make it int"),
+    ],
+)
+def test_columns_that_no_record_has_are_refused(bootstrap: str, schema: str, words: str) -> None:
+    names = {"string": StringType(), "int": IntegerType()}
+    fields = [StructField(field.split()[0], names[field.split()[1]]) for field in schema.split(", ")]
+    with pytest.raises(OptionError, match=words):
+        DefaultSource({"kafka.bootstrap.servers": bootstrap, "topic": "t"}).writer(StructType(fields), False)
+
+
+def test_a_topic_that_is_missing_is_named(bootstrap: str) -> None:
+    with pytest.raises(ConsumerError, match=r"option topic=nowhere: it does not exist .*: create the topic"):
+        DefaultSource({"kafka.bootstrap.servers": bootstrap, "topic": "nowhere"}).writer(KEY_AND_VALUE, False)
+
+
+def test_a_stream_is_not_written_by_the_format(bootstrap: str) -> None:
+    with pytest.raises(OptionError, match=r"option format=esp: it does not write streams: use esp.spark.exactly_once"):
+        DefaultSource({"kafka.bootstrap.servers": bootstrap}).streamWriter(KEY_AND_VALUE, False)

@@ -108,6 +108,15 @@ def test_a_batch_is_written_once_though_its_job_runs_again(
     assert committed(cluster, topic) == rows
 
 
+def test_a_batch_is_written_by_the_format(
+    spark: SparkSession, cluster: Cluster, topic: str, make_topic: MakeTopic
+) -> None:
+    make_topic(topic, partitions=TARGETS)
+    options = {"kafka.bootstrap.servers": cluster.node.bootstrap, "topic": topic}
+    frame_of(spark, 50).write.format("esp").options(**options).mode("append").save()
+    assert len(committed(cluster, topic)) == 50
+
+
 def test_numbers_are_routed_as_spark_shuffles_them(spark: SparkSession) -> None:
     routes = find_routes(5)
     frame = spark.createDataFrame([(number,) for number in (*routes, 2**31 - 1, 12_345)], "number int")
