@@ -15,7 +15,9 @@ from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name that every PySpark program uses
 
+from esp.testing.pytest_plugin import AGAINST_KAFKA
 from tests.integration.spark.cluster import Cluster, Positions, Record, positions_of, with_slow_starts, without_headers
+from tests.integration.transactions import serve_transactions
 
 PARTITIONS, RECORDS = 3, 50
 TOPIC = "events"
@@ -215,6 +217,9 @@ def test_the_examples_of_the_page_run(
     cluster: Cluster, admin: KafkaAdminClient, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     admin.create_topics({"flights": {"num_partitions": 1}}, wait_for_metadata=True)
+    admin.create_topics({"delays": {"num_partitions": 1}}, wait_for_metadata=True)
+    if not AGAINST_KAFKA:
+        serve_transactions(cluster.node.bootstrap, [cluster.node])
     cluster.produce("flights", [record(0, offset) for offset in range(20)])
     page = (Path(__file__).parents[3] / "docs" / "SPARK.md").read_text(encoding="utf-8")
     examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
@@ -234,5 +239,6 @@ def test_the_examples_of_the_page_run(
         "topic partition offset end records bytes seconds",
         "flights 0 20 20 0 0 0.0",
         "all 0 0 0.0",
+        "20",
         "20",
     ]
