@@ -14,7 +14,7 @@ class RefusedError(ConsumerError):
 
 
 class Action(Enum):
-    """What is done with a share."""
+    """The fate of a share."""
 
     WRITE = "written"
     SKIP = "skipped"
@@ -28,7 +28,7 @@ class Place(NamedTuple):
 
 
 class BatchPlan(NamedTuple):
-    """How a batch is written.
+    """The division of a batch, and its part that is written already.
 
     Attributes:
         partitions: the number of partitions among which its rows are divided.

@@ -114,7 +114,7 @@ class PartitionWriter:
             deadline.pause(2 * self._terms.backoff_s * secrets.randbelow(1000) / 1000)
 
     def _look(self, deadline: Deadline) -> Committed | None:
-        """What is committed, behind all transactions of other epochs.
+        """The committed offset, behind all transactions of other epochs.
 
         Raises:
             BeginAnewError: one of them is not ended.

@@ -35,7 +35,7 @@ class Share(NamedTuple):
     partitions: int
 
     def to_committed(self) -> Committed:
-        """What is committed with the rows: the next batch, and beside it the share."""
+        """The offset that is committed with the rows: the next batch, and beside it the share."""
         told = {"batch": self.batch, "rows": self.rows, "keys": f"{self.keys:016x}", "partitions": self.partitions}
         return Committed(self.batch + 1, json.dumps(told, separators=(",", ":")))
 

@@ -170,7 +170,7 @@ class BatchSink:
         return {**self.__dict__, "_renewing": None}
 
     def _look(self, cluster: Cluster, count: int) -> dict[int, Committed]:
-        """What is committed, by partition. The first look of a run ends what tasks of older runs have left open."""
+        """The committed offsets, by partition. The first look of a run ends the transactions that tasks of older runs have left open."""
         place = self._target.place
         if self._has_begun:
             wanted = [Partition(place.topic, number) for number in range(count)]

@@ -36,7 +36,7 @@ _NUMBER_MOST: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How rows are written.
+    """The terms of a write.
 
     Attributes:
         servers: the bootstrap servers.

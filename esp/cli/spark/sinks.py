@@ -100,7 +100,7 @@ def reset_sink(
     ]
     print_columns([("PARTITION", _WIDTH), ("FORGETS UP TO BATCH", _WIDTH)], rows)
     if execute:
-        print_note(f"Sink {name} begins anew. A query that is further than batch 0 needs begin=True for that.")
+        print_note(f"Sink {name} has no batches now. A query that is further than batch 0 needs begin=True.")
     else:
         print_note("Nothing was changed. Add --execute to do it.")
 
@@ -123,7 +123,7 @@ def _by_topic(admin: GroupsAdmin, name: str) -> dict[str, dict[PartitionId, Comm
 
 
 def _offsets(admin: GroupsAdmin, name: str, topic: str | None) -> dict[PartitionId, CommittedOffset]:
-    """What a sink has committed.
+    """The offsets that a sink has committed.
 
     Raises:
         OperatorError: it has committed nothing.

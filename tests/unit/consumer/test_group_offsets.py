@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from esp.consumer import group_messages
 from esp.consumer.cluster import Address
 from esp.consumer.connection import Deadline
-from esp.consumer.errors import ConnectionLostError, ConsumerError
+from esp.consumer.errors import ConnectionLostError, ConsumerError, UndecidedError
 from esp.consumer.group_messages import Committed
 from esp.consumer.group_offsets import GroupOffsets
 from esp.consumer.messages import Api, Partition
@@ -103,3 +103,9 @@ def test_no_offsets_need_no_coordinator() -> None:
     cluster = FakeCluster()
     group_of(cluster).commit({}, 30)
     assert cluster.looked == 0
+
+
+def test_a_transaction_that_is_not_waited_for_is_told() -> None:
+    with pytest.raises(UndecidedError):
+        group_of(FakeCluster([MOVED, UNSTABLE])).fetch([PARTITION], 30, waits=False)
+    assert group_of(FakeCluster([MOVED])).fetch([PARTITION], 30, waits=False) == {PARTITION: Committed(17, "beside")}
