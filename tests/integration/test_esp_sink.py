@@ -16,10 +16,12 @@ from kafka.admin import KafkaAdminClient
 from pyspark.sql.datasource import DataSourceWriter
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
+from esp.cli.app import run_tools
 from esp.consumer import group_messages
 from esp.consumer.errors import ConsumerError
 from esp.consumer.messages import Api, Partition
 from esp.producer.partitioner import partition_of_key
+from esp.settings.broker import STANDARD_AUTHORIZER
 from esp.sink import partition_writer
 from esp.sink.decision import Action, RefusedError
 from esp.sink.share import Share
@@ -54,6 +56,8 @@ def node_settings() -> dict[str, str]:
         "transaction.state.log.num.partitions": "2",
         "offsets.topic.num.partitions": "2",
         "group.initial.rebalance.delay.ms": "0",
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "allow.everyone.if.no.acl.found": "true",
     }
 
 
@@ -283,6 +287,34 @@ def test_a_compacted_topic_refuses_rows_without_a_key(bootstrap: str, topic: str
     rows = pa.RecordBatch.from_pydict({"value": [b"a"]})
     with pytest.raises(ConsumerError, match="if the topic is compacted, give each row a key"):
         run_batch(order_of(bootstrap, topic, 0, 1), rows)
+
+
+@pytest.mark.parametrize(
+    ("sink", "resource", "operation", "words"),
+    [
+        (
+            "no-id",
+            ("--transactional-id", "esp-sink.no-id.", "--resource-pattern-type", "prefixed"),
+            "Write",
+            r"transactional id esp-sink.no-id\..*\.0: this user may not use it \(TRANSACTIONAL_ID_AUTHORIZATION_FAILED\): grant WRITE and",
+        ),
+        (
+            "no-group",
+            ("--group", "esp-sink.no-group"),
+            "Read",
+            r"group esp-sink.no-group.*: this user may not use it \(GROUP_AUTHORIZATION_FAILED\): grant READ on the group",
+        ),
+    ],
+)
+def test_a_right_that_is_missing_is_named(
+    bootstrap: str, topic: str, make_topic: MakeTopic, sink: str, resource: tuple[str, ...], operation: str, words: str
+) -> None:
+    make_topic()
+    rule = ("--add", "--deny-principal", "User:ANONYMOUS", "--operation", operation, *resource)
+    assert run_tools(("acls", "--bootstrap-server", bootstrap, *rule)) == 0
+    with pytest.raises(ConsumerError, match=words):
+        run_batch(order_of(bootstrap, topic, 0, 1, sink=sink))
+    assert committed_values(bootstrap, topic) == []
 
 
 def test_offsets_of_another_program_are_not_a_sink_s(bootstrap: str, topic: str, make_topic: MakeTopic) -> None:

@@ -50,7 +50,13 @@ def test_executors_need_numpy_and_pyarrow_and_nothing_else() -> None:
         from esp.arrow.encoding import encode
         from esp.arrow.errors import Place
         from esp.consumer.security import read_security
+        from esp.sink.functions import TaskFunction
+        from esp.sink.rows import find_targets
+        from esp.sink.task import place_rows, write_rows
+        from esp.spark import exactly_once
 
+        keyless = pa.RecordBatch.from_pydict({"value": ["a", "b"]})
+        assert len(find_targets(keyless, "t", 3)) == 2
         source = DefaultSource({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"})
         source.reader(source.schema())
         source.streamReader(source.schema())
