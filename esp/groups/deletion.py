@@ -89,7 +89,9 @@ class Deletion:
         reads, and of groups without members, from the commit. A time that the client asked for goes instead of the settings'. Offsets
         of exempt groups never expire.
         """
-        if self._exempt.matches(group.group_id) or group.is_subscribed_to(partition.topic):
+        if self._exempt.matches(group.group_id):
+            return False
+        if group.is_subscribed_to(partition.topic):
             return False
         since_ms = value.commit_timestamp_ms
         if group.protocol_type is not None:

@@ -18,6 +18,15 @@ EXPIRY_MUTANTS: Final = (
         kind=EXPIRING_OFFSETS,
     ),
     Mutant(
+        "offsets-of-exempt-groups-expire",
+        "the rule broken",
+        EXPIRY,
+        "esp.groups.deletion",
+        "        if self._exempt.matches(group.group_id):\n            return False\n",
+        "",
+        kind=EXPIRING_OFFSETS,
+    ),
+    Mutant(
         "offsets-expire-during-a-rebalance",
         "KIP-211 broken",
         EXPIRY,
