@@ -10,7 +10,15 @@ from tests.architecture.determinism import find_indeterminism
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
-NEVER_SIMULATED: Final = ("esp/runtime", "esp/cli", "esp/testing", "esp/rebalance", "esp/consumer", "esp/sink", "esp/spark")
+NEVER_SIMULATED: Final = (
+    "esp/runtime",
+    "esp/cli",
+    "esp/testing",
+    "esp/rebalance",
+    "esp/consumer",
+    "esp/sink",
+    "esp/spark",
+)
 """The real bodies of the seams, and what runs beside a cluster."""
 
 EXCEPTIONS: Final = {
