@@ -1,5 +1,3 @@
-import threading
-
 from esp.spark.renewing import Renewing
 
 
@@ -23,4 +21,3 @@ def test_a_renewing_that_is_stopped_ends_at_once() -> None:
     assert not renewing.is_over
     renewing.stop()
     assert renewing.is_over
-    assert "esp-renew" not in [thread.name for thread in threading.enumerate()]
