@@ -1,4 +1,4 @@
-"""Decoded batches as Spark wants them: the columns of its Kafka source, with its types."""
+"""Decoded batches as Spark wants them: the columns of its Kafka source, with its types. The value may be several columns."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -21,6 +21,9 @@ from esp.arrow.columns import HEADERS_TYPE
 from esp.arrow.decoding import COLUMNS as DECODED
 from esp.consumer.errors import ConsumerError
 from esp.consumer.messages import Partition
+from esp.spark.errors import OptionError
+from esp.spark.value_columns import VALUE, BadValueError, ValueColumns
+from esp.spark.value_types import spark_struct
 
 _TYPES: Final[dict[str, tuple[DataType, pa.DataType]]] = {
     "key": (BinaryType(), pa.binary()),
@@ -38,9 +41,32 @@ _TYPES: Final[dict[str, tuple[DataType, pa.DataType]]] = {
 _MILLISECONDS_MOST: Final = (2**63 - 1) // 1000
 
 
-def spark_schema(columns: Sequence[str]) -> StructType:
-    """The schema of some columns."""
-    return StructType([StructField(name, _TYPES[name][0]) for name in columns])
+def spark_schema(columns: Sequence[str], values: ValueColumns | None = None) -> StructType:
+    """The schema of some columns.
+
+    Args:
+        columns: the columns of a record.
+        values: what makes the columns of the value; None: it is one.
+
+    Raises:
+        OptionError: a field of the value has the name of another column.
+    """
+    fields: list[StructField] = []
+    for name in columns:
+        if name == VALUE and values is not None:
+            fields += spark_struct(list(values.schema)).fields
+        else:
+            fields.append(StructField(name, _TYPES[name][0]))
+    seen = set()
+    for field in fields:
+        if field.name.lower() in seen:
+            raise OptionError(
+                "valueSchema",
+                None,
+                f"its column {field.name} has the name of a record's: leave that one out by columns, as in columns=value,partition,offset",
+            )
+        seen.add(field.name.lower())
+    return StructType(fields)
 
 
 def decoded_columns(columns: Sequence[str]) -> tuple[str, ...]:
@@ -48,24 +74,45 @@ def decoded_columns(columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in DECODED if name in columns) or ("offset",)
 
 
-def to_spark(decoded: pa.RecordBatch, partition: Partition, columns: Sequence[str]) -> pa.RecordBatch:
+def to_spark(
+    decoded: pa.RecordBatch, partition: Partition, columns: Sequence[str], values: ValueColumns | None = None
+) -> pa.RecordBatch:
     """Return the rows with exactly these columns.
 
+    Args:
+        decoded: the rows.
+        partition: theirs.
+        columns: the columns.
+        values: what makes the columns of the value; None: it is one.
+
     Raises:
-        ConsumerError: a timestamp is not one that Spark has.
+        ConsumerError: a timestamp is not one that Spark has, or a value cannot be decoded.
     """
-    made = []
+    made: list[pa.Array] = []
+    fields: list[pa.Field] = []
     for name in columns:
+        if name == VALUE and values is not None:
+            made += _value_columns(decoded, partition, values)
+            fields += list(values.schema)
+            continue
+        fields.append(pa.field(name, _TYPES[name][1]))
         if name == "topic":
-            array = pa.repeat(pa.scalar(partition.topic, pa.string()), decoded.num_rows)
+            made.append(pa.repeat(pa.scalar(partition.topic, pa.string()), decoded.num_rows))
         elif name == "partition":
-            array = pa.repeat(pa.scalar(partition.number, pa.int32()), decoded.num_rows)
+            made.append(pa.repeat(pa.scalar(partition.number, pa.int32()), decoded.num_rows))
         elif name == "timestamp":
-            array = _microseconds(decoded, partition)
+            made.append(_microseconds(decoded, partition))
         else:
-            array = decoded.column(name)
-        made.append(array)
-    return pa.RecordBatch.from_arrays(made, schema=pa.schema([(name, _TYPES[name][1]) for name in columns]))
+            made.append(decoded.column(name))
+    return pa.RecordBatch.from_arrays(made, schema=pa.schema(fields))
+
+
+def _value_columns(decoded: pa.RecordBatch, partition: Partition, values: ValueColumns) -> list[pa.Array]:
+    try:
+        return values.make(decoded.column(VALUE))
+    except BadValueError as error:
+        where = f", offset {decoded.column('offset')[error.row]}" if "offset" in decoded.schema.names else ""
+        raise ConsumerError(f"{partition}{where}: {error}") from error
 
 
 def _microseconds(decoded: pa.RecordBatch, partition: Partition) -> pa.Array:

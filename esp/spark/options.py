@@ -19,6 +19,8 @@ from esp.spark.durations import parse_duration_ms
 from esp.spark.errors import OptionError
 from esp.spark.limits import Limits
 from esp.spark.topic_offsets import parse_offsets, parse_partitions
+from esp.spark.value_options import NAMES as OF_VALUES
+from esp.spark.value_options import ValueOptions, parse_value_options
 
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 """The columns of Spark's Kafka source, in its order; ``headers`` is there if it is asked for."""
@@ -34,6 +36,7 @@ _OF_STREAMS: Final = (
 )
 _OPTIONS: Final = (
     *_OF_STREAMS,
+    *OF_VALUES,
     "assign",
     "columns",
     "endingOffsets",
@@ -152,6 +155,7 @@ class ReadOptions:
         limits: of the micro-batches of a stream.
         on_recreated: what a stream does with a topic that was created again; None is not given, and it fails.
         group_id: the group to which a stream commits what it has read; None: none.
+        values: how values become columns.
     """
 
     servers: tuple[Address, ...]
@@ -171,6 +175,7 @@ class ReadOptions:
     limits: Limits = field(default_factory=Limits)
     on_recreated: OnRecreated | None = None
     group_id: str | None = None
+    values: ValueOptions = field(default_factory=ValueOptions)
 
 
 def parse_options(options: Mapping[str, str], kind: Kind = Kind.BATCH) -> ReadOptions:
@@ -217,12 +222,13 @@ def parse_options(options: Mapping[str, str], kind: Kind = Kind.BATCH) -> ReadOp
                 raise OptionError(name, given[name], "it has an effect on streams only (readStream): remove it")
     strategy = chosen[0]
     text = given[strategy]
+    topics = _topics(text) if strategy == "subscribe" else None
     return ReadOptions(
         servers=_servers(kafka),
         terms=terms,
         api_timeout_s=api_timeout_s,
         fetch_terms=fetch_terms,
-        topics=_topics(text) if strategy == "subscribe" else None,
+        topics=topics,
         pattern=_pattern(text) if strategy == "subscribePattern" else None,
         partitions=tuple(parse_partitions("assign", text)) if strategy == "assign" else None,
         start=_start(given, kind),
@@ -235,6 +241,7 @@ def parse_options(options: Mapping[str, str], kind: Kind = Kind.BATCH) -> ReadOp
         limits=_limits(given),
         on_recreated=_on_recreated(given),
         group_id=_group(given),
+        values=parse_value_options(given, topics),
     )
 
 

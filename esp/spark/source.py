@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -24,6 +25,7 @@ from esp.spark.options import Kind, ReadOptions, parse_options
 from esp.spark.planning import plan_read
 from esp.spark.stream import StreamReader
 from esp.spark.task import Task, read_task
+from esp.spark.value_columns import open_values, with_newest
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +35,7 @@ class DefaultSource(DataSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self._columns: tuple[str, ...] | None = None
+        self._parsed: ReadOptions | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -43,12 +45,15 @@ class DefaultSource(DataSource):
     def schema(self) -> StructType:
         """The columns that were asked for.
 
+        A registry's newest schema is asked for here, and once: Spark keeps this object from here on.
+
         Raises:
             OptionError: an option cannot be used, or is missing.
         """
-        if self._columns is None:
-            self._columns = parse_options(self.options, Kind.ANY).columns
-        return spark_schema(self._columns)
+        if self._parsed is None:
+            parsed = parse_options(self.options, Kind.ANY)
+            self._parsed = replace(parsed, values=with_newest(parsed.values))
+        return spark_schema(self._parsed.columns, open_values(self._parsed.values))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of a batch.
@@ -57,7 +62,7 @@ class DefaultSource(DataSource):
             OptionError: the program has a schema of its own, or an option is one of streams.
         """
         self._check_schema(schema)
-        return BatchReader(parse_options(self.options, Kind.BATCH))
+        return BatchReader(self._options(Kind.BATCH))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark's name
         """The reader of a stream.
@@ -66,7 +71,7 @@ class DefaultSource(DataSource):
             OptionError: the program has a schema of its own, or an option is one of batches.
         """
         self._check_schema(schema)
-        options = parse_options(self.options, Kind.STREAM)
+        options = self._options(Kind.STREAM)
         if find_spec("pyspark.sql.streaming.datasource") is None:  # PySpark before 4.2
             return StreamReader(options)
         from esp.spark.admitting_stream import AdmittingStreamReader  # noqa: PLC0415 - there are versions that cannot
@@ -99,6 +104,10 @@ class DefaultSource(DataSource):
             "esp",
             "it does not write streams: use esp.spark.exactly_once(stream, topic=…, sink=…), which gives a writer",
         )
+
+    def _options(self, kind: Kind) -> ReadOptions:
+        assert self._parsed is not None, "the schema was looked at first"
+        return replace(parse_options(self.options, kind), values=self._parsed.values)
 
     def _check_schema(self, schema: StructType) -> None:
         expected = self.schema()

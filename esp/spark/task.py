@@ -12,6 +12,7 @@ from esp.consumer.partition_reader import PartitionReader
 from esp.spark.columns import decoded_columns, to_spark
 from esp.spark.options import ReadOptions
 from esp.spark.planning import TaskPlan
+from esp.spark.value_columns import open_values
 
 
 class Task(InputPartition):
@@ -40,7 +41,8 @@ def read_task(
         return
     offsets, leader = partition.plan
     place = Place(*offsets.partition)
-    wanted = decoded_columns(options.columns)
+    values = open_values(options.values)
+    wanted = decoded_columns([*options.columns, "offset"] if options.values.fails else options.columns)
     reader = PartitionReader(offsets.partition, options.servers, leader, options.terms, options.fetch_terms, warn)
     with closing(reader):
         for fetched in reader.read(offsets.first, offsets.end):
@@ -48,4 +50,4 @@ def read_task(
                 fetched.batches, place, fetched.first_offset, fetched.end_offset, fetched.aborted, wanted
             )
             for batch in decoded:
-                yield to_spark(batch, offsets.partition, options.columns)
+                yield to_spark(batch, offsets.partition, options.columns, values)
