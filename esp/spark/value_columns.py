@@ -1,5 +1,6 @@
 """The columns that stand for the value of a record, as options have it: one for each field, and what could not be decoded."""
 
+import importlib
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -7,15 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from esp.spark.errors import OptionError
 from esp.spark.registry import registry_of
 from esp.spark.value_options import ValueFormat, ValueOptions
-from esp.values.avro_values import AvroDecoder, RegisteredDecoder
-from esp.values.ddl import parse_ddl
 from esp.values.decoded import Decoded
-from esp.values.errors import SchemaError
-from esp.values.json_values import JsonDecoder
-from esp.values.times import require_zone
 
 VALUE: Final = "value"
 CORRUPT: Final = "_corrupt"
@@ -94,21 +89,6 @@ def _only(values: pa.Array, chosen: NDArray[np.bool_]) -> pa.Array:
     return values.take(pa.array(places, mask=~chosen))
 
 
-class TextDecoder:
-    """Values as one column of text."""
-
-    schema = pa.schema([(VALUE, pa.string())])
-
-    def decode(self, values: pa.Array) -> Decoded:
-        """Return the texts; bytes that are not UTF-8 become U+FFFD, as in Java."""
-        try:
-            texts = values.cast(pa.string())
-        except pa.ArrowInvalid:
-            shown = [None if value is None else value.decode("utf-8", "replace") for value in values.to_pylist()]
-            texts = pa.array(shown, pa.string())
-        return Decoded([texts], np.zeros(len(values), bool))
-
-
 def open_values(options: ValueOptions) -> ValueColumns | None:
     """Return what makes the columns; None where the value stays as it is.
 
@@ -119,11 +99,9 @@ def open_values(options: ValueOptions) -> ValueColumns | None:
     """
     if options.format is ValueFormat.BINARY:
         return None
-    if options.format is ValueFormat.STRING:
-        return ValueColumns(TextDecoder(), fails=True)
-    return ValueColumns(
-        _open_json(options) if options.format is ValueFormat.JSON else _open_avro(options), fails=options.fails
-    )
+    # most queries have no decoder, and its libraries would cost each of Spark's Python processes a tenth of a second
+    decoders = importlib.import_module("esp.spark.value_decoders")
+    return ValueColumns(decoders.open_decoder(options), fails=options.fails or options.format is ValueFormat.STRING)
 
 
 def with_newest(options: ValueOptions) -> ValueOptions:
@@ -136,27 +114,3 @@ def with_newest(options: ValueOptions) -> ValueOptions:
         return options
     assert options.registry is not None, "a subject is a registry's"
     return replace(options, schema=registry_of(options.registry).find_newest(options.subject))
-
-
-def _open_json(options: ValueOptions) -> JsonDecoder:
-    assert options.schema is not None, "JSON has a schema"
-    try:
-        zone = require_zone(options.zone)
-    except SchemaError as error:
-        raise OptionError("timeZone", options.zone, str(error)) from error
-    try:
-        return JsonDecoder(parse_ddl(options.schema), zone)
-    except SchemaError as error:
-        raise OptionError("valueSchema", options.schema, str(error)) from error
-
-
-def _open_avro(options: ValueOptions) -> Decoder:
-    named = with_newest(options)
-    assert named.schema is not None, "the columns of Avro have a schema"
-    try:
-        if options.registry is None:
-            return AvroDecoder(named.schema)
-        return RegisteredDecoder(named.schema, registry_of(options.registry).find_schema)
-    except SchemaError as error:
-        name = "valueSchema" if options.schema is not None else "schemaSubject"
-        raise OptionError(name, options.schema or options.subject, str(error)) from error

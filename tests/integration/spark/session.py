@@ -9,7 +9,10 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from pyspark_jobs.session import build_session
+from pyspark_jobs.session import KAFKA_CONNECTOR, build_session
+
+AVRO_MODULE = "org.apache.spark:spark-avro_2.13:4.0.0"
+"""Spark's own Avro, which ours is held against."""
 
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """No optimising compiler, and one thread that collects, for JVMs that live for a minute: both take more from two cores than they give
@@ -29,7 +32,7 @@ def spark() -> Iterator[SparkSession]:
     session = build_session(
         "tests",
         master="local[2]",
-        conf={} if HAS_CONNECTOR else {"spark.jars.packages": ""},
+        conf={"spark.jars.packages": f"{KAFKA_CONNECTOR},{AVRO_MODULE}" if HAS_CONNECTOR else ""},
         java_options=[QUICK_START],
     )
     session.sparkContext.setLogLevel(

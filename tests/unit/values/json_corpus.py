@@ -2,6 +2,7 @@
 
 from typing import Final
 
+import pyarrow as pa
 from hypothesis import strategies as st
 
 SCHEMA: Final = (
@@ -204,3 +205,23 @@ def members(names: list[str]) -> st.SearchStrategy[str]:
     return st.lists(either, max_size=8, unique_by=lambda text: text.partition(":")[0]).map(
         lambda one: "{" + ",".join(one) + "}"
     )
+
+
+def comparable(column: pa.Array) -> list[object]:
+    """Values as Python's, without those of times, which have fewer years."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return column.view(pa.int64()).to_pylist()
+    if pa.types.is_date(kind):
+        return column.view(pa.int32()).to_pylist()
+    if pa.types.is_list(kind):
+        return [None if row is None else comparable(row) for row in (one.values for one in column)]
+    if pa.types.is_struct(kind):
+        members = [comparable(column.field(number)) for number in range(kind.num_fields)]
+        return [
+            tuple(row) if valid else None
+            for row, valid in zip(zip(*members, strict=True), column.is_valid().to_pylist(), strict=True)
+        ]
+    if pa.types.is_floating(kind):
+        return [None if value is None else value + 0.0 for value in column.to_pylist()]
+    return column.to_pylist()

@@ -14,7 +14,7 @@ from esp.values.decoded import Decoded
 from esp.values.errors import SchemaError
 from esp.values.json_records import JsonRecords
 from esp.values.json_values import _PIECE, JsonDecoder
-from tests.unit.values.json_corpus import BROKEN, GOOD, NAMES, SCHEMA, WITH_MAPS, members
+from tests.unit.values.json_corpus import BROKEN, GOOD, NAMES, SCHEMA, WITH_MAPS, comparable, members
 
 PLAIN = "flag BOOLEAN, number INT, big BIGINT, real DOUBLE, name STRING, numbers ARRAY<BIGINT>, place STRUCT<x: INT, y: STRING>"
 
@@ -25,28 +25,8 @@ def binary(texts: list[str | bytes | None]) -> pa.Array:
 
 def rows_of(decoded: Decoded) -> list[tuple[str, ...]]:
     """Rows that can be compared, also where a value is not equal to itself."""
-    columns = [*map(simple, decoded.columns), decoded.is_bad.tolist()]
+    columns = [*map(comparable, decoded.columns), decoded.is_bad.tolist()]
     return [tuple(map(repr, row)) for row in zip(*columns, strict=True)]
-
-
-def simple(column: pa.Array) -> list[object]:
-    """Values as Python's, without those of times, which have fewer years."""
-    kind = column.type
-    if pa.types.is_timestamp(kind):
-        return column.view(pa.int64()).to_pylist()
-    if pa.types.is_date(kind):
-        return column.view(pa.int32()).to_pylist()
-    if pa.types.is_list(kind):
-        return [None if row is None else simple(row) for row in (one.values for one in column)]
-    if pa.types.is_struct(kind):
-        members = [simple(column.field(number)) for number in range(kind.num_fields)]
-        return [
-            tuple(row) if valid else None
-            for row, valid in zip(zip(*members, strict=True), column.is_valid().to_pylist(), strict=True)
-        ]
-    if pa.types.is_floating(kind):
-        return [None if value is None else value + 0.0 for value in column.to_pylist()]
-    return column.to_pylist()
 
 
 def assert_both_ways(schema: str, values: pa.Array, zone: timezone | ZoneInfo = UTC) -> Decoded:
