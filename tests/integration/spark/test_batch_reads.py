@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name that every PySpar
 
 from esp.testing.pytest_plugin import AGAINST_KAFKA
 from tests.integration.spark.cluster import Cluster, Positions, Record, positions_of, with_slow_starts, without_headers
+from tests.integration.spark.session import HAS_CONNECTOR
 from tests.integration.transactions import serve_transactions
 
 PARTITIONS, RECORDS = 3, 50
@@ -217,14 +218,22 @@ def test_the_examples_of_the_page_run(
     cluster: Cluster, admin: KafkaAdminClient, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     admin.create_topics({"flights": {"num_partitions": 1}}, wait_for_metadata=True)
-    admin.create_topics({"delays": {"num_partitions": 1}}, wait_for_metadata=True)
+    admin.create_topics({"archive": {"num_partitions": 1}}, wait_for_metadata=True)
     if not AGAINST_KAFKA:
         serve_transactions(cluster.node.bootstrap, [cluster.node])
     cluster.produce("flights", [record(0, offset) for offset in range(20)])
+    admin.create_topics({"delays": {"num_partitions": 1}}, wait_for_metadata=True)
+    texts = [b'{"carrier":"UA","delay":%d}' % number for number in range(20)] + [
+        b'{"carrier":"AA","delay":"late"}',
+        b"?",
+    ]
+    cluster.produce("delays", [Record(0, None, text, START_MS + number) for number, text in enumerate(texts)])
     page = (Path(__file__).parents[3] / "docs" / "SPARK.md").read_text(encoding="utf-8")
     examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     attempts = count()
     for example in examples:
+        if 'format("kafka")' in example and not HAS_CONNECTOR:
+            continue
 
         def run(example: str = example) -> None:
             program = example.replace("/tmp", f"{tmp_path}/{next(attempts)}")
@@ -239,6 +248,8 @@ def test_the_examples_of_the_page_run(
         "topic partition offset end records bytes seconds",
         "flights 0 20 20 0 0 0.0",
         "all 0 0 0.0",
+        "Row(count(carrier)=20, sum(delay)=190)",
+        *(["Row(count(fields.carrier)=21, count(fields._corrupt)=2)"] if HAS_CONNECTOR else []),
         "20",
         "20",
     ]

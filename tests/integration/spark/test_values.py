@@ -20,6 +20,7 @@ from esp.values.decoded import Decoded
 from esp.values.json_values import JsonDecoder
 from tests.integration.conftest import MakeTopic
 from tests.integration.spark.cluster import START_MS, Cluster, ParquetSink, Record, with_slow_starts
+from tests.integration.spark.session import HAS_CONNECTOR
 from tests.unit.spark.registry_server import TestRegistry, running_registry
 from tests.unit.values.avro_model import encode
 from tests.unit.values.json_corpus import BROKEN, GOOD, NAMES, ODD, SCHEMA, WITH_MAPS, comparable
@@ -165,6 +166,7 @@ def rows_of(found: Decoded) -> list[list[object]]:
     return [comparable(column) for column in found.columns]
 
 
+@pytest.mark.skipif(not HAS_CONNECTOR, reason="this PySpark's Avro module cannot be had")
 @pytest.mark.parametrize(("schema", "values"), [(FLAT, flat_values()), (NESTED, NESTED_VALUES)], ids=["flat", "nested"])
 def test_avro_means_what_sparks_from_avro_means(
     spark: SparkSession, schema: dict[str, Any], values: list[dict[str, Any]]
