@@ -73,8 +73,8 @@ def plan_flat(writer: AvroType, reader: AvroType) -> Plan | None:
             _check_flat(field.name, field.type, columns[place].type)
         null_branch = None if field.type.kind != "union" else [part.kind for part in field.type.parts].index("null")
         steps.append(Step(present, null_branch, place))
-    missing = set(range(len(columns))) - set(places.values())
-    return Plan(tuple(steps), {place: _default(columns[place]) for place in sorted(missing)})
+    missing = [place for place in range(len(columns)) if place not in places.values()]
+    return Plan(tuple(steps), {place: _default(columns[place]) for place in missing})
 
 
 def match_fields(written: Sequence[Field], columns: Sequence[Field]) -> dict[int, int]:
@@ -136,8 +136,9 @@ def check_readable(written: AvroType, wanted: AvroType, where: str = "value") ->
     places = match_fields(found.fields, wanted.fields)
     for number, place in places.items():
         check_readable(found.fields[number].type, wanted.fields[place].type, f"{where}.{wanted.fields[place].name}")
-    for place in set(range(len(wanted.fields))) - set(places.values()):
-        _default(wanted.fields[place])
+    for place, field in enumerate(wanted.fields):
+        if place not in places.values():
+            _default(field)
 
 
 _TIMESTAMPS: Final = ("timestamp-millis", "timestamp-micros"), ("local-timestamp-millis", "local-timestamp-micros")

@@ -99,3 +99,23 @@ def test_a_schema_of_the_program_s_own_is_refused() -> None:
     others = DefaultSource(OPTIONS | {"columns": "key"}).schema()
     with pytest.raises(OptionError, match=r"option schema=struct<key:binary>: the columns are struct<key:binary,value"):
         source.reader(others)
+
+
+def test_decoders_and_pandas_are_loaded_by_those_who_use_them() -> None:
+    program = """
+        import sys
+        from pyspark_esp import DefaultSource
+        import esp.spark
+
+        base = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}
+        DefaultSource(base).schema()
+        assert not {"pyarrow.compute", "pyarrow.json", "pandas", "fastavro"} & set(sys.modules)
+        print(DefaultSource({**base, "valueformat": "json", "valueschema": "a INT", "columns": "value"}).schema().simpleString())
+        try:
+            esp.spark.from_xml
+        except AttributeError as error:
+            print(error)
+        """
+    done = run_without("pandas fastavro", program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["struct<a:int,_corrupt:binary>", "module esp.spark has no attribute from_xml"]
