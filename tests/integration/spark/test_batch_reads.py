@@ -248,8 +248,8 @@ def test_the_examples_of_the_page_run(
         "topic partition offset end records bytes seconds",
         "flights 0 20 20 0 0 0.0",
         "all 0 0 0.0",
+        "20",
         "Row(count(carrier)=20, sum(delay)=190)",
         *(["Row(count(fields.carrier)=21, count(fields._corrupt)=2)"] if HAS_CONNECTOR else []),
-        "20",
         "20",
     ]
