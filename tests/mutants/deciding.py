@@ -182,8 +182,8 @@ DECIDING_MUTANTS: Final = (
         "KAFKA-9600",
         "TXN-6",
         "esp.transactions.ending",
-        "    if asked == current.producer:\n",
-        "    if asked.producer_id == current.producer_id and asked.epoch >= current.producer_epoch:\n",
+        "        if asked.epoch == current.producer_epoch:\n",
+        "        if asked.epoch >= current.producer_epoch:\n",
         tiers=(PARTITION,),
     ),
     Mutant(
