@@ -80,7 +80,7 @@ spark:  ## Run the tests of format("esp") on another PySpark, without a jar (PYS
 	test -x $(OTHER_VENV)/bin/pytest || ($(PYTHON) -m venv $(OTHER_VENV) && $(OTHER_VENV)/bin/python -m pip install --quiet --editable ".[dev,pipeline,spark]")
 	$(OTHER_VENV)/bin/python -m pip install --quiet "pyspark==$(PYSPARK).*"
 	$(OTHER_VENV)/bin/pytest tests/unit/spark tests/integration/test_esp_*.py tests/integration/spark/test_batch_reads.py \
-		tests/integration/spark/test_stream_reads.py tests/integration/spark/test_esp_streams.py $(ARGS)
+		tests/integration/spark/test_stream_reads.py tests/integration/spark/test_esp_*.py tests/integration/spark/test_values.py $(ARGS)
 
 bench: $(STAMP)  ## Measure CPU time beside Kafka 4.3.1 in one run (ARGS=...)
 	$(BIN)/python -m benchmarks $(ARGS)
