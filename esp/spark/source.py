@@ -17,7 +17,6 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from esp.spark.batch_writer import BatchWriter
 from esp.spark.columns import spark_schema
 from esp.spark.errors import OptionError
 from esp.spark.narrowing import Narrowing
@@ -87,6 +86,8 @@ class DefaultSource(DataSource):
         """
         if overwrite:
             raise OptionError("mode", "overwrite", 'a topic is not overwritten: write .mode("append")')
+        from esp.spark.batch_writer import BatchWriter  # noqa: PLC0415 - processes that only read do without it
+
         return BatchWriter(schema, self.options)
 
     def streamWriter(  # noqa: N802 - PySpark's name

@@ -10,7 +10,7 @@ from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 
 from esp.records.builder import NewRecord, build_batch
 from esp.testing.node_process import NodeProcess
-from esp.testing.pytest_plugin import AGAINST_KAFKA, NodeFactory
+from esp.testing.pytest_plugin import NodeFactory
 from tests.integration import messages
 from tests.integration.conftest import MakeTopic, eventually
 from tests.integration.messages import fetch_one, send_batch
@@ -39,8 +39,8 @@ class Producer:
         return send_batch(wire, self._topic, batch)
 
 
-def new_producer_id(transactional_id: str | None = None) -> InitProducerIdRequest:
-    return InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout=dt.timedelta(seconds=60))
+def new_producer_id() -> InitProducerIdRequest:
+    return InitProducerIdRequest(transactional_id=None, transaction_timeout=dt.timedelta(seconds=60))
 
 
 @pytest.fixture
@@ -104,10 +104,3 @@ def test_producers_are_remembered_over_a_restart(fresh_node: NodeFactory, ending
         assert producer.send(wire, 3) == (ErrorCode.none, 3)
         eventually(lambda: wire.call(new_producer_id()).error_code == ErrorCode.none)
         assert wire.call(new_producer_id()).producer_id > before + 1, "a producer id was given out twice"
-
-
-@pytest.mark.skipif(AGAINST_KAFKA, reason="Kafka has transactions")
-def test_transactional_producer_gets_no_id(wire: Wire) -> None:
-    response = wire.call(new_producer_id("t"))
-    assert response.error_code == ErrorCode.transactional_id_authorization_failed
-    assert response.producer_id == -1
