@@ -40,6 +40,24 @@ class ShownCertificate(NamedTuple):
     ends_in_s: int
 
 
+class LivingToken(NamedTuple):
+    """A delegation token, by the time after which nobody can renew it."""
+
+    token_id: str
+    owner: str
+    life_s: int
+    """The time from its creation to its end."""
+    ends_in_s: int
+
+
+class HashedPassword(NamedTuple):
+    """A user's SCRAM credential, as it is described."""
+
+    user: str
+    mechanism: str
+    iterations: int
+
+
 class Protection(NamedTuple):
     """The protection of a cluster."""
 
@@ -52,6 +70,10 @@ class Protection(NamedTuple):
     """True if a network is a rule's host, as with ESP; False if it is a text that no client has, as with Kafka."""
     has_groups: bool = True
     """False if no broker takes groups of clients from their tokens, so that no client has a principal of the type Group."""
+    tokens: tuple[LivingToken, ...] = ()
+    """That the doctor's user may see; none without log-in."""
+    passwords: tuple[HashedPassword, ...] = ()
+    """None are known without the right to see them."""
 
 
 UNKNOWN: Final = Protection()

@@ -8,8 +8,11 @@ from esp.doctor.rule import CLUSTER, Hit, Rule, Severity, at_broker
 from esp.doctor.snapshot import Snapshot
 from esp.model.acl import WILDCARD, AclBinding, AclOperation, AclPermission, PatternType
 from esp.model.acl_hosts import find_host, find_matcher
+from esp.model.scram import MIN_ITERATIONS
 
-_DAY_S: Final = 86_400
+_HOUR_S: Final = 3_600
+_DAY_S: Final = 24 * _HOUR_S
+_HOURS_AS_SUCH: Final = 72
 _WEEK_DAYS: Final = 7
 _MONTH_DAYS: Final = 30
 _ANONYMOUS: Final = "User:ANONYMOUS"
@@ -18,6 +21,7 @@ _READABLE: Final = frozenset(("OAUTHBEARER", "PLAIN"))
 _EVERY_USER: Final = "User:*"
 _GROUP: Final = "Group:"
 _RENEW: Final = "put a new certificate into the file of `ssl.keystore.location`; `esp certs renew` makes one"
+_ANOTHER: Final = "`esp tokens create`, and give the new token to the programs that use this one"
 
 
 def _ending(first_day: int, days: int) -> Callable[[Snapshot], Iterator[Hit]]:
@@ -31,6 +35,22 @@ def _ending(first_day: int, days: int) -> Callable[[Snapshot], Iterator[Hit]]:
                 yield Hit(at_broker(shown.broker), f"the certificate at {shown.address} {detail}", _RENEW)
 
     return check
+
+
+def _ending_tokens(snapshot: Snapshot) -> Iterator[Hit]:
+    """Tokens in the last quarter of their life, which is the last week of a long one."""
+    for token in snapshot.protection.tokens:
+        if 0 <= token.ends_in_s < min(_WEEK_DAYS * _DAY_S, token.life_s // 4):
+            hours = token.ends_in_s // _HOUR_S
+            left = f"{hours} hours" if hours < _HOURS_AS_SUCH else f"{hours // 24} days"
+            yield Hit(CLUSTER, f"token {token.token_id} of {token.owner} ends in {left}", _ANOTHER)
+
+
+def _few_iterations(snapshot: Snapshot) -> Iterator[Hit]:
+    for password in snapshot.protection.passwords:
+        if password.iterations < MIN_ITERATIONS:
+            detail = f"{password.user}: {password.mechanism} with {password.iterations:,} iterations"
+            yield Hit(CLUSTER, detail, f"`esp users rotate {password.user}`")
 
 
 def _of_brokers(found: Callable[[OwnProtection], str | None], remedy: str) -> Callable[[Snapshot], Iterator[Hit]]:
@@ -169,6 +189,22 @@ RULES: Final = (
         "There is time to renew it while everything works.",
         _RENEW,
         _ending(_WEEK_DAYS, _MONTH_DAYS),
+    ),
+    Rule(
+        "token-ends-soon",
+        Severity.WARNING,
+        "delegation tokens in the last quarter of their life, or its last week, that cannot be renewed any more then",
+        "The programs that log in by it are refused from then on, and their connections end.",
+        _ANOTHER,
+        _ending_tokens,
+    ),
+    Rule(
+        "few-iterations",
+        Severity.WARNING,
+        f"passwords that are hashed with fewer than {MIN_ITERATIONS:,} iterations",
+        "Fewer make a stolen credential easy to guess. No tool of Kafka's or ESP's stores such a one: it came from elsewhere.",
+        "`esp users rotate NAME`, which hashes it anew",
+        _few_iterations,
     ),
     Rule(
         "open-listener",

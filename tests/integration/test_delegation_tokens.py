@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from esp.cli.kafka.command_config import read_command_config, using
+from esp.cli.kafka.protection import ProtectionAdmin
 from esp.testing.kafka_tools import KafkaTools
 from tests.integration.test_dump_log import ours as dumped
 from tests.integration.test_sasl import SCRAM_MODULE, GuardedNode
@@ -106,6 +108,10 @@ def test_esp_tokens(guarded: GuardedNode, tmp_path: Path) -> None:
     (told,) = [each for each in json.loads(run("list", "--hmacs", "--json")) if each["id"] == made["id"]]
     assert told["hmac"] == made["hmac"]
     assert told["expiresMs"] < made["expiresMs"]
+    with using(read_command_config(log_in.java_file(tmp_path))), ProtectionAdmin(log_in.bootstrap) as admin:
+        protection = admin.protection({1: log_in.bootstrap}, made["issuedMs"])
+    assert (made["id"], "User:alice", 3600, 3600) in protection.tokens
+    assert {each.user for each in protection.passwords} >= {"alice"}
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,16 @@ from esp.cli.kafka.acls import AclsAdmin
 from esp.cli.kafka.client import parse_servers
 from esp.cli.kafka.command_config import settings_for
 from esp.cli.kafka.library import DescribeConfigsRequest, KafkaError
-from esp.doctor.protection import PLAINTEXT, OwnProtection, Protection, ShownCertificate
+from esp.cli.kafka.tokens import tokens
+from esp.cli.kafka.users import UsersAdmin
+from esp.doctor.protection import (
+    PLAINTEXT,
+    HashedPassword,
+    LivingToken,
+    OwnProtection,
+    Protection,
+    ShownCertificate,
+)
 from esp.model.acl import AclBinding
 from esp.model.acl_filter import EVERY_RULE
 from esp.model.errors import ErrorCode, OperatorError
@@ -24,11 +33,13 @@ _DYNAMIC_SOURCES: Final = (2, 3)
 _OURS: Final = "log.scrub.interval.ms"
 """A setting that Kafka's brokers do not have."""
 _GROUPS: Final = "sasl.oauthbearer.groups.claim.name"
+_TOKENS_KEY: Final = "delegation.token.secret.key"
+_DEFAULT_SOURCE: Final = 5
 _CONNECT_S: Final = 2.0
 _THREADS: Final = 16
 
 
-class ProtectionAdmin(AclsAdmin):
+class ProtectionAdmin(AclsAdmin, UsersAdmin):
     """Looks at the protection of a cluster; see :class:`~esp.cli.kafka.client.AdminConnection`."""
 
     def protection(self, addresses: Mapping[int, str], now_ms: int) -> Protection:
@@ -41,6 +52,8 @@ class ProtectionAdmin(AclsAdmin):
             self._rules(),
             matches_networks=is_ours,
             has_groups=not is_ours or any(map(_takes_groups, told.values())),
+            tokens=self._tokens(now_ms) if any(map(_has_tokens, told.values())) else (),
+            passwords=self._passwords() if any(map(_has_passwords, told.values())) else (),
         )
 
     def _settings_of(self, brokers: Iterable[int]) -> dict[int, dict[str, Mapping[str, Any]]]:
@@ -67,6 +80,41 @@ class ProtectionAdmin(AclsAdmin):
             return tuple(self.rules([EVERY_RULE]))
         except OperatorError:
             return ()
+
+    def _tokens(self, now_ms: int) -> tuple[LivingToken, ...]:
+        """The tokens that this client may see; none where it has not logged in."""
+        try:
+            found = [known.token for known in tokens(self._servers)]
+        except OperatorError:
+            return ()
+        return tuple(
+            LivingToken(
+                token.token_id, token.owner, (token.max_ms - token.issue_ms) // 1000, (token.max_ms - now_ms) // 1000
+            )
+            for token in found
+        )
+
+    def _passwords(self) -> tuple[HashedPassword, ...]:
+        """The users' credentials; none where this client may not see them."""
+        try:
+            found = self.users()
+        except OperatorError:
+            return ()
+        return tuple(
+            HashedPassword(user, mechanism.sasl_name, count)
+            for user, credentials in found.items()
+            for mechanism, count in credentials.items()
+        )
+
+
+def _has_tokens(settings: Mapping[str, Mapping[str, Any]]) -> bool:
+    """True if the broker has the secret by which tokens are made, whose value it does not tell."""
+    return _TOKENS_KEY in settings and settings[_TOKENS_KEY]["config_source"] != _DEFAULT_SOURCE
+
+
+def _has_passwords(settings: Mapping[str, Mapping[str, Any]]) -> bool:
+    """True if clients log in at the broker by SCRAM."""
+    return "SCRAM-" in ((settings.get("sasl.enabled.mechanisms") or {}).get("value") or "")
 
 
 def _takes_groups(settings: Mapping[str, Mapping[str, Any]]) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from esp.doctor.protection import OwnProtection, Protection, ShownCertificate
+from esp.doctor.protection import HashedPassword, LivingToken, OwnProtection, Protection, ShownCertificate
 from esp.model.acl import WILDCARD, AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from esp.model.ids import NodeId
 from tests.unit.doctor.snapshots import hits, places, snapshot
@@ -47,6 +47,31 @@ def test_a_certificate_that_has_ended_is_told_as_such():
     shown = ShownCertificate(NodeId(1), "h:9093", -60)
     (hit,) = hits("certificate-ends-this-week", protected(certificates=(shown,)))
     assert hit.detail == "the certificate at h:9093 has ended"
+
+
+@pytest.mark.parametrize(
+    ("life_days", "hours_left", "told"),
+    [
+        (7, 6 * 24, None),
+        (7, 43, None),
+        (7, 41, "ends in 41 hours"),
+        (90, 8 * 24, None),
+        (90, 6 * 24 + 1, "ends in 6 days"),
+        (1, 0, "ends in 0 hours"),
+        (1, -1, None),
+    ],
+)
+def test_a_token_is_told_in_the_last_quarter_or_week_of_its_life(life_days, hours_left, told):
+    token = LivingToken("id", "User:alice", life_days * DAY_S, hours_left * 3600)
+    found = [hit.detail for hit in hits("token-ends-soon", protected(tokens=(token,)))]
+    assert found == ([] if told is None else [f"token id of User:alice {told}"])
+
+
+def test_a_password_with_fewer_iterations_than_kafka_takes_is_found():
+    passwords = (HashedPassword("alice", "SCRAM-SHA-256", 4096), HashedPassword("bob", "SCRAM-SHA-512", 1000))
+    (hit,) = hits("few-iterations", protected(passwords=passwords))
+    assert hit.detail == "bob: SCRAM-SHA-512 with 1,000 iterations"
+    assert hit.remedy == "`esp users rotate bob`"
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from esp.cli.kafka.library import DescribeAclsRequest, KafkaConnectionError
+from esp.cli.kafka import protection
+from esp.cli.kafka.library import DescribeAclsRequest, DescribeUserScramCredentialsRequest, KafkaConnectionError
 from esp.cli.kafka.protection import ProtectionAdmin
-from esp.doctor.protection import OwnProtection
+from esp.cli.kafka.tokens import KnownToken
+from esp.doctor.protection import HashedPassword, LivingToken, OwnProtection
 from esp.model.acl import AclOperation, AclPermission, PatternType, ResourceType
+from esp.model.delegation_token import DelegationToken
+from esp.model.errors import ErrorCode, OperatorError
 from esp.model.ids import NodeId
 
 GROUPS = "sasl.oauthbearer.groups.claim.name"
@@ -30,8 +34,8 @@ def setting(name, value, *, source=4, is_sensitive=False):
 class PlayedClient:
     """Answers for brokers by their settings; None is a broker that has died."""
 
-    def __init__(self, brokers, resources=()):
-        self.brokers, self.resources = brokers, resources
+    def __init__(self, brokers, resources=(), credentials=()):
+        self.brokers, self.resources, self.credentials = brokers, resources, credentials
 
     def forget(self):
         """Nothing is remembered."""
@@ -41,15 +45,24 @@ class PlayedClient:
             return SimpleNamespace(
                 to_dict=lambda: {"error_code": 0, "error_message": None, "resources": list(self.resources)}
             )
+        if isinstance(request, DescribeUserScramCredentialsRequest):
+            code = 0 if self.credentials is not None else ErrorCode.cluster_authorization_failed
+            results = [
+                {"user": user, "error_code": 0, "error_message": None, "credential_infos": infos}
+                for user, infos in self.credentials or ()
+            ]
+            return SimpleNamespace(
+                to_dict=lambda: {"error_code": code, "error_message": "not allowed", "results": results}
+            )
         if self.brokers[node] is None:
             raise KafkaConnectionError("gone")
         return SimpleNamespace(to_dict=lambda: {"results": [{"error_code": 0, "configs": self.brokers[node]}]})
 
 
-def look(brokers, resources=()):
+def look(brokers, resources=(), credentials=(), now_ms=0):
     admin = ProtectionAdmin("h:1")
-    admin._client = PlayedClient(brokers, resources)
-    return admin.protection(dict.fromkeys(brokers, "h:1"), 0)
+    admin._client = PlayedClient(brokers, resources, credentials)
+    return admin.protection(dict.fromkeys(brokers, "h:1"), now_ms)
 
 
 def test_the_settings_of_each_broker_that_answers():
@@ -106,3 +119,27 @@ def test_rules_of_kinds_that_are_not_known_are_left_out():
         AclOperation.READ,
         AclPermission.ALLOW,
     )
+
+
+@pytest.mark.parametrize("mechanisms", ["PLAIN,SCRAM-SHA-256", "PLAIN"])
+def test_passwords_are_asked_for_where_clients_log_in_by_them(mechanisms):
+    brokers = {1: [setting("sasl.enabled.mechanisms", mechanisms)]}
+    credentials = [("alice", [{"mechanism": 1, "iterations": 4096}, {"mechanism": 2, "iterations": 1000}])]
+    expected = (HashedPassword("alice", "SCRAM-SHA-256", 4096), HashedPassword("alice", "SCRAM-SHA-512", 1000))
+    assert look(brokers, credentials=credentials).passwords == (expected if "SCRAM" in mechanisms else ())
+    assert look(brokers, credentials=None).passwords == ()
+
+
+def test_tokens_are_asked_for_where_there_are_some(monkeypatch):
+    token = DelegationToken("id", "User:alice", "User:alice", (), issue_ms=1_000, max_ms=101_000, expiry_ms=50_000)
+    monkeypatch.setattr(protection, "tokens", lambda _servers: [KnownToken(token, b"")])
+    with_secret = {1: [setting("delegation.token.secret.key", None, is_sensitive=True)]}
+    assert look(with_secret, now_ms=21_000).tokens == (LivingToken("id", "User:alice", 100, 80),)
+    assert look({1: [setting("delegation.token.secret.key", None, source=5, is_sensitive=True)]}).tokens == ()
+    assert look({1: []}).tokens == ()
+
+    def refuse(_servers):
+        raise OperatorError("not logged in", "")
+
+    monkeypatch.setattr(protection, "tokens", refuse)
+    assert look(with_secret).tokens == ()
