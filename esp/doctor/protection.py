@@ -41,7 +41,7 @@ class ShownCertificate(NamedTuple):
 
 
 class LivingToken(NamedTuple):
-    """A delegation token, by the time after which nobody can renew it."""
+    """A delegation token, by the time after which it cannot be renewed."""
 
     token_id: str
     owner: str

@@ -202,8 +202,8 @@ RULES: Final = (
         "few-iterations",
         Severity.WARNING,
         f"passwords that are hashed with fewer than {MIN_ITERATIONS:,} iterations",
-        "Fewer make a stolen credential easy to guess. No tool of Kafka's or ESP's stores such a one: it came from elsewhere.",
-        "`esp users rotate NAME`, which hashes it anew",
+        "Fewer make a stolen credential easy to guess. No tool of Kafka's or ESP's stores such a password.",
+        "`esp users rotate NAME`, which makes a new password",
         _few_iterations,
     ),
     Rule(
