@@ -128,10 +128,11 @@ class Initialising:
         elif step is Step.FENCE:
             by_itself = request.expected is not None
             self._ending.fence(entry, current, now, by_itself=by_itself, reply=partial(self._on_fenced, ticket))
-        elif step is Step.REPEAT:
+        elif step is Step.REPEAT and current.producer_epoch <= EPOCH_MAX:
             self._move(entry, repeated(current, request.timeout_ms, now), ticket, now)
         else:
-            last_epoch = current.producer_epoch if step is Step.NEXT_OF_KNOWN else NO_EPOCH
+            last_epochs = {Step.NEXT_OF_KNOWN: current.producer_epoch, Step.REPEAT: current.last_epoch}
+            last_epoch = last_epochs.get(step, NO_EPOCH)
             self._give_next(request, entry, current, last_epoch, ticket, now)
 
     def _give_next(

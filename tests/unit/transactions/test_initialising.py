@@ -162,6 +162,15 @@ def test_fence_at_the_last_epoch_sends_markers_with_32767(level, after):
     assert world.init().producer in ((NEW, 0), (NEW, 1))
 
 
+def test_no_producer_that_asks_again_is_given_epoch_32767():
+    """Below level 2 a time-out at the last epoch leaves it in the completed abort."""
+    world = World(value(S.ONGOING, (7, 32_766), (P0,)), level=1)
+    assert world.init(Producer(7, 32_766)) == BUSY
+    assert (world.stored().producer_id, world.stored().producer_epoch) == (7, 32_767)
+    for _ in range(2):  # the second time, its answer was lost
+        assert world.init(Producer(7, 32_766)) == given(NEW, 0)
+
+
 def test_fence_at_the_last_epoch_survives_a_move_of_the_coordinator():
     world = World(value(S.ONGOING, (7, 32_766), (P0,)), writes_markers=False)
     world.init()
