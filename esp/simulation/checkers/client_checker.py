@@ -102,12 +102,12 @@ class ClientChecker:
 
 
 def _check_partition(committed: CommittedLog, sent: Sequence[SentBatch]) -> None:
-    known = {batch.crc: _identify(batch) for batch in sent}
-    last_places = {batch.crc: batch.base_offset for batch in committed.batches.values()}
+    known = {batch.mark: _identify(batch) for batch in sent}
+    last_places = {batch.mark: batch.base_offset for batch in committed.batches.values()}
     read = [
-        Read(0, batch.base_offset, *known.get(batch.crc, (f"crc {batch.crc:08x}", 0)))
+        Read(0, batch.base_offset, *known.get(batch.mark, (f"crc {batch.crc:08x}", 0)))
         for batch in committed.batches.values()
-        if not batch.is_control and not committed.is_repeated(batch, last_places[batch.crc])
+        if not batch.is_control and not committed.is_repeated(batch, last_places[batch.mark])
     ]
     for anomaly in check([Sent(*_identify(batch), _outcome(batch), 0, batch.base_offset) for batch in sent], read):
         invariant = "INV-NOT-ENOUGH" if anomaly.startswith(REFUSED_BUT_WRITTEN) else "INV-CLIENT-HISTORY"

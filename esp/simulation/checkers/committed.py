@@ -7,6 +7,7 @@ from esp.model.ids import TopicId, TopicPartition
 from esp.simulation.checkers.compacted_records import CompactedRecords
 from esp.simulation.checkers.replica_view import BatchView, ReplicaView
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.workload.batch_mark import BatchMark
 
 _SEQUENCES: int = 2**31
 
@@ -195,9 +196,9 @@ class CommittedLog:
         found = view.find(last.base_offset)
         return found is not None and self.are_same(last, found)
 
-    def is_retired(self, crc: int, log_start_offset: int) -> bool:
+    def is_retired(self, mark: BatchMark, log_start_offset: int) -> bool:
         """True if a batch was committed and has gone, being below a log start since."""
-        return any(batch.crc == crc and batch.next_offset <= log_start_offset for batch in self.batches.values())
+        return any(batch.mark == mark and batch.next_offset <= log_start_offset for batch in self.batches.values())
 
     def holds_bytes(self, data: bytes, copies: Collection[ReplicaView]) -> bool:
         """True if a committed batch has these bytes in it; the newest are looked at first.

@@ -17,6 +17,7 @@ from esp.simulation.checkers.rises import Rises
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.ledger import Ledger
 from esp.simulation.nodes_tier.node import SimulatedNode
+from esp.simulation.workload.batch_mark import BatchMark
 from esp.storage.log import Log
 
 Key = tuple[TopicId, int]
@@ -249,10 +250,10 @@ class ReplicaChecker:
         committed = self.committed.get(key)
         return committed is not None and committed.is_excused and committed.doubted_epoch is None
 
-    def is_retired(self, key: Key, crc: int) -> bool:
+    def is_retired(self, key: Key, mark: BatchMark) -> bool:
         """True if a batch was committed, and some replica's log starts behind it."""
         committed = self.committed.get(key)
-        return committed is not None and committed.is_retired(crc, self.highest_log_starts.get(key, 0))
+        return committed is not None and committed.is_retired(mark, self.highest_log_starts.get(key, 0))
 
     def awaits_help(self, key: Key) -> bool:
         """True if a partition lost so much that a replica of it waits for help: offline (TRUNC-8), or leading and rotten (REC-4)."""

@@ -13,6 +13,7 @@ from esp.records.batch_header import ATTRIBUTES_OFFSET, HEADER_SIZE, BatchHeader
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.file_content import FileContent
+from esp.simulation.workload.batch_mark import BatchMark
 from esp.storage.layout import LOG_START_FILE
 
 
@@ -34,6 +35,11 @@ class BatchView(NamedTuple):
     def is_same(self, other: "BatchView") -> bool:
         """True if both are copies of one batch: the checksum does not cover offset and epoch."""
         return self[:4] == other[:4]
+
+    @property
+    def mark(self) -> BatchMark:
+        """Its mark, which no other batch that was sent has."""
+        return BatchMark(self.crc, self.size, self.producer_id, self.base_sequence)
 
     def still_stands(self) -> bool:
         """True if its file holds it still."""

@@ -418,7 +418,9 @@ class TransactionChecker:
         committed = {
             one.offset
             for one in own
-            if any(self.fold(batch.partition).is_committed(batch.crc) for batch in one.batches)
+            if any(
+                self.fold(batch.partition).is_committed(one.producer.producer_id, batch.crc) for batch in one.batches
+            )
         }
         if told.offset >= 0 and told.offset not in committed:
             raise ViolationError(
@@ -437,7 +439,10 @@ class TransactionChecker:
 
     def _judge(self, transaction: SentTransaction) -> None:
         who = transaction.transactional_id
-        decided = {batch: self.fold(batch.partition).is_committed(batch.crc) for batch in transaction.batches}
+        producer_id = transaction.producer.producer_id
+        decided = {
+            batch: self.fold(batch.partition).is_committed(producer_id, batch.crc) for batch in transaction.batches
+        }
         committed = [batch for batch, is_committed in decided.items() if is_committed]
         if transaction.fate is Fate.NEVER_COMMITTED and committed:
             raise ViolationError("INV-TXN-ATOMIC", who, f"{transaction}, but {committed} count")

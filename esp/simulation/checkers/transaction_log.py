@@ -163,8 +163,8 @@ class PartitionFold:
 
     open: dict[int, OpenTransaction] = field(default_factory=dict)
     """By producer id."""
-    decided: dict[int, bool] = field(default_factory=dict)
-    """The decision about each batch, by the CRC with which it was sent: True for a commit."""
+    decided: dict[tuple[int, int], bool] = field(default_factory=dict)
+    """The decision about each batch, by its producer's id and the CRC with which it was sent: True for a commit."""
     decided_at: dict[int, bool] = field(default_factory=dict)
     """The same by the batch's base offset, which stays when compaction takes records out of it."""
     markers: dict[int, MarkerSeen] = field(default_factory=dict)
@@ -177,16 +177,17 @@ class PartitionFold:
 
     def on_marker(self, marker: MarkerSeen) -> None:
         """A marker is committed to the log: it decides what its producer has written since the last one."""
-        ended = self.open.pop(marker.producer.producer_id, None)
+        producer_id = marker.producer.producer_id
+        ended = self.open.pop(producer_id, None)
         if ended is not None:
-            self.decided.update((crc, marker.is_commit) for _, crc in ended.batches)
+            self.decided.update(((producer_id, crc), marker.is_commit) for _, crc in ended.batches)
             self.decided_at.update((offset, marker.is_commit) for offset, _ in ended.batches)
-            self.spans.append(Span(marker.producer.producer_id, ended.first_offset, marker.offset))
-        self.markers[marker.producer.producer_id] = marker
+            self.spans.append(Span(producer_id, ended.first_offset, marker.offset))
+        self.markers[producer_id] = marker
 
-    def is_committed(self, crc: int) -> bool | None:
-        """True if a batch counts, False if it was aborted; None while that is not decided."""
-        return self.decided.get(crc)
+    def is_committed(self, producer_id: int, crc: int) -> bool | None:
+        """True if a batch of a producer counts, False if it was aborted; None while that is not decided."""
+        return self.decided.get((producer_id, crc))
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """The last stable offset of a replica with this high watermark (LSO-1), of a log that has all its records."""

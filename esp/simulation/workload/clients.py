@@ -21,6 +21,7 @@ from esp.simulation.nodes_tier.profile import TopicProfile
 from esp.simulation.nodes_tier.transaction_profile import TRANSACTIONAL_TOPIC
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.workload.admin import Administrator
+from esp.simulation.workload.batch_mark import BatchMark
 from esp.simulation.workload.budget import RepairBudget
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import NoAnswerError, RefusedError
@@ -61,7 +62,7 @@ class Clients:
         told: told of the offsets that they are told.
         log_starts: told of what is to be deleted, and where logs are said to start.
         image: the newest committed metadata.
-        is_retired: whether a batch of a partition, by its CRC, was committed and is below a log start.
+        is_retired: whether a batch of a partition, by its mark, was committed and is below a log start.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Clients:
         told: ToldOffsets,
         log_starts: LogStartChecker,
         image: Callable[[], ClusterImage],
-        is_retired: Callable[[tuple[TopicId, int], int], bool],
+        is_retired: Callable[[tuple[TopicId, int], BatchMark], bool],
     ) -> None:
         self.history = History(world.trace.say)
         self._world = world
@@ -362,7 +363,7 @@ class Clients:
             world.profile.upgrade,
         )
 
-    def _producer(self, number: int, is_retired: Callable[[tuple[TopicId, int], int], bool]) -> Producer:
+    def _producer(self, number: int, is_retired: Callable[[tuple[TopicId, int], BatchMark], bool]) -> Producer:
         profile = self._world.profile
         is_idempotent = number < profile.idempotent_producers
         eager = self._world.random(f"eagerness of producer {number}")
@@ -371,7 +372,7 @@ class Clients:
             self._world.random(f"producer {number}"),
             self.history,
             self._on_ack,
-            lambda batch: is_retired((batch.topic_id, batch.partition), batch.crc),
+            lambda batch: is_retired((batch.topic_id, batch.partition), batch.mark),
             pause_s=profile.pause_between_batches_s,
             is_idempotent=is_idempotent,
             eager=eager if eager.random() < EAGER_SHARE else None,

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from esp.model.ids import TopicId
+from esp.records.batch_header import read_header
 from esp.simulation.checkers.client_history import Outcome
+from esp.simulation.workload.batch_mark import BatchMark
 
 
 class LaneKey(NamedTuple):
@@ -40,6 +42,12 @@ class SentBatch:
     def lane(self) -> LaneKey:
         """The lane to which it belongs."""
         return LaneKey(self.producer, self.topic, self.topic_id, self.partition)
+
+    @property
+    def mark(self) -> BatchMark:
+        """Its mark, which no other batch has."""
+        header = read_header(self.data)
+        return BatchMark(self.crc, len(self.data), header.producer_id, header.base_sequence)
 
 
 @dataclass(slots=True)

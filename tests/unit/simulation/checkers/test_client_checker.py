@@ -116,6 +116,17 @@ def test_history_of_which_all_is_committed_is_well():
     scene.checker.check_history(scene.history(*(scene.sent(number) for number in range(3))))
 
 
+def test_two_batches_may_have_one_checksum():
+    scene = Scene()
+    sent = [scene.sent(number) for number in range(3)]
+    sent[2].crc = sent[0].crc
+    scene.committed.batches[4] = scene.committed.batches[4]._replace(crc=sent[0].crc)
+    scene.checker.check_history(scene.history(*sent))
+    del scene.committed.batches[0]
+    with violation("INV-CLIENT-HISTORY"):
+        scene.checker.check_history(scene.history(*sent))
+
+
 def test_batch_of_unknown_fate_may_be_there_or_not():
     scene = Scene(batches=2)
     scene.data.append(other_batch(4))

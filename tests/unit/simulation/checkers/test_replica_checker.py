@@ -383,13 +383,13 @@ def test_batch_is_retired_when_it_is_committed_and_below_a_log_start():
     for node in scene.nodes:
         append(node.log, size=20)
     scene.look()
-    crc = scene.checker.views[scene.leader.node_id][KEY].batches[3].crc
+    mark = scene.checker.views[scene.leader.node_id][KEY].batches[3].mark
     scene.checker.highest_log_starts[KEY] = 4
-    assert not scene.checker.is_retired(KEY, crc)
+    assert not scene.checker.is_retired(KEY, mark)
     scene.commit(scene.leader, 4)
-    assert scene.checker.is_retired(KEY, crc)
+    assert scene.checker.is_retired(KEY, mark)
     scene.checker.highest_log_starts[KEY] = 3
-    assert not scene.checker.is_retired(KEY, crc)
+    assert not scene.checker.is_retired(KEY, mark)
 
 
 def test_partition_that_was_excused_before_stays_so():

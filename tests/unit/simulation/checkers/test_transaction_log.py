@@ -50,7 +50,8 @@ def test_a_marker_decides_about_what_its_producer_wrote_since_the_last_one() -> 
     fold.on_data(8, 1, 222)
     assert fold.last_stable_offset(2) == 0
     fold.on_marker(MarkerSeen(2, Producer(7, 1), is_commit=False))
-    assert (fold.is_committed(111), fold.is_committed(222)) == (False, None)
+    assert (fold.is_committed(7, 111), fold.is_committed(8, 222)) == (False, None)
+    assert fold.is_committed(8, 111) is None, "of another producer, with the same checksum"
     assert fold.decided_at == {0: False}
     assert (fold.last_stable_offset(2), fold.last_stable_offset(3)) == (0, 1)
 
