@@ -37,6 +37,7 @@ from esp.storage.log import Log
 from esp.storage.producer_snapshots import (
     remove_snapshots,
     remove_stray_snapshots,
+    remove_unproven_snapshots,
     snapshot_offsets,
     snapshot_path,
 )
@@ -195,9 +196,9 @@ def load_log_blocking(
         if remove_leftovers_blocking(disk, path):
             disk.sync_directory_blocking(path)
         loader.open_segments(was_clean=was_clean)
-        if remove_snapshots(disk, path, above=loader.end_offset, below=loader.segments[0].base_offset):
-            # Else a power loss could bring one back when other batches stand below its offset (PROD-9).
-            disk.sync_directory_blocking(path)
+        if not was_clean:
+            remove_unproven_snapshots(disk, path, known.recovery_point, loader.segments[0].base_offset)
+        remove_snapshots(disk, path, above=loader.end_offset, below=loader.segments[0].base_offset)
         remove_stray_snapshots(disk, path, {segment.base_offset for segment in loader.segments})
     snapshots = [] if is_new else snapshot_offsets(disk, path)
     recovery_point = loader.end_offset if was_clean else min(known.recovery_point, loader.end_offset)

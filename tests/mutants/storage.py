@@ -282,10 +282,10 @@ STORAGE_MUTANTS: Final = (
         "PROD-9 broken",
         "PROD-9",
         "esp.storage.recovery",
-        """            disk.sync_directory_blocking(path)
-        remove_stray""",
-        """            pass
-        remove_stray""",
+        """        if not was_clean:
+            remove_unproven_snapshots(disk, path, known.recovery_point, loader.segments[0].base_offset)
+""",
+        "",
         tiers=(LOG,),
     ),
     Mutant(

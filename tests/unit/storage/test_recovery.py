@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import struct
+from itertools import count
 
 import pytest
 
@@ -578,6 +579,33 @@ def test_a_snapshot_above_the_end_that_recovery_removed_does_not_come_back(seed:
     state = reopen(disk)[1].producers.get(5)
     assert state is not None
     assert state.last_sequence == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_snapshot_whose_removal_by_a_truncation_is_undone_is_not_believed(seed: int) -> None:
+    """A process dies anywhere in a truncation, the next one writes other batches up to the snapshot's offset, and power is lost."""
+    for changes in count(1):
+        disk = new_disk(seed)
+        directory, log = new_log(disk)
+        append(log, producer=(5, 0, 0))
+        append(log, producer=(5, 1, 0))
+        directory.close_blocking(1)
+        log = reopen(disk)[1]
+        disk.kill_after(changes)
+        try:
+            log.truncate_to(1)
+        except ProcessKilledError:
+            disk.crash()
+        else:
+            break
+        log = reopen(disk)[1]
+        was_cut = log.log_end_offset == 1
+        append(log)
+        log.files.segments.active.file.sync_blocking()
+        disk.power_loss()
+        state = reopen(disk)[1].producers.get(5)
+        assert state is not None
+        assert state.epoch == (0 if was_cut else 1)
 
 
 def other_producers(sequence: int) -> ProducerStates:
