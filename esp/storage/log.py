@@ -31,7 +31,13 @@ from esp.settings.setting import LONG_MAX
 from esp.settings.topic import TopicSettings
 from esp.storage.aborted_transactions import AbortedTransactions
 from esp.storage.leader_epochs import LeaderEpochs
-from esp.storage.producer_snapshots import load_producers_blocking, remove_snapshots, snapshot_path
+from esp.storage.producer_snapshots import (
+    LoadedProducers,
+    LogEnd,
+    load_producers_blocking,
+    remove_snapshots,
+    snapshot_path,
+)
 from esp.storage.producer_state import ProducerStates
 from esp.storage.retention import SegmentSummary, count_deletable, find_doubtful
 from esp.storage.rolling import is_roll_due, roll_jitter_ms
@@ -286,20 +292,30 @@ class Log:
             CorruptionError: batches are broken.
             OSError: the device failed.
         """
+        segments = self._segments
+        end = LogEnd(len(segments) - 1, segments.active.size, self.log_end_offset)
+        loaded = self._read_producers_blocking(end, now_ms, expiration_ms, unindexed_from)
+        self._install_producers_blocking(loaded, unindexed_from)
+
+    def _read_producers_blocking(
+        self, end: LogEnd, now_ms: int | None, expiration_ms: int, unindexed_from: int
+    ) -> LoadedProducers:
         files = self.files
-        loaded = load_producers_blocking(
+        return load_producers_blocking(
             files.disk,
             files.path,
             files.segments,
-            self.log_end_offset,
-            self.high_watermark,
+            end,
+            min(self.high_watermark, end.offset),
             now_ms,
             expiration_ms,
             self.note_rot,
             unindexed_from,
         )
+
+    def _install_producers_blocking(self, loaded: LoadedProducers, unindexed_from: int) -> None:
         self.producers = loaded.states
-        files.unsynced.on_snapshots(loaded.written)
+        self.files.unsynced.on_snapshots(loaded.written)
         self.aborted.load_blocking(unindexed_from, loaded.ended)
 
     def set_roll_jitter(self) -> None:
@@ -740,7 +756,8 @@ class Log:
         appended nothing is unknown to all other replicas.
 
         Raises:
-            CorruptionError: the batch before the cut has rotted, so that its end cannot be known; nothing was cut, and the rot is noted.
+            CorruptionError: the batch before the cut has rotted, so that its end cannot be known, or a segment cannot be read from which
+                producers are to be known; nothing was cut, and the rot is noted.
             OSError: the device failed or is full: the log is offline.
         """
         if offset >= self.log_end_offset:
@@ -793,6 +810,10 @@ class Log:
         if end_offset < self.log_start_offset:  # a batch that spans the log start would be cut
             self.truncate_fully_and_start_at(self.log_start_offset)
             return
+        # Read before anything is cut: a segment that cannot be read leaves the log as it is, and not without its producers.
+        segment = files.segments[place.number]
+        end = LogEnd(place.number, segment.size if place.position is None else place.position, end_offset)
+        producers = self._read_producers_blocking(end, None, 0, LONG_MAX)
         self._begin_truncation(end_offset)
         self.lower_recovery_point(end_offset)
         self.lower_high_watermark(end_offset)
@@ -802,7 +823,7 @@ class Log:
         self.leader_epochs.truncate_from_end(end_offset)
         files.unsynced.save_epochs_blocking()
         remove_snapshots(files.disk, files.path, above=end_offset, below=self.first_segment_offset)
-        self.load_producers_blocking(None, 0)
+        self._install_producers_blocking(producers, LONG_MAX)
         files.unsynced.sync_names_blocking()
         self.set_roll_jitter()
         self.check_offsets()

@@ -74,6 +74,14 @@ def remove_stray_snapshots(disk: Disk, directory: str, bases: Collection[int]) -
             disk.remove(snapshot_path(directory, offset))
 
 
+class LogEnd(NamedTuple):
+    """The end of a log: the number of its last segment, the bytes of it that count, and the offset that comes next."""
+
+    number: int
+    size: int
+    offset: int
+
+
 class LoadedProducers(NamedTuple):
     """The producers of a log, read anew."""
 
@@ -89,14 +97,14 @@ def load_producers_blocking(
     disk: Disk,
     directory: str,
     segments: Segments,
-    log_end_offset: int,
+    end: LogEnd,
     high_watermark: int,
     now_ms: int | None,
     expiration_ms: int,
     note_rot: NoteRot,
     unindexed_from: int = LONG_MAX,
 ) -> LoadedProducers:
-    """The state at ``log_end_offset``: the newest snapshot that is whole, and the batches since (PROD-9).
+    """The state at ``end``: the newest snapshot up to there that is whole, and the batches since (PROD-9).
 
     Each batch is held against its checksum, as what a header says of producers outlasts it (REC-4); all of its bytes are read anyway.
 
@@ -104,14 +112,14 @@ def load_producers_blocking(
         disk: where the log lives.
         directory: the replica's.
         segments: all of the log.
-        log_end_offset: its end; snapshots beyond it were removed.
+        end: the log's end, or the place at which it is about to be cut.
         high_watermark: a transaction whose marker is at or above it is still unstable (LSO-1).
         now_ms: producers that are expired by then are left out; None: none are.
         expiration_ms: see :meth:`ProducerStates.expire`.
         note_rot: told of batches that have rotted, of which nothing is believed.
         unindexed_from: the base of the first segment whose transaction index is to be made anew.
     """
-    start, states = _load_newest(disk, directory)
+    start, states = _load_newest(disk, directory, segments[0].base_offset, end.offset)
     if now_ms is not None:
         states.expire(now_ms, expiration_ms)
     before = min(high_watermark, unindexed_from)
@@ -120,19 +128,19 @@ def load_producers_blocking(
         states.note_uncommitted(completed.first_offset, completed.last_offset)
     written: list[str] = []
     folded_to = start
-    for segment in list(segments)[1:]:
+    for segment in list(segments)[1 : end.number + 1]:
         path = segment.path(SNAPSHOT_SUFFIX)
         if segment.base_offset > folded_to and not disk.exists(path):
             ended += _fold_blocking(states, segments, folded_to, note_rot, segment.base_offset)
             folded_to = segment.base_offset
             written += _write_blocking(disk, path, states)
-    ended += _fold_blocking(states, segments, folded_to, note_rot)
+    ended += _fold_blocking(states, segments, folded_to, note_rot, end.offset)
     states.first_unstable_offset(high_watermark)  # forgets the transactions whose markers are committed
     if len(states):
         states.add_older(
             header
             for _segment, _position, header in _batches_from_blocking(
-                segments, _window_start(segments), note_rot, end_offset=min(start, log_end_offset)
+                segments, _window_start(segments, end), note_rot, end_offset=start
             )
             if header.producer_id >= 0
         )
@@ -177,7 +185,7 @@ def _ended_between_blocking(
         for _segment, _position, header in _batches_from_blocking(segments, start, note_rot, end_offset)
     ):
         return []
-    snapshot_offset, states = _load_newest(disk, directory, start)
+    snapshot_offset, states = _load_newest(disk, directory, segments[0].base_offset, start)
     return [
         completed
         for completed in _fold_blocking(states, segments, snapshot_offset, note_rot, end_offset)
@@ -185,9 +193,9 @@ def _ended_between_blocking(
     ]
 
 
-def _load_newest(disk: Disk, directory: str, at_most: int = LONG_MAX) -> tuple[int, ProducerStates]:
+def _load_newest(disk: Disk, directory: str, at_least: int, at_most: int) -> tuple[int, ProducerStates]:
     for offset in reversed(snapshot_offsets(disk, directory)):
-        if offset > at_most:
+        if not at_least <= offset <= at_most:
             continue
         path = snapshot_path(directory, offset)
         try:
@@ -198,16 +206,17 @@ def _load_newest(disk: Disk, directory: str, at_most: int = LONG_MAX) -> tuple[i
     return 0, ProducerStates()
 
 
-def _window_start(segments: Segments) -> int:
+def _window_start(segments: Segments, end: LogEnd) -> int:
     """An offset from which on the log holds about the window's bytes, or the segment's base before it."""
     left = OLDER_BATCHES_WINDOW_BYTES
-    for number in range(len(segments) - 1, -1, -1):
+    for number in range(end.number, -1, -1):
         segment = segments[number]
-        if segment.size > left:
+        size = end.size if number == end.number else segment.size
+        if size > left:
             indexes = read_blocking(segments.load_indexes(segment))
-            place = indexes.offsets.count_within(segment.last_offset_max, segment.size - left)
+            place = indexes.offsets.count_within(segment.last_offset_max, size - left)
             return indexes.offsets.entry(place - 1)[0] if place else segment.base_offset
-        left -= segment.size
+        left -= size
     return segments[0].base_offset
 
 

@@ -264,8 +264,8 @@ STORAGE_MUTANTS: Final = (
         "KAFKA-12153",
         "TRUNC-6",
         "esp.storage.log",
-        "        self.load_producers_blocking(None, 0)\n",
-        "        if not self.producers:\n            self.load_producers_blocking(None, 0)\n",
+        "        self._install_producers_blocking(producers, LONG_MAX)\n",
+        "        if not self.producers:\n            self._install_producers_blocking(producers, LONG_MAX)\n",
         tiers=(LOG,),
     ),
     Mutant(

@@ -9,7 +9,7 @@ import pytest
 
 from esp.model.errors import CorruptionError
 from esp.model.ids import BrokerEpoch
-from esp.records.batch_header import read_header
+from esp.records.batch_header import MAGIC_OFFSET, read_header
 from esp.settings.topic import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.disk_faults import ProcessKilledError
@@ -544,6 +544,23 @@ def test_a_truncation_believes_nothing_of_a_rotten_batch() -> None:
     assert len(log.producers) == len(rotten) == 1
 
 
+def test_a_truncation_that_cannot_read_what_stays_cuts_nothing() -> None:
+    """The segment that is cut is sound, and the one before it has the last batches of a producer, and is no list of batches any more."""
+    disk = new_disk()
+    log = new_log(disk, SMALL)[1]
+    for sequence in range(8):
+        append(log, producer=(5, 0, sequence))
+    log.flush_blocking()
+    before = dict(log.producers.items())[5].last_offset
+    *_, rotten, active = log.files.segments
+    disk.corrupt(rotten.path(".log"), MAGIC_OFFSET)
+    with pytest.raises(CorruptionError):
+        log.truncate_to(active.base_offset + 1)
+    assert log.rot is not None
+    assert log.log_end_offset == 8
+    assert dict(log.producers.items())[5].last_offset == before
+
+
 def test_a_snapshot_before_the_first_segment_is_not_believed_after_a_truncation() -> None:
     disk = new_disk()
     directory, log = new_log(disk, SMALL)
@@ -559,7 +576,9 @@ def test_a_snapshot_before_the_first_segment_is_not_believed_after_a_truncation(
     assert disk.exists(stale)
     for segment in log.files.segments:
         disk.remove(path(segment.base_offset, ".snapshot"))
+    disk.replace_file_blocking(stale, other_producers(sequence=0, producer_id=6).encode())
     log.truncate_to(log.files.segments.active.base_offset + 1)
+    assert dict(log.producers.items()).keys() == {5}
     assert not disk.exists(stale)
 
 
@@ -608,9 +627,9 @@ def test_a_snapshot_whose_removal_by_a_truncation_is_undone_is_not_believed(seed
         assert state.epoch == (0 if was_cut else 1)
 
 
-def other_producers(sequence: int) -> ProducerStates:
+def other_producers(sequence: int, producer_id: int = 5) -> ProducerStates:
     states = ProducerStates()
-    states.update(read_header(make_batch(1, producer=(5, 0, sequence))))
+    states.update(read_header(make_batch(1, producer=(producer_id, 0, sequence))))
     return states
 
 
