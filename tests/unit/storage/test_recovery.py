@@ -567,7 +567,8 @@ def test_a_snapshot_before_the_first_segment_is_not_believed_after_a_truncation(
     append(log, producer=(5, 0, 0))
     directory.close_blocking(1)
     log = reopen(disk, SMALL)[1]
-    assert disk.exists(stale := path(1, ".snapshot"))
+    stale = path(1, ".snapshot")
+    assert disk.exists(stale)
     for sequence in range(1, 20):
         append(log, producer=(5, 0, sequence))
     log.high_watermark = 15
