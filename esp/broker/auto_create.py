@@ -10,6 +10,7 @@ from kio.schema.create_topics.v7.response import CreateTopicsResponse
 from kio.schema.types import TopicName
 from kio.static.primitive import i16, i32, i32Timedelta
 
+from esp.broker.controller_client.original_client import OriginalClient
 from esp.broker.forwarding import until_applied
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
@@ -23,8 +24,16 @@ _BROKERS_DEFAULT: Final = -1
 """As a number of partitions or replicas: ``num.partitions`` and ``default.replication.factor``."""
 
 
-async def create_missing_topics(services: Services, names: Sequence[str]) -> dict[str, ErrorCode]:
-    """Have missing topics created, and wait until this node knows them; return the error code for each that it does not know."""
+async def create_missing_topics(
+    services: Services, names: Sequence[str], client: OriginalClient | None = None
+) -> dict[str, ErrorCode]:
+    """Have missing topics created, and wait until this node knows them; return the error code for each that it does not know.
+
+    Args:
+        services: the broker's.
+        names: the topics.
+        client: the client that they are created for, whose quota counts; None: this node.
+    """
     request = CreateTopicsRequest(
         topics=tuple(
             _INTERNAL[name](services)
@@ -44,14 +53,16 @@ async def create_missing_topics(services: Services, names: Sequence[str]) -> dic
     timeout_ms = _TIMEOUT // timedelta(milliseconds=1)
     try:
         answer: CreateTopicsResponse = await services.controller.call(
-            ApiKey.CREATE_TOPICS, request, timeout_ms=timeout_ms
+            ApiKey.CREATE_TOPICS, request, timeout_ms=timeout_ms, client=client
         )
     except ApiError:  # no controller within that time
         return dict.fromkeys(names, ErrorCode.leader_not_available)
     codes: dict[str, ErrorCode] = {topic.name: topic.error_code for topic in answer.topics}
     there = [name for name, code in codes.items() if code in (ErrorCode.none, ErrorCode.topic_already_exists)]
     await until_applied(services, lambda image: all(name in image.topics_by_name for name in there), _TIMEOUT)
-    return {name: ErrorCode.leader_not_available if name in there else code for name, code in codes.items()}
+    # A client asks again for what is there in a moment, and for what its quota lets it have later.
+    later = {*there, *(name for name, code in codes.items() if code is ErrorCode.throttling_quota_exceeded)}
+    return {name: ErrorCode.leader_not_available if name in later else code for name, code in codes.items()}
 
 
 def _offsets_topic(services: Services) -> CreatableTopic:

@@ -17,6 +17,7 @@ from esp.broker.controller.registrar import ControllerRegistrar
 from esp.broker.controller.services import ControllerServices
 from esp.broker.controller_client.channel import ControllerChannel
 from esp.broker.formatting import first_metadata_blocking
+from esp.broker.quotas.switch import QuotaSwitch
 from esp.broker.running_node import RunningNode
 from esp.broker.tasks import Tasks
 from esp.controller.brokers import ControllerRegistration, protocol_numbers
@@ -88,6 +89,9 @@ class ControllerRole:
         metadata.subscribe(lambda image, _delta: self._require_features(image, node.features))
         first = first_metadata_blocking(env, node.directories.metadata.path)
         config = controller_config(settings, cluster_id, node.features, first)
+        quotas = QuotaSwitch()
+        quotas.start(env.clock, settings, self._tasks, tuple)
+        metadata.subscribe(quotas.follow)
         driver = ControllerDriver(env, config, raft, metadata, self._tasks)
         driver.start()
         self.dispatcher.provide(
@@ -101,6 +105,7 @@ class ControllerRole:
                 controller=driver,
                 access=node.access,
                 answer_enclosed=self.dispatcher.answer_enclosed,
+                quotas=quotas,
                 features=node.features,
             ),
             gate=make_gate(ListenerKind.CONTROLLER, node.access, lambda: metadata.image),

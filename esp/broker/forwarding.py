@@ -36,6 +36,7 @@ async def forward(
     *,
     timeout_ms: int = FORWARD_TIMEOUT_MS,
     names_client: bool = False,
+    in_its_version: bool = False,
 ) -> Any:
     """The active controller's answer to what a client asks for.
 
@@ -46,12 +47,14 @@ async def forward(
         message: as much of the request as is passed on, as an instance of the newest version's class; the answer is one too.
         timeout_ms: the time for which to try.
         names_client: True: the controller must know the client also where there is no authorizer.
+        in_its_version: True: the controller must know the version of the client's request, of which the message is; for a client that
+            it is told of.
 
     Raises:
         ApiError: REQUEST_TIMED_OUT; CLUSTER_AUTHORIZATION_FAILED: the controller takes no Envelope of this broker.
     """
     is_named = (names_client or not services.access.is_open) and not request.client.is_this_node
-    client = OriginalClient.of(request) if is_named else None
+    client = OriginalClient.of(request, request.api_version if in_its_version else None) if is_named else None
     return await services.controller.call(api_key, message, timeout_ms=timeout_ms, client=client)
 
 

@@ -1,94 +1,92 @@
-"""The quota of changes to partitions in one request: topics over it are refused, or its client is throttled (KIP-599).
+"""The quota of changes to partitions: the active controller counts them, for all brokers together (KIP-599).
 
-The broker that a client asks counts, and takes back what the controller has refused. Newer versions of the requests are strict: a topic is
-refused while there is a debt from earlier ones. Clients of older versions would take that for a failure; for them it is done all the same.
+A broker tells the controller the client of a request that the client's quota bounds, with the version of the request, and holds the
+client's connection for the throttle time of the answer. Newer versions of the requests are strict: a topic is refused while there is a debt
+from earlier ones. Clients of older versions would take that for a failure; for them the change is made all the same.
+
+The controller counts in its memory: another controller begins with nothing counted, as Kafka's does.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Final
 
+from kio.static.primitive import i32Timedelta
+
+from esp.broker.answer_fields import milliseconds
+from esp.broker.authorization.access import allows_on_cluster
+from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import forward
 from esp.broker.request import Request
 from esp.broker.services import Services
-from esp.broker.turns.request_parts import with_elements
-from esp.model.errors import ApiError, ErrorCode
-from esp.protocol.error_responses import refused_elements
-from esp.protocol.registry import SERVED, ApiKey
+from esp.model.acl import AclOperation
+from esp.protocol.registry import ApiKey
 
-REFUSAL: Final = ApiError(ErrorCode.throttling_quota_exceeded)
+STRICT_FROM: Final = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
+"""The versions from which on a client knows that a quota may refuse a topic."""
 
 
 class MutationQuota:
-    """The changes of one request.
+    """The changes of one request, at the active controller.
+
+    Requests of brokers on their own behalf are not counted (QUOTA-5). Where there is no authorizer, a request that comes to a controller's
+    listener without an Envelope may be a broker's.
 
     Args:
-        request: asks for them.
-        strict_from: the version of its API from which on topics are refused.
+        services: the controller's.
+        request: asks for the changes.
     """
 
-    def __init__(self, request: Request, strict_from: int) -> None:
-        self._meter = request.client.meter
-        self._is_strict = request.api_version >= strict_from
-        self._counts: dict[object, int] = {}
+    def __init__(self, services: ControllerServices, request: Request) -> None:
+        client, enforcer = request.client, services.quotas.enforcer
+        is_counted = client.is_passed_on or not (
+            client.is_this_node or allows_on_cluster(services.access, client, AclOperation.CLUSTER_ACTION)
+        )
+        self._uses = enforcer.uses if enforcer is not None and is_counted else None
+        self._client = client
+        self._client_id = request.client_id or ""
+        self._is_strict = request.api_version >= STRICT_FROM[ApiKey(request.api_key)]
+        self._throttle_ms = 0
 
-    def admits(self, topic: object, count: Callable[[], int]) -> bool:
-        """True if a topic's partitions may be created or deleted: they are counted.
-
-        Args:
-            topic: what an answer names it by.
-            count: returns the number of partitions.
-        """
-        if self._meter is None:
+    def admits(self, partitions: int) -> bool:
+        """True if partitions may be created or deleted: they are counted."""
+        if self._uses is None:
             return True
-        partitions = count()
-        if partitions <= 0:
-            return True
-        throttle_ms = self._meter.charge_mutations(partitions, strict=self._is_strict)
-        if throttle_ms and self._is_strict:
-            return False
-        self._counts[topic] = self._counts.get(topic, 0) + partitions
-        return True
+        user = self._client.principal.partition(":")[2]
+        throttle_ms = self._uses.take_mutations(user, self._client_id, partitions, strict=self._is_strict)
+        self._throttle_ms = max(self._throttle_ms, throttle_ms)
+        if throttle_ms and not self._client.is_passed_on:
+            self._client.hold.mute(self._uses.now_us() + throttle_ms * 1000)
+        return not (throttle_ms and self._is_strict)
 
-    def give_back(self, refused: Iterable[object]) -> None:
-        """Topics were refused for another reason."""
-        count = sum(self._counts.get(topic, 0) for topic in refused)
-        if self._meter is not None and count:
-            self._meter.charge_mutations(-count, strict=self._is_strict)
+    @property
+    def throttle_time(self) -> i32Timedelta:
+        """The time for which the client waits before its next request."""
+        return i32Timedelta.parse(timedelta(milliseconds=self._throttle_ms))
 
 
-async def forward_admitted(
-    services: Services,
-    request: Request,
-    api_key: ApiKey,
-    message: Any,
-    admitted: Sequence[Any],
-    *,
-    key: Callable[[Any], object],
-    answered: str,
-) -> Any:
-    """Pass on the topics of a request that its quota admits; return the controller's answer, with the others refused.
+def is_counted(request: Request) -> bool:
+    """True if the controller must know the client of a request, because a quota bounds its changes."""
+    meter = request.client.meter
+    return meter is not None and meter.counts_mutations and not request.client.is_broker
+
+
+async def forward_counted(services: Services, request: Request, api_key: ApiKey, message: Any) -> Any:
+    """The active controller's answer to a request that changes partitions; its client waits for the throttle time.
 
     Args:
         services: the broker's.
         request: the client's.
         api_key: its API.
-        message: its message, of the newest version, with all topics.
-        admitted: those of them that are passed on.
-        key: returns the name or id by which an answer names a topic.
-        answered: the name of the answer's list of topics.
+        message: its message: of the request's own version if it :func:`is_counted`, else of the newest one.
 
     Raises:
         ApiError: as :func:`~esp.broker.forwarding.forward`.
     """
-    if len(admitted) == len(message.topics):
+    meter = request.client.meter
+    if meter is None or not is_counted(request):
         return await forward(services, request, api_key, message)
-    keys = set(map(key, admitted))
-    left = {key(topic): topic for topic in message.topics if key(topic) not in keys}
-    refused = refused_elements(
-        api_key, SERVED[api_key].max_version, replace(message, topics=tuple(left.values())), REFUSAL
-    )
-    if not admitted:
-        return refused
-    answer = await forward(services, request, api_key, replace(message, topics=tuple(admitted)))
-    return with_elements(answer, answered, (*getattr(answer, answered), *getattr(refused, answered)))
+    answer = await forward(services, request, api_key, message, names_client=True, in_its_version=True)
+    throttle_ms = milliseconds(answer.throttle_time)
+    if throttle_ms > 0:
+        meter.throttle_mutations(throttle_ms)
+    return answer

@@ -95,13 +95,12 @@ class Meter(Protocol):
     def charge_fetch(self, size: int) -> "FetchVerdict":
         """Count the answer to a fetch, if it may be sent."""
 
-    def charge_mutations(self, count: int, *, strict: bool) -> int:
-        """Count partitions that are created or deleted; return the milliseconds for which a client that must not do so has to wait.
+    @property
+    def counts_mutations(self) -> bool:
+        """True if a quota bounds the partitions that the client creates and deletes: the active controller counts them."""
 
-        Args:
-            count: of partitions; a negative one takes back what was not done.
-            strict: False lets the change be made, and throttles the client.
-        """
+    def throttle_mutations(self, throttle_ms: int) -> None:
+        """Let the client wait for as long as the controller has said, because of partitions that it created or deleted."""
 
 
 class LogIn(Protocol):

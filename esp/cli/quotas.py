@@ -59,8 +59,9 @@ def quotas(
 ) -> None:
     """List, set and remove quotas of clients; see which one counts for a client.
 
-    A user's quotas are producer_byte_rate and consumer_byte_rate (bytes a second), request_percentage (100 is the whole of a broker) and
-    controller_mutation_rate (partitions a second), each at every broker. An address has connection_creation_rate.
+    A user's quotas are producer_byte_rate and consumer_byte_rate (bytes a second) and request_percentage (100 is the whole of a broker),
+    each at every broker, and controller_mutation_rate (partitions a second), in the whole cluster. An address has
+    connection_creation_rate.
 
     [bold]Examples[/bold]
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from esp.controller.assignment import check_assignment, invalid_assignment, new_partition_record, place_partitions
 from esp.controller.decision import BATCH_RECORDS_MAX, Decision
 from esp.controller.image import ClusterImage
+from esp.controller.mutations import Admits, admit_all, require_admitted
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
 from esp.placement.striped import PlacementError
@@ -27,7 +28,12 @@ class NewPartitions:
 
 
 def decide_create_partitions(
-    image: ClusterImage, wanted: Sequence[NewPartitions], random: Random, *, validate_only: bool
+    image: ClusterImage,
+    wanted: Sequence[NewPartitions],
+    random: Random,
+    *,
+    validate_only: bool,
+    admits: Admits = admit_all,
 ) -> Decision[list[ApiError | None]]:
     """Add partitions to topics; the reply has one entry for each, in that order, None for success.
 
@@ -39,6 +45,7 @@ def decide_create_partitions(
         wanted: topics, each of them once.
         random: for where placement begins.
         validate_only: decide, and do nothing.
+        admits: asked for the new partitions of each topic that nothing else speaks against.
     """
     additional = sum(max(0, _additional(image, one)) for one in wanted)
     if additional > BATCH_RECORDS_MAX:
@@ -48,7 +55,7 @@ def decide_create_partitions(
     reply: list[ApiError | None] = []
     for one in wanted:
         try:
-            records += _add(image, one, random)
+            records += _add(image, one, random, admits)
         except ApiError as error:
             reply.append(error)
         else:
@@ -62,7 +69,7 @@ def _additional(image: ClusterImage, wanted: NewPartitions) -> int:
     return 0 if topic is None else wanted.count - len(topic.partitions)
 
 
-def _add(image: ClusterImage, wanted: NewPartitions, random: Random) -> list[PartitionRecord]:
+def _add(image: ClusterImage, wanted: NewPartitions, random: Random, admits: Admits) -> list[PartitionRecord]:
     topic = image.topics_by_name.get(wanted.topic)
     if topic is None:
         raise ApiError(ErrorCode.unknown_topic_or_partition)
@@ -94,6 +101,7 @@ def _add(image: ClusterImage, wanted: NewPartitions, random: Random) -> list[Par
             replicas_of_all = place_partitions(image, additional, factor, random)
         except PlacementError as error:
             raise ApiError(ErrorCode.invalid_replication_factor, str(error)) from error
+    require_admitted(admits, additional)
     assert len(replicas_of_all) == additional, "partitions are numbered without a gap"
     assert all(len(replicas) == factor for replicas in replicas_of_all), "all have as many replicas as the first"
     return [

@@ -11,6 +11,7 @@ from typing import Final
 from esp.controller.assignment import check_assignment, invalid_assignment, new_partition_record, place_partitions
 from esp.controller.decision import BATCH_RECORDS_MAX, Decision
 from esp.controller.image import MIN_INSYNC_REPLICAS, ClusterImage, TopicImage
+from esp.controller.mutations import Admits, admit_all, over_quota, require_admitted
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import (
     METADATA_TOPIC,
@@ -110,6 +111,7 @@ class TopicCreation:
         defaults: for topics that ask for none.
         validate_configs: raises ApiError if a topic may not have these settings.
         random: for topic ids and for where placement begins.
+        admits: asked for the partitions of each topic that nothing else speaks against.
     """
 
     def __init__(
@@ -118,11 +120,13 @@ class TopicCreation:
         defaults: TopicDefaults,
         validate_configs: Callable[[Mapping[str, str]], None],
         random: Random,
+        admits: Admits = admit_all,
     ) -> None:
         self._image = image
         self._defaults = defaults
         self._validate_configs = validate_configs
         self._random = random
+        self._admits = admits
         self._records: list[MetadataRecord] = []
 
     def decide(self, topics: Sequence[NewTopic], *, validate_only: bool) -> Decision[list[CreatedTopic | ApiError]]:
@@ -163,6 +167,7 @@ class TopicCreation:
         if configs:
             self._validate_configs(configs)
         replicas = self._replicas_by_assignment(topic) if topic.assignments else self._replicas_by_numbers(topic)
+        require_admitted(self._admits, len(replicas))
         topic_id = TopicId(self._random.uuid())
         assert topic_id not in self._image.topics_by_id, "no id is given twice"
         assert topic.name not in self._image.topics_by_name, "no name is given twice"
@@ -241,11 +246,11 @@ class TopicCreation:
 
 
 def decide_delete_topics(
-    image: ClusterImage, topics: Sequence[str | TopicId]
+    image: ClusterImage, topics: Sequence[str | TopicId], admits: Admits = admit_all
 ) -> Decision[list[DeletedTopic | ApiError]]:
     """Delete topics, by name or by id; the reply has one entry for each, in that order. Settings go with their topic.
 
-    A topic that is named twice, in whatever way, is not deleted.
+    A topic that is named twice, in whatever way, is not deleted. ``admits`` is asked for the partitions of each topic that is.
     """
     often = Counter(topics)
     found = [
@@ -258,6 +263,8 @@ def decide_delete_topics(
         error = _find_deletion_problem(asked, topic, often[asked], often_found)
         if error is not None:
             reply.append(error)
+        elif topic is not None and not admits(len(topic.partitions)):
+            reply.append(over_quota())
         elif topic is not None:
             records.append(RemoveTopicRecord(topic_id=topic.topic_id))
             reply.append(DeletedTopic(topic.name, topic.topic_id))

@@ -4,16 +4,14 @@ On brokers the answer waits until this node serves the new partitions (decision 
 """
 
 from collections import Counter
-from functools import partial
-from typing import Final
 
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
 from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
 
-from esp.broker.answer_fields import NO_THROTTLE, require_time
+from esp.broker.answer_fields import require_time
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import until_applied
-from esp.broker.mutation_quota import MutationQuota, forward_admitted
+from esp.broker.mutation_quota import MutationQuota, forward_counted
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import ClusterImage
@@ -22,12 +20,9 @@ from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
 from esp.protocol.registry import ApiKey
 
-STRICT_FROM: Final = 3
-"""The version from which on a client knows that a quota may refuse partitions (KIP-599)."""
-
 
 async def handle_at_controller(
-    services: ControllerServices, _request: Request, message: CreatePartitionsRequest
+    services: ControllerServices, request: Request, message: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
     """Add what can be added; each topic is answered for itself, one that is named twice is refused."""
     often = Counter(topic.name for topic in message.topics)
@@ -35,15 +30,18 @@ async def handle_at_controller(
     if wanted:
         require_time(message.timeout)
     new = [_new_partitions(topic) for topic in wanted]
+    quota = MutationQuota(services, request)
     errors = await services.controller.commit(
-        lambda image: decide_create_partitions(image, new, services.env.random, validate_only=message.validate_only),
+        lambda image: decide_create_partitions(
+            image, new, services.env.random, validate_only=message.validate_only, admits=quota.admits
+        ),
         "Partition creation",
     )
     duplicate = ApiError(ErrorCode.invalid_request, "Duplicate topic name.")
     results = {name: duplicate for name, times in often.items() if times > 1}
     by_name = results | {topic.name: error for topic, error in zip(wanted, errors, strict=True)}
     return CreatePartitionsResponse(
-        throttle_time=NO_THROTTLE,
+        throttle_time=quota.throttle_time,
         results=tuple(
             CreatePartitionsTopicResult(
                 name=name,
@@ -65,20 +63,9 @@ def _new_partitions(topic: CreatePartitionsTopic) -> NewPartitions:
     )
 
 
-def _added(services: Services, topic: CreatePartitionsTopic) -> int:
-    """The number of partitions that a topic is to gain, as far as this node knows."""
-    found = services.metadata.image.topics_by_name.get(topic.name)
-    return 0 if found is None else topic.count - len(found.partitions)
-
-
 async def handle(services: Services, request: Request, message: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Pass the controller's answer on once this node follows."""
-    quota = MutationQuota(request, STRICT_FROM)
-    admitted = tuple(topic for topic in message.topics if quota.admits(topic.name, partial(_added, services, topic)))
-    answer: CreatePartitionsResponse = await forward_admitted(
-        services, request, ApiKey.CREATE_PARTITIONS, message, admitted, key=lambda topic: topic.name, answered="results"
-    )
-    quota.give_back(result.name for result in answer.results if result.error_code is not ErrorCode.none)
+    answer: CreatePartitionsResponse = await forward_counted(services, request, ApiKey.CREATE_PARTITIONS, message)
     if not message.validate_only:
         grown = {result.name for result in answer.results if result.error_code is ErrorCode.none}
         counts = {str(topic.name): topic.count for topic in message.topics if topic.name in grown}

@@ -8,8 +8,6 @@ On the listeners of controllers: the answer waits until the topics are committed
 
 from collections import Counter
 from dataclasses import replace
-from functools import partial
-from typing import Final
 
 from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
 from kio.schema.create_topics.v7.response import (
@@ -19,23 +17,20 @@ from kio.schema.create_topics.v7.response import (
 )
 from kio.static.primitive import i8, i16, i32
 
-from esp.broker.answer_fields import NO_THROTTLE, require_time
+from esp.broker.answer_fields import require_time
 from esp.broker.authorization.access import Access
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import until_applied
-from esp.broker.mutation_quota import MutationQuota, forward_admitted
+from esp.broker.mutation_quota import MutationQuota, forward_counted
 from esp.broker.request import Request
 from esp.broker.services import Services
-from esp.controller.image import CLUSTER_DEFAULT
+from esp.controller.image import CLUSTER_DEFAULT, ClusterImage
 from esp.controller.topics import NewTopic, TopicCreation
 from esp.model.acl import AclOperation, ResourceType
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId, TopicId
 from esp.protocol.registry import ApiKey
 from esp.settings.described import NodeLayers, describe_topic
-
-STRICT_FROM: Final = 6
-"""The version from which on a client knows that a quota may refuse a topic (KIP-599)."""
 
 
 async def handle_at_controller(
@@ -48,10 +43,11 @@ async def handle_at_controller(
     wanted = [topic for topic in message.topics if often[topic.name] == 1]
     new = [_new_topic(topic) for topic in wanted]
     config = services.controller.config
+    quota = MutationQuota(services, request)
     results = await services.controller.commit(
-        lambda image: TopicCreation(image, config.defaults, config.validate_topic_configs, services.env.random).decide(
-            new, validate_only=message.validate_only
-        ),
+        lambda image: TopicCreation(
+            image, config.defaults, config.validate_topic_configs, services.env.random, quota.admits
+        ).decide(new, validate_only=message.validate_only),
         "Topic creation",
     )
     node = NodeLayers(services.settings, services.metadata.newest.broker_configs.get(CLUSTER_DEFAULT, {}))
@@ -87,7 +83,8 @@ async def handle_at_controller(
             )
         )
     return CreateTopicsResponse(
-        throttle_time=NO_THROTTLE, topics=tuple(_as_allowed(services.access, request, topic) for topic in answers)
+        throttle_time=quota.throttle_time,
+        topics=tuple(_as_allowed(services.access, request, topic) for topic in answers),
     )
 
 
@@ -119,32 +116,19 @@ def _as_allowed(access: Access, request: Request, topic: CreatableTopicResult) -
     )
 
 
-def _partitions(services: Services, topic: CreatableTopic) -> int:
-    """The number of partitions that a topic is to have."""
-    if topic.num_partitions > 0:
-        return topic.num_partitions
-    return len(topic.assignments) or services.replicas.settings.current.num_partitions
-
-
 async def handle(services: Services, request: Request, message: CreateTopicsRequest) -> CreateTopicsResponse:
     """Pass the controller's answer on once this node follows."""
-    quota = MutationQuota(request, STRICT_FROM)
-    admitted = tuple(
-        topic for topic in message.topics if quota.admits(topic.name, partial(_partitions, services, topic))
-    )
-    answer: CreateTopicsResponse = await forward_admitted(
-        services, request, ApiKey.CREATE_TOPICS, message, admitted, key=lambda topic: topic.name, answered="topics"
-    )
-    quota.give_back(topic.name for topic in answer.topics if topic.error_code is not ErrorCode.none)
+    answer: CreateTopicsResponse = await forward_counted(services, request, ApiKey.CREATE_TOPICS, message)
     if not services.access.is_open:
         answer = replace(answer, topics=tuple(_as_allowed(services.access, request, topic) for topic in answer.topics))
     if not message.validate_only:
-        created = [
-            TopicId(topic.topic_id)
-            for topic in answer.topics
-            if topic.error_code is ErrorCode.none and topic.topic_id is not None
-        ]
-        await until_applied(
-            services, lambda image: all(topic_id in image.topics_by_id for topic_id in created), message.timeout
-        )
+        created = [topic for topic in answer.topics if topic.error_code is ErrorCode.none]
+        await until_applied(services, lambda image: all(_is_there(image, topic) for topic in created), message.timeout)
     return answer
+
+
+def _is_there(image: ClusterImage, topic: CreatableTopicResult) -> bool:
+    """True if an image has a created topic; answers of older versions have no ids."""
+    if topic.topic_id is None:
+        return topic.name in image.topics_by_name
+    return TopicId(topic.topic_id) in image.topics_by_id

@@ -3,28 +3,24 @@
 On brokers the answer waits until the deletion is done here; the listeners of controllers take the same requests.
 """
 
-from collections.abc import Sequence
-from functools import partial
-from typing import Final
+from collections.abc import Callable, Sequence
 
 from kio.schema.delete_topics.v5.request import DeleteTopicsRequest as RequestUpTo5
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 from kio.schema.types import TopicName
 
-from esp.broker.answer_fields import NO_THROTTLE, require_time
+from esp.broker.answer_fields import require_time
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import until_applied
-from esp.broker.mutation_quota import MutationQuota, forward_admitted
+from esp.broker.mutation_quota import MutationQuota, forward_counted, is_counted
 from esp.broker.request import Request
 from esp.broker.services import Services
+from esp.controller.image import ClusterImage
 from esp.controller.topics import DeletedTopic, decide_delete_topics
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicId
 from esp.protocol.registry import ApiKey
-
-STRICT_FROM: Final = 5
-"""The version from which on a client knows that a quota may refuse a topic (KIP-599)."""
 
 
 async def handle_at_controller(
@@ -45,14 +41,17 @@ async def handle_at_controller(
                 answers.append(_ambiguous(topic))
     if wanted:
         require_time(message.timeout)
+    quota = MutationQuota(services, request)
     results: Sequence[DeletedTopic | ApiError]
     if not services.settings.delete_topic_enable:
         error = ErrorCode.topic_deletion_disabled if request.api_version >= 3 else ErrorCode.invalid_request
         results = [ApiError(error, "Topic deletion is disabled.") for _ in wanted]
     else:
-        results = await services.controller.commit(lambda image: decide_delete_topics(image, wanted), "Topic deletion")
+        results = await services.controller.commit(
+            lambda image: decide_delete_topics(image, wanted, quota.admits), "Topic deletion"
+        )
     return DeleteTopicsResponse(
-        throttle_time=NO_THROTTLE,
+        throttle_time=quota.throttle_time,
         responses=(
             *answers,
             *(_result(asked, result) for asked, result in dict(zip(wanted, results, strict=True)).items()),
@@ -80,18 +79,6 @@ def _result(asked: str | TopicId, result: DeletedTopic | ApiError) -> DeletableT
     return DeletableTopicResult(name=TopicName(result.name), topic_id=result.topic_id, error_code=ErrorCode.none)
 
 
-def _key(topic: DeleteTopicState) -> object:
-    return topic.name if topic.topic_id is None else topic.topic_id
-
-
-def _partitions(services: Services, topic: DeleteTopicState) -> int:
-    """The number of partitions that a topic has, as far as this node knows."""
-    image = services.metadata.image
-    by_id, name = topic.topic_id, topic.name or ""
-    found = image.topics_by_name.get(name) if by_id is None else image.topics_by_id.get(TopicId(by_id))
-    return 0 if found is None else len(found.partitions)
-
-
 async def handle(
     services: Services, request: Request, message: DeleteTopicsRequest | RequestUpTo5
 ) -> DeleteTopicsResponse:
@@ -99,31 +86,26 @@ async def handle(
     if not services.settings.delete_topic_enable:
         error = ErrorCode.topic_deletion_disabled if request.api_version >= 3 else ErrorCode.invalid_request
         raise ApiError(error, "Topic deletion is disabled.")
-    if isinstance(message, RequestUpTo5):
+    before = services.metadata.image
+    if isinstance(message, RequestUpTo5) and not is_counted(request):
         message = DeleteTopicsRequest(
             topics=tuple(DeleteTopicState(name=name, topic_id=None) for name in message.topic_names),
             timeout=message.timeout,
         )
-    quota = MutationQuota(request, STRICT_FROM)
-    admitted = tuple(
-        topic for topic in message.topics if quota.admits(_key(topic), partial(_partitions, services, topic))
-    )
-    answer: DeleteTopicsResponse = await forward_admitted(
-        services, request, ApiKey.DELETE_TOPICS, message, admitted, key=_key, answered="responses"
-    )
-    quota.give_back(
-        key
-        for topic in answer.responses
-        if topic.error_code is not ErrorCode.none
-        for key in (topic.name, topic.topic_id)
-        if key is not None
-    )
-    deleted = [
-        TopicId(topic.topic_id)
-        for topic in answer.responses
-        if topic.error_code is ErrorCode.none and topic.topic_id is not None
-    ]
-    await until_applied(
-        services, lambda image: not any(topic_id in image.topics_by_id for topic_id in deleted), message.timeout
-    )
+    answer: DeleteTopicsResponse = await forward_counted(services, request, ApiKey.DELETE_TOPICS, message)
+    deleted = [_deleted(before, topic) for topic in answer.responses if topic.error_code is ErrorCode.none]
+    await until_applied(services, lambda image: not any(is_there(image) for is_there in deleted), message.timeout)
     return answer
+
+
+def _deleted(before: ClusterImage, topic: DeletableTopicResult) -> Callable[[ClusterImage], bool]:
+    """Return a predicate: true of an image that has the deleted topic. Older answers have no ids: then the name's id of before counts."""
+    name = topic.name or ""
+    known = before.topics_by_name.get(name)
+    if topic.topic_id is not None:
+        topic_id = TopicId(topic.topic_id)
+    elif known is not None:
+        topic_id = known.topic_id
+    else:
+        return lambda image: name in image.topics_by_name
+    return lambda image: topic_id in image.topics_by_id

@@ -31,6 +31,8 @@ from esp.broker.answer_fields import (
 )
 from esp.broker.authorization.access import authorized_operations, cluster_operations
 from esp.broker.auto_create import create_missing_topics
+from esp.broker.controller_client.original_client import OriginalClient
+from esp.broker.mutation_quota import is_counted
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import TopicImage
@@ -122,11 +124,8 @@ async def _create_and_answer(
     names: Sequence[str],
     refused: dict[str, ErrorCode],
 ) -> SlicedWork[AnyResponse]:
-    codes = await create_missing_topics(services, names)
-    if request.client.meter is not None:
-        created = [name for name, code in codes.items() if code is ErrorCode.leader_not_available]
-        partitions = services.replicas.settings.current.num_partitions
-        request.client.meter.charge_mutations(len(created) * partitions, strict=False)
+    client = OriginalClient.of(request) if is_counted(request) else None
+    codes = await create_missing_topics(services, names, client)
     return _answer(services, request, message, refused | codes)
 
 

@@ -138,15 +138,28 @@ class Dispatcher:
         return (messages.encode_response(api_key, version, request.correlation_id, answer),)
 
     async def call(
-        self, api_key: ApiKey, message: Any, *, client_id: str | None, client: ClientContext | None = None
+        self,
+        api_key: ApiKey,
+        message: Any,
+        *,
+        client_id: str | None,
+        client: ClientContext | None = None,
+        version: int | None = None,
     ) -> Any:
         """Answer a request of this node's own, or of a client on whose behalf it asks.
 
-        Messages are instances of the newest version's classes, as they would come over the wire. The handler runs to its end also when the
-        caller gives up.
+        Messages are instances of a version's classes, the newest if it is None, as they would come over the wire. The handler runs to its
+        end also when the caller gives up.
         """
         api = self.served[api_key]
-        request = Request(api_key, api.max_version, 0, client_id, client or self._this_node, _nobody_waits)
+        request = Request(
+            api_key,
+            api.max_version if version is None else version,
+            0,
+            client_id,
+            client or self._this_node,
+            _nobody_waits,
+        )
         answer = done(self._handle(request, message))
         if not isinstance(answer, Coroutine):
             return answer

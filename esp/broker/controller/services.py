@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from esp.broker.authorization.access import Access
 from esp.broker.controller.driver import ControllerDriver
+from esp.broker.quotas.switch import QuotaSwitch
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.raft.loader import MetadataLoader
 from esp.broker.request import ClientContext
@@ -30,5 +31,7 @@ class ControllerServices:
     """The permissions of clients here."""
     answer_enclosed: Callable[[RequestHeader, memoryview, ClientContext], Awaitable[bytes]]
     """Answers a request that came within an Envelope; see :meth:`~esp.broker.connections.dispatcher.Dispatcher.answer_enclosed`."""
+    quotas: QuotaSwitch
+    """The quotas that the controller itself counts: of changes to partitions."""
     features: Mapping[str, FeatureRange]
     """The levels of features that this node can work at."""

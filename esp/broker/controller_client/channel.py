@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
 from esp.broker.connections.peer import Peer, PeerUnavailableError
-from esp.broker.controller_client.original_client import OriginalClient, open_answer
+from esp.broker.controller_client.original_client import OriginalClient
 from esp.broker.request import ClientContext
 from esp.broker.waiting import Waiters, time_limit
 from esp.model.errors import ApiError, ErrorCode
@@ -56,9 +56,15 @@ class LocalController(Protocol):
     """This node's own controller: the dispatcher of its controller listeners."""
 
     def call(
-        self, api_key: ApiKey, message: Any, *, client_id: str | None, client: ClientContext | None = None
+        self,
+        api_key: ApiKey,
+        message: Any,
+        *,
+        client_id: str | None,
+        client: ClientContext | None = None,
+        version: int | None = None,
     ) -> Awaitable[Any]:
-        """Answer a request of the node's own, or of a client; instances of the newest version's classes."""
+        """Answer a request of the node's own, or of a client; instances of a version's classes, of the newest one's if it is None."""
 
 
 class ControllerCalls(Protocol):
@@ -155,7 +161,9 @@ class ControllerChannel:
             if client is None:
                 answer = await self._local.call(api_key, message, client_id=self._client_id)
             else:
-                answer = await self._local.call(api_key, message, client_id=client.client_id, client=client.context())
+                answer = await self._local.call(
+                    api_key, message, client_id=client.client_id, client=client.context(), version=client.version
+                )
         else:
             address = self._quorum.leader_address
             if address is None:
@@ -175,7 +183,7 @@ class ControllerChannel:
         if answer.error_code in _ASK_ANOTHER:
             return answer
         try:
-            return open_answer(peer.address, api_key, answer)
+            return client.open_answer(peer.address, api_key, answer)
         except DecodeError as error:
             raise PeerUnavailableError(peer.address, f"its enclosed answer cannot be decoded: {error}") from error
 

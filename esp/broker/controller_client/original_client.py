@@ -28,10 +28,12 @@ class OriginalClient(NamedTuple):
     """The principals of its groups."""
     is_by_token: bool = False
     """True if it has logged in by a delegation token."""
+    version: int | None = None
+    """The version in which its request travels; None: the newest."""
 
     @classmethod
-    def of(cls, request: Request) -> Self:
-        """The sender of a request."""
+    def of(cls, request: Request, version: int | None = None) -> Self:
+        """The sender of a request, which travels in a version."""
         client = request.client
         return cls(
             client.principal,
@@ -40,6 +42,7 @@ class OriginalClient(NamedTuple):
             request.correlation_id,
             client.groups,
             client.is_by_token,
+            version,
         )
 
     def context(self) -> ClientContext:
@@ -54,30 +57,32 @@ class OriginalClient(NamedTuple):
         )
 
     def enclose(self, api_key: ApiKey, message: Any) -> EnvelopeRequest:
-        """The envelope around a request of the newest version."""
-        frame = encode_request(api_key, SERVED[api_key].max_version, self.correlation_id, self.client_id, message)
+        """The envelope around a request."""
+        frame = encode_request(api_key, self._version_of(api_key), self.correlation_id, self.client_id, message)
         return EnvelopeRequest(
             request_data=frame[LENGTH_BYTES:],
             request_principal=encode_principal(self.principal, groups=self.groups, is_by_token=self.is_by_token),
             client_host_address=encode_address(self.address.host),
         )
 
+    def open_answer(self, controller: Address, api_key: ApiKey, answer: EnvelopeResponse) -> Any:
+        """Return the answer to the enclosed request.
 
-def open_answer(controller: Address, api_key: ApiKey, answer: EnvelopeResponse) -> Any:
-    """Return the answer to the enclosed request.
+        Raises:
+            ApiError: the controller takes no envelope of this node, or has found a fault in this one.
+            DecodeError: the enclosed answer cannot be read.
+        """
+        if answer.error_code is not ErrorCode.none or answer.response_data is None:
+            if answer.error_code is ErrorCode.cluster_authorization_failed:
+                log.error(
+                    "the controller at %s does not let this broker ask for its clients: put the broker's principal into super.users of "
+                    "the controllers, or allow it ClusterAction on the cluster",
+                    controller,
+                )
+            raise ApiError(answer.error_code, "The controller did not take the request of this broker's client.")
+        data, version = memoryview(answer.response_data), self._version_of(api_key)
+        _, position = read_response_header(data, api_key, version)
+        return decode_response(api_key, version, data[position:])
 
-    Raises:
-        ApiError: the controller takes no envelope of this node, or has found a fault in this one.
-        DecodeError: the enclosed answer cannot be read.
-    """
-    if answer.error_code is not ErrorCode.none or answer.response_data is None:
-        if answer.error_code is ErrorCode.cluster_authorization_failed:
-            log.error(
-                "the controller at %s does not let this broker ask for its clients: put the broker's principal into super.users of the "
-                "controllers, or allow it ClusterAction on the cluster",
-                controller,
-            )
-        raise ApiError(answer.error_code, "The controller did not take the request of this broker's client.")
-    data, version = memoryview(answer.response_data), SERVED[api_key].max_version
-    _, position = read_response_header(data, api_key, version)
-    return decode_response(api_key, version, data[position:])
+    def _version_of(self, api_key: ApiKey) -> int:
+        return SERVED[api_key].max_version if self.version is None else self.version

@@ -6,7 +6,7 @@ A client is a user and a client id; requests of one connection may name several 
 from collections.abc import Callable
 from typing import Final
 
-from esp.broker.quotas.uses import Counted, CountedMutations, QuotaUses
+from esp.broker.quotas.uses import Counted, QuotaUses
 from esp.broker.request import ClientContext, FetchVerdict
 from esp.model.buffers import Buffer
 from esp.model.client_quotas import (
@@ -14,6 +14,7 @@ from esp.model.client_quotas import (
     CONTROLLER_MUTATION_RATE,
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
+    QuotaEntity,
 )
 from esp.protocol.registry import ApiKey
 from esp.protocol.throttle_time import with_throttle_time
@@ -64,7 +65,8 @@ class ClientMeter:
         self._produced: Counted | None = None
         self._fetched: Counted | None = None
         self._spent: Counted | None = None
-        self._mutated: CountedMutations | None = None
+        self._mutated: QuotaEntity | None = None
+        """The entity whose quota bounds changes to partitions."""
         self._produced_rate: LimitedRate | None = None
         self._spent_rate: LimitedRate | None = None
         """Those that each request is counted by, at hand."""
@@ -82,7 +84,8 @@ class ClientMeter:
         self._spent = uses.counted(REQUEST_PERCENTAGE, user, client_id)
         self._produced_rate = self._produced.rate if self._produced is not None else None
         self._spent_rate = self._spent.rate if self._spent is not None else None
-        self._mutated = uses.counted_mutations(user, client_id)
+        mutated = uses.limits.find(CONTROLLER_MUTATION_RATE, user, client_id)
+        self._mutated = None if mutated is None else mutated.entity
         self.is_limited = bool(self._produced or self._fetched or self._spent or self._mutated)
 
     @property
@@ -158,28 +161,18 @@ class ClientMeter:
         self._client.hold.mute(now_us + throttle_ms * 1000)
         return FetchVerdict(throttle_ms, is_first)
 
-    def charge_mutations(self, count: int, *, strict: bool) -> int:
+    @property
+    def counts_mutations(self) -> bool:
         """See :class:`esp.broker.request.Meter`."""
         self._follow()
-        if self._mutated is None:
-            return 0
-        bucket, limit, entity = self._mutated
-        now_us = self._now_us()
-        now_ms = now_us // 1000
-        if count < 0:
-            bucket.take(count, limit, now_ms)
-            return 0
-        throttle_ms = bucket.throttle_ms(limit, now_ms)
-        if strict:
-            if not throttle_ms:
-                bucket.take(count, limit, now_ms)
-        else:
-            bucket.take(count, limit, now_ms)
-            throttle_ms = bucket.throttle_ms(limit, now_ms)
-        if throttle_ms:
-            self._uses.on_throttle(CONTROLLER_MUTATION_RATE, entity, throttle_ms)
-            self._client.hold.mute(now_us + throttle_ms * 1000)
-        return throttle_ms
+        return self._mutated is not None
+
+    def throttle_mutations(self, throttle_ms: int) -> None:
+        """See :class:`esp.broker.request.Meter`."""
+        self._follow()
+        if self._mutated is not None:
+            self._uses.on_throttle(CONTROLLER_MUTATION_RATE, self._mutated, throttle_ms)
+            self._client.hold.mute(self._now_us() + throttle_ms * 1000)
 
     def _follow(self) -> None:
         if self.version != self._uses.version:

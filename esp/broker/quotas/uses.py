@@ -88,6 +88,26 @@ class QuotaUses:
         assert isinstance(bucket, TokenBucket), "each key is counted in one way"
         return CountedMutations(bucket, limit.value, limit.entity)
 
+    def take_mutations(self, user: str, client_id: str, partitions: int, *, strict: bool) -> int:
+        """Count changes to partitions of a client; return the milliseconds for which the client must wait.
+
+        Args:
+            user: the name of the client's user.
+            client_id: its client id.
+            partitions: the number of partitions that it creates or deletes.
+            strict: True: changes are not made, and not counted, while there is a debt from earlier ones.
+        """
+        counted = self.counted_mutations(user, client_id)
+        if counted is None:
+            return 0
+        bucket, limit, _ = counted
+        now_ms = self.now_us() // 1000
+        debt_ms = bucket.throttle_ms(limit, now_ms)
+        if strict and debt_ms:
+            return debt_ms
+        bucket.take(partitions, limit, now_ms)
+        return 0 if strict else bucket.throttle_ms(limit, now_ms)
+
     def _shared(
         self, key: str, sharers: Sharers, now_ms: int, make: Callable[[], LimitedRate | TokenBucket]
     ) -> LimitedRate | TokenBucket:

@@ -90,8 +90,6 @@ SELDOM: Final[Mapping[str, str]] = MappingProxyType(
         "esp.broker.coordination.latest_records:LatestRecords._supersede": "an offset was committed within a transaction that is open "
         "when the coordinator loads, and once more outside it",
         "esp.broker.apis.alter_replica_log_dirs:_request_move.is_known": "a move is asked for of a replica that the broker has not",
-        "esp.broker.apis.create_topics:_partitions": "a topic is created by a node that knows of quotas",
-        "esp.broker.apis.delete_topics:_partitions": "a topic is deleted by a node that knows of quotas",
         "esp.broker.apis.offset_fetch:_all_topics": "the surveyor's group has a coordinator, and is asked for all its offsets",
         "esp.broker.apis.offset_fetch:_later": "offsets are asked for while one of them is being committed",
         "esp.broker.data_path.long_fetch:LongFetch._look_soon": "a fetch of very many partitions finds none of them refused",

@@ -14,6 +14,7 @@ from kio.schema.delete_topics.v5.request import DeleteTopicsRequest as DeleteTop
 from kio.schema.delete_topics.v6 import request as delete_request
 from kio.schema.delete_topics.v6 import response as delete_response
 from kio.schema.describe_quorum.v2 import request as describe_request
+from kio.static.primitive import i32Timedelta
 
 from esp.broker.apis import create_topics, delete_topics, describe_quorum
 from esp.broker.authorization.access import OpenAccess
@@ -44,7 +45,7 @@ class Metadata:
     def __init__(self, topics_at=0.0, name="t"):
         self.topics_at = topics_at
         self.name = name
-        self.image = SimpleNamespace(offset=7)
+        self.image = SimpleNamespace(offset=7, topics_by_name={})
         self.complaints = iter([True])
 
     def begin_complaint(self):
@@ -157,6 +158,66 @@ def test_the_controller_is_told_of_the_client_where_there_is_an_authorizer(acces
         await create_topics.handle(played, asked(7), create())
         told = played.controller.clients
         assert [client and client.principal for client in told] == principals
+
+    scenario()
+
+
+class Metered:
+    """The meter of a client whose changes to partitions a quota bounds."""
+
+    counts_mutations = True
+
+    def __init__(self):
+        self.throttled_ms = []
+
+    def throttle_mutations(self, throttle_ms):
+        self.throttled_ms.append(throttle_ms)
+
+
+def test_a_client_with_a_quota_of_changes_is_told_of_with_its_version_and_waits_as_the_controller_says():
+    @in_world
+    async def scenario(world):
+        topic = delete_response.DeletableTopicResult(name="t", topic_id=None, error_code=ErrorCode.none)
+        played = services(
+            world,
+            delete_response.DeleteTopicsResponse(throttle_time=i32Timedelta.parse(3 * SECONDS), responses=(topic,)),
+        )
+        request = asked(4)
+        meter = request.client.meter = Metered()
+        message = DeleteTopicsRequestUpTo5(topic_names=("t",), timeout=SECONDS)
+        await delete_topics.handle(played, request, message)
+        ((_, forwarded),) = played.controller.seen
+        (client,) = played.controller.clients
+        assert forwarded is message, "it travels as it came"
+        assert (client.principal, client.client_id, client.version) == ("User:alice", "cli", 4)
+        assert meter.throttled_ms == [3_000]
+
+    scenario()
+
+
+def test_a_topic_that_is_answered_without_an_id_is_waited_for_by_its_name():
+    @in_world
+    async def scenario(world):
+        answer = created()
+        answer = dataclasses.replace(answer, topics=(dataclasses.replace(answer.topics[0], topic_id=None),))
+        begun = now()
+        played = services(world, answer, metadata=Metadata(topics_at=begun + 3))
+        request = asked(5)
+        request.client.meter = Metered()
+        await create_topics.handle(played, request, create())
+        assert now() - begun == 3
+
+    scenario()
+
+
+def test_what_a_broker_asks_is_not_counted():
+    @in_world
+    async def scenario(world):
+        played = services(world, created())
+        request = asked(7)
+        request.client.meter, request.client.is_broker = Metered(), True
+        await create_topics.handle(played, request, create())
+        assert played.controller.clients == [None]
 
     scenario()
 

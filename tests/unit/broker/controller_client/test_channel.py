@@ -48,7 +48,7 @@ class Local:
         self.seen = []
         self.clients = []
 
-    async def call(self, api_key, message, *, client_id, client=None):
+    async def call(self, api_key, message, *, client_id, client=None, version=None):
         self.seen.append((api_key, message, client_id))
         self.clients.append(client)
         return self.answers.pop(0)

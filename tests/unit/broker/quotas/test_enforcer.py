@@ -1,6 +1,7 @@
 """Requests are counted against the quotas of their clients, told how long to wait, and their connections muted."""
 
 import asyncio
+from functools import partial
 from types import SimpleNamespace
 
 from esp.broker.quotas.enforcer import QuotaEnforcer
@@ -282,13 +283,23 @@ def test_changes_to_partitions_take_tokens():
     node = Node(controller_mutation_rate=1)
     client = node.connect()
     node.ask(client, 10)
-    charge = client.meter.charge_mutations
-    assert charge(6, strict=True) == 0
-    assert charge(6, strict=True) == 0
-    assert charge(1, strict=True) == 1000
-    assert muted_ms(node, client) == 1000
-    charge(-6, strict=True)
-    assert charge(6, strict=False) == 1000
+    assert client.meter.counts_mutations
+    take = partial(node.enforcer.uses.take_mutations, "ANONYMOUS", client.meter.client_id)
+    assert take(6, strict=True) == 0
+    assert take(6, strict=True) == 0
+    assert take(1, strict=True) == 1000
+    assert take(6, strict=False) == 7000
+    client.meter.throttle_mutations(7000)
+    assert muted_ms(node, client) == 7000
+    assert list(node.enforcer.uses.throttled.values()) == [(1, 7000)]
+
+
+def test_changes_to_partitions_of_a_client_without_a_quota_are_not_counted():
+    node = Node(producer_byte_rate=1)
+    client = node.connect()
+    node.ask(client, 10)
+    assert not client.meter.counts_mutations
+    assert node.enforcer.uses.take_mutations("ANONYMOUS", client.meter.client_id, 1_000, strict=True) == 0
 
 
 def test_an_address_opens_so_many_connections():
