@@ -61,6 +61,8 @@ class Summary:
     judged_tokens: int = 0
     judged_quotas: int = 0
     throttled_requests: int = 0
+    judged_changes: int = 0
+    refused_changes: int = 0
     markers_in_place: int = 0
     repairs: int = 0
     abandoned_nodes: int = 0
@@ -148,6 +150,8 @@ class Summary:
         yield f"tokens held against changes      {self.judged_tokens:>12,}"
         yield f"requests held against quotas     {self.judged_quotas:>12,}"
         yield f"  throttled                      {self.throttled_requests:>12,}"
+        yield f"partitions asked for by a quota  {self.judged_changes:>12,}"
+        yield f"  refused                        {self.refused_changes:>12,}"
         yield f"devices that lost what they held {self.lost_caches:>12,}"
         yield f"disks replaced                   {self.replaced_disks:>12,}"
         yield f"directories and files lost       {self.lost_files:>12,}"

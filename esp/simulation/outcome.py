@@ -114,6 +114,10 @@ class Outcome:
     """Requests that were held against a quota (INV-QUOTA)."""
     throttled_requests: int = 0
     """Requests whose clients were throttled (INV-QUOTA)."""
+    judged_changes: int = 0
+    """Requests for partitions that were granted, and held against the quota of all brokers together (INV-QUOTA)."""
+    refused_changes: int = 0
+    """Requests for partitions that were refused because of a quota."""
     moved_replicas: int = 0
     """The number of times that a replica moved to another log directory of its node."""
     replaced_segments: int = 0

@@ -3,12 +3,16 @@
 import itertools
 from typing import Final
 
+from esp.controller.image import ClusterImage
+from esp.simulation.checkers import probe
+from esp.simulation.checkers.mutation_quota_checker import MutationQuotaChecker
 from esp.simulation.checkers.quota_checker import QuotaChecker
 from esp.simulation.nodes_tier.cluster import bootstrap_addresses, node_host
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.history import History
+from esp.simulation.workload.partition_asker import CLIENT_ID, RATE, PartitionAsker
 from esp.simulation.workload.quota_setter import QuotaSetter
 from esp.simulation.workload.quota_user import QuotaUser
 
@@ -27,6 +31,7 @@ class Quotas:
     def __init__(self, world: World, history: History) -> None:
         now_s = world.loop.time
         self.checker = QuotaChecker(now_s, max(world.profile.clock_rates))
+        self.changes = MutationQuotaChecker(RATE, max(world.profile.clock_rates))
         self._world = world
         self._setter = QuotaSetter(
             self._client("quota setter"), world.random("quota setter"), history, self.checker, self._node_at
@@ -44,6 +49,9 @@ class Quotas:
             )
             for number in range(USERS)
         ]
+        self._asker = PartitionAsker(
+            self._client(CLIENT_ID), world.random(CLIENT_ID), history, self.changes, self._image_at, self._epoch, now_s
+        )
 
     def begin(self) -> None:
         """Set the clients to work, if there are quotas in this run."""
@@ -51,6 +59,7 @@ class Quotas:
             self._world.spawn(self._setter.run())
             for user in self._users:
                 self._world.spawn(user.run())
+            self._world.spawn(self._asker.run())
 
     def calm(self) -> None:
         """Change no more quotas; send on."""
@@ -60,21 +69,29 @@ class Quotas:
         """The clients without an answer to what they have sent since then: a client that is throttled goes on after its time."""
         if not self._world.profile.has_quotas:
             return []
-        return [
-            f"metered client {number} is not answered"
-            for number, user in enumerate(self._users)
-            if user.answered_s < since_s
-        ]
+        clients = {f"metered client {number}": user.answered_s for number, user in enumerate(self._users)}
+        clients[CLIENT_ID] = self._asker.answered_s
+        return [f"{name} is not answered" for name, answered_s in clients.items() if answered_s < since_s]
 
     def stop(self) -> None:
         """Send no more."""
         for user in self._users:
             user.is_stopping = True
+        self._asker.is_stopping = True
 
     def _client(self, name: str) -> ClusterClient:
         world = self._world
         return ClusterClient(
             world.client_network(), bootstrap_addresses(world.profile.layout), name, world.random(f"client {name}")
+        )
+
+    def _image_at(self, host: str) -> ClusterImage:
+        return probe.image(self._node_at(host))
+
+    def _epoch(self) -> int:
+        """The last epoch of the quorum that any node knows of."""
+        return max(
+            (raft.epoch for node in self._world.nodes.values() if (raft := probe.raft(node)) is not None), default=-1
         )
 
     def _node_at(self, host: str) -> SimulatedNode:

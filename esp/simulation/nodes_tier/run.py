@@ -238,6 +238,8 @@ class Run:
             judged_tokens=self._tokens.checker.judged,
             judged_quotas=self._quotas.checker.judged,
             throttled_requests=self._quotas.checker.throttled,
+            judged_changes=self._quotas.changes.judged,
+            refused_changes=self._quotas.changes.refused,
             moved_replicas=self._replicas.moved,
             replaced_segments=self._replicas.replacements.count,
             spoilt_batches=world.network.flips.count,
