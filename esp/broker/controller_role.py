@@ -17,12 +17,13 @@ from esp.broker.controller.registrar import ControllerRegistrar
 from esp.broker.controller.services import ControllerServices
 from esp.broker.controller_client.channel import ControllerChannel
 from esp.broker.formatting import first_metadata_blocking
+from esp.broker.live_settings import LiveSettings
 from esp.broker.quotas.switch import QuotaSwitch
 from esp.broker.running_node import RunningNode
 from esp.broker.tasks import Tasks
 from esp.controller.brokers import ControllerRegistration, protocol_numbers
 from esp.controller.features import find_unsupported
-from esp.controller.image import ClusterImage, FeatureRange
+from esp.controller.image import ClusterDelta, ClusterImage, FeatureRange
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.protocol.registry import ListenerKind
@@ -92,6 +93,7 @@ class ControllerRole:
         quotas = QuotaSwitch()
         quotas.start(env.clock, settings, self._tasks, tuple)
         metadata.subscribe(quotas.follow)
+        metadata.subscribe(self._follow_limits)
         driver = ControllerDriver(env, config, raft, metadata, self._tasks)
         driver.start()
         self.dispatcher.provide(
@@ -131,6 +133,13 @@ class ControllerRole:
             security_protocols=protocol_numbers(addresses, self._settings.security_protocols),
             features=features,
         )
+
+    def _follow_limits(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Hold new connections against the limits of other settings of nodes."""
+        if delta.changed_broker_configs:
+            live = LiveSettings(self._settings.node_id, self._settings)
+            live.update(image)
+            self.server.limits = connection_limits(live.current)
 
     def _require_features(self, image: ClusterImage, features: Mapping[str, FeatureRange]) -> None:
         """A controller that was not registered, or not as it is now, when a level was raised, can lead the cluster no more (KIP-584)."""

@@ -9,6 +9,7 @@ from esp.settings.broker_table import BROKER_SETTINGS, FALLBACKS, REFUSED
 from esp.settings.dynamic import DYNAMIC_ONLY, with_changes
 from esp.settings.group import group_settings
 from esp.settings.known import WITHOUT_EFFECT, known_settings
+from esp.settings.listener_limits import limit_of_listener
 from esp.settings.per_listener import unprefixed
 from esp.settings.rebalance import ASKED_OF_METADATA, REBALANCE_WHILE_RUNNING
 from esp.settings.setting import Kind, Setting, Source
@@ -144,7 +145,7 @@ def broker_doc(name: str) -> str | None:
 
 def is_sensitive(name: str) -> bool:
     """True if the value of a node's setting is to be shown to no one: it is a password, or the setting is not known."""
-    known = known_settings("broker").get(unprefixed(name) or name)
+    known = known_settings("broker").get(unprefixed(name) or limit_of_listener(name) or name)
     if known is not None:
         return known.sensitive
     ours = _ours(name)
@@ -152,7 +153,7 @@ def is_sensitive(name: str) -> bool:
 
 
 def _broker_setting(name: str, synonyms: tuple[Synonym, ...]) -> DescribedSetting:
-    known = known_settings("broker").get(name)
+    known = known_settings("broker").get(limit_of_listener(name) or name)
     ours = _ours(name)
     kind = known.kind if known is not None else ours.kind if ours is not None else Kind.UNKNOWN
     sensitive = (known is not None and known.sensitive) or kind in (Kind.UNKNOWN, Kind.PASSWORD)
@@ -161,7 +162,9 @@ def _broker_setting(name: str, synonyms: tuple[Synonym, ...]) -> DescribedSettin
     value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (None, Source.DEFAULT)
     changeable = DYNAMIC_ONLY.keys() | REBALANCE_WHILE_RUNNING | ASKED_OF_METADATA.keys()
     read_only = known.read_only if known is not None else name not in changeable
-    return DescribedSetting(name, value, source, kind, read_only, sensitive, synonyms, broker_doc(name))
+    return DescribedSetting(
+        name, value, source, kind, read_only, sensitive, synonyms, broker_doc(limit_of_listener(name) or name)
+    )
 
 
 def _ours(name: str) -> Setting | None:
@@ -178,7 +181,8 @@ def _synonyms(name: str, node: NodeLayers) -> tuple[Synonym, ...]:
         (node.given.explicit, Source.STATIC_BROKER),
     )
     found: list[Synonym] = []
-    for candidate in (name, *FALLBACKS.get(name, ())):
+    limit = limit_of_listener(name)
+    for candidate in (name, *(FALLBACKS.get(name, ()) if limit is None else (limit,))):
         found += (
             Synonym(candidate, layer[candidate].strip(), source) for layer, source in layers if candidate in layer
         )

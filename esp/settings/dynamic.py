@@ -12,6 +12,7 @@ from esp.model.errors import ApiError, ErrorCode
 from esp.settings.broker import BrokerSettings
 from esp.settings.broker_table import BROKER_SETTINGS
 from esp.settings.known import KnownSetting, Scope, known_settings
+from esp.settings.listener_limits import limit_of_listener, limit_of_node, with_changed_limits
 from esp.settings.per_listener import unprefixed
 from esp.settings.rebalance import ASKED_OF_METADATA, REBALANCE_WHILE_RUNNING
 from esp.settings.sasl import SASL_REFUSED, SASL_SETTINGS
@@ -158,6 +159,9 @@ def with_changes(given: BrokerSettings, *layers: Mapping[str, str]) -> BrokerSet
             if name in layer:
                 with suppress(SettingError):
                     values[name.replace(".", "_")] = setting.parse_stored(layer[name])
+    if any(limit_of_listener(name) for layer in layers for name in layer):
+        listeners = (listener.name for listener in given.listeners)
+        values["listener_limits"] = with_changed_limits(given.listener_limits, listeners, layers)
     return replace(given, **values) if values else given
 
 
@@ -180,7 +184,10 @@ def validate_broker_values(changes: Mapping[str, str], *, for_all: bool) -> None
         lambda setting: setting.scope is Scope.LISTENER,
     )
     for name, text in changes.items():
-        _check_value(name, text)
+        limit = limit_of_listener(name)
+        _check_value(limit or limit_of_node(name) or name, text)
+        if limit is not None and _number(text) == 0:
+            raise _refusal(_invalid_change(f"Invalid {limit} 0"))
     if for_all:
         _refuse(
             changed,
@@ -193,6 +200,8 @@ def validate_broker_values(changes: Mapping[str, str], *, for_all: bool) -> None
         reason = NOT_WHILE_RUNNING.get(setting)
         if reason is None and (of_listener in SASL_SETTINGS or of_listener in SASL_REFUSED):
             reason = _SASL_AT_START
+        if limit_of_node(name) is not None:
+            reason = "It is a limit of the whole broker; set it without the prefix of a listener"
         if reason is not None:
             ours = BROKER_SETTINGS.get(setting)
             is_secret = setting in SASL_REFUSED or (ours is not None and ours.kind is Kind.PASSWORD)
@@ -259,10 +268,13 @@ def _check_threads(name: str, wanted: int, present: int) -> None:
     elif wanted > present * 2:
         problem = f"value should not be greater than double the current value {present}"
     if problem is not None:
-        raise _refusal(
-            "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update validation failed for "
-            f"{name}={wanted}, {problem} for configuration Invalid dynamic configuration"
-        )
+        raise _refusal(_invalid_change(f"Dynamic thread count update validation failed for {name}={wanted}, {problem}"))
+
+
+def _invalid_change(problem: str) -> str:
+    """The message of a change that Kafka's parts of a running broker refuse."""
+    error = f"org.apache.kafka.common.config.ConfigException: {problem}"
+    return f"Invalid value {error} for configuration Invalid dynamic configuration"
 
 
 def _number(text: str) -> int:

@@ -32,6 +32,7 @@ from esp.settings.broker import (
 )
 from esp.settings.broker_table import BROKER_SETTINGS, FALLBACKS, REFUSED
 from esp.settings.described import known_broker_names
+from esp.settings.listener_limits import LIMITS_OF_LISTENERS, limit_of_listener, parse_limit
 from esp.settings.listeners import (
     SPEAK_SASL,
     SPEAK_TLS,
@@ -66,10 +67,6 @@ __all__ = [
 
 _LOGGER: Final = logging.getLogger(__name__)
 _FIELDS: Final = {field.name for field in fields(BrokerSettings)}
-_LIMITS_OF_LISTENERS: Final = {
-    "max.connections": "max_connections",
-    "max.connection.creation.rate": "creation_rate",
-}
 _ENCRYPTED: Final = "SSL://"
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
@@ -212,14 +209,6 @@ def _look_at_names(given: Mapping[str, _Given]) -> None:
         _LOGGER.warning("these settings have no effect in this release: %s", ", ".join(without_effect))
     if unknown:
         _LOGGER.warning("these settings are unknown and ignored: %s", ", ".join(unknown))
-
-
-def limit_of_listener(name: str) -> str | None:
-    """Return the setting that limits the connections of a listener which a name with a prefix gives; None if it is no such name."""
-    if not name.startswith(PREFIX):
-        return None
-    setting = name[len(PREFIX) :].partition(".")[2]
-    return setting if setting in _LIMITS_OF_LISTENERS else None
 
 
 def _check_together(settings: BrokerSettings, reader: "_Reader") -> None:
@@ -376,7 +365,7 @@ class _Reader:
             prefix = f"{PREFIX}{listener.name.lower()}."
             given = {
                 field: self._limit(prefix + setting, setting)
-                for setting, field in _LIMITS_OF_LISTENERS.items()
+                for setting, field in LIMITS_OF_LISTENERS.items()
                 if prefix + setting in self._given
             }
             if given:
@@ -385,11 +374,9 @@ class _Reader:
 
     def _limit(self, name: str, setting: str) -> int:
         try:
-            value = BROKER_SETTINGS[setting].parse(self._given[name].text)
+            return parse_limit(setting, self._given[name].text)
         except SettingError as error:
             raise self.refusal(name, error.reason) from error
-        assert isinstance(value, int), "limits are numbers"
-        return value
 
     def tls(self, listeners: Listeners) -> Mapping[str, TlsPolicy]:
         """The terms of the listeners that speak TLS, by their names; that of the metrics too."""

@@ -1,6 +1,7 @@
 """Settings changed and described on a running node, as clients and Kafka's tool do it. Run on Kafka itself, every answer is the same."""
 
 import time
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from kio.static.primitive import i8
 
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node_process import NodeProcess
+from esp.testing.pytest_plugin import NodeFactory
+from tests.integration import messages
 from tests.integration.config_requests import (
     APPEND,
     BROKER,
@@ -340,3 +343,42 @@ def test_kafka_configs_changes_and_describes(kafka_tools: KafkaTools, node: Node
         "--alter", *group, "--add-config", "consumer.session.timeout.ms=46000"
     )
     assert "consumer.session.timeout.ms=46000" in run("--describe", *group)
+
+
+def served(node: NodeProcess, count: int) -> int:
+    """How many of so many connections, open at a time, a node answers."""
+    with ExitStack() as opened:
+        answered = 0
+        for _ in range(count):
+            with suppress(OSError, EOFError):
+                wire = opened.enter_context(Wire(node, 2))
+                wire.call(messages.api_versions())
+                answered += 1
+        return answered
+
+
+def test_a_limit_of_one_listener_changes_while_the_node_runs(fresh_node: NodeFactory) -> None:
+    node = fresh_node()
+    limit = "listener.name.plaintext.max.connections"
+    node_limit = ("max.connections", "2147483647", 5)
+    assert served(node, 6) == 6
+    assert alter(node, (BROKER, "", [(limit, SET, "2")])) == [FINE]
+    has(node, BROKER, "1", limit, ("2", 3, [(limit, "2", 3), node_limit]))
+    eventually(lambda: served(node, 4) == 2)
+    assert alter(node, (BROKER, "1", [(limit, SET, "3")])) == [FINE]
+    eventually(lambda: served(node, 4) == 3)
+    assert alter(node, (BROKER, "1", [(limit, DELETE, None)]), (BROKER, "", [(limit, DELETE, None)])) == [FINE, FINE]
+    eventually(lambda: served(node, 6) == 6)
+
+
+@pytest.mark.parametrize("setting", ["max.connections", "max.connection.creation.rate"])
+def test_a_wrong_limit_of_a_listener_is_refused(node: NodeProcess, setting: str) -> None:
+    name = f"listener.name.plaintext.{setting}"
+    for resource in ("1", ""):
+        told = [alter(node, (BROKER, resource, [(name, SET, value)]), check=True)[0][1] for value in ("0", "-1", "x")]
+        problem = f"org.apache.kafka.common.config.ConfigException: Invalid {setting} 0"
+        assert told == [
+            f"Invalid value {problem} for configuration Invalid dynamic configuration",
+            f"Invalid value -1 for configuration {setting}: Value must be at least 0",
+            f"Invalid value x for configuration {setting}: Not a number of type INT",
+        ]

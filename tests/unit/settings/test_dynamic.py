@@ -1,7 +1,7 @@
 import pytest
 
 from esp.model.errors import ApiError, ErrorCode
-from esp.settings.broker import BrokerSettings
+from esp.settings.broker import BrokerSettings, ListenerLimits
 from esp.settings.broker_table import BROKER_SETTINGS, REFUSED
 from esp.settings.dynamic import (
     DYNAMIC_ONLY,
@@ -152,6 +152,34 @@ def test_what_has_no_effect_while_a_node_runs_is_refused(name):
 def test_what_topics_cannot_have_no_node_can_give_them():
     assert "String must be one of: compact, delete" in refusal({"log.cleanup.policy": "of.a.later.release"})
     check({"log.cleanup.policy": "compact,delete"})
+
+
+LISTENERS = """
+listeners=CLIENTS://:9092,INTERNAL://:9093
+listener.security.protocol.map=CLIENTS:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=INTERNAL
+listener.name.clients.max.connections=7
+listener.name.clients.max.connection.creation.rate=8
+"""
+
+
+def test_limits_of_listeners_change_each_for_itself():
+    given = load_broker_settings(LISTENERS)
+    of_all = {"listener.name.clients.max.connections": "9", "listener.name.internal.max.connection.creation.rate": "4"}
+    own = {"listener.name.clients.max.connections": " 10 ", "listener.name.elsewhere.max.connections": "1"}
+    assert with_changes(given, of_all, own).listener_limits == {
+        "CLIENTS": ListenerLimits(10, 8),
+        "INTERNAL": ListenerLimits(creation_rate=4),
+    }
+    assert with_changes(given, of_all, {}).listener_limits["CLIENTS"] == ListenerLimits(9, 8)
+    assert with_changes(given, {}, {}).listener_limits == {"CLIENTS": ListenerLimits(7, 8)}
+    stored = {"listener.name.clients.max.connections": "x"}
+    assert with_changes(given, stored).listener_limits == {"CLIENTS": ListenerLimits(7, 8)}
+
+
+def test_a_limit_that_no_listener_has_is_refused_with_a_listeners_prefix():
+    for name, value in (("max.connections.per.ip", "5"), ("max.connections.per.ip.overrides", "192.0.2.1:5")):
+        assert "It is a limit of the whole broker" in refusal({f"listener.name.clients.{name}": value})
 
 
 def test_unknown_settings_and_those_of_listeners_are_taken():

@@ -4,9 +4,10 @@ import pytest
 
 from esp.broker.connections.connection_limits import ConnectionLimits
 from esp.broker.connections.server import Server
-from esp.model.errors import OperatorError
+from esp.model.errors import ErrorCode, OperatorError
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey
+from tests.unit.broker.config_requests import BROKER, SET, alter
 from tests.unit.broker.conversation import create_topic, fetch_later, metadata
 from tests.unit.broker.simulated_node import RefusedError, model, simulated
 
@@ -112,3 +113,16 @@ async def test_an_address_that_is_taken_is_the_operators_to_mend(node):
     server = Server(node.env, node.server._dispatcher, limits)
     with pytest.raises(OperatorError, match=r"Cannot listen on X://127.0.0.1:9092: Address already in use"):
         await server.listen("X", Address("127.0.0.1", 9092))
+
+
+@simulated()
+async def test_limits_of_listeners_change_for_clients_and_for_controllers_while_the_node_runs(node):
+    client = await node.client()
+    wanted = {f"listener.name.{name}.max.connections": "2" for name in ("plaintext", "controller")}
+    operations = [(name, SET, value) for name, value in wanted.items()]
+    assert await alter(client, (BROKER, "1", *operations)) == [(ErrorCode.none, None)]
+    assert node.node.controller.server.limits.of_listeners["CONTROLLER"].max_connections == 2
+    second, third = await node.client(), await node.client()
+    await asyncio.sleep(0.1)
+    assert third.closed
+    assert not second.closed
