@@ -140,11 +140,45 @@ def test_no_secret_is_readable_by_others_or_printed(cluster: Secure) -> None:
     for path in cluster.security.rglob("*"):
         mode = stat.S_IMODE(path.stat().st_mode)
         assert mode == (0o700 if path.is_dir() else 0o644 if path.name == "ca.pem" else 0o600), path
-    secret = cluster.password.encode()
-    assert secret not in cluster.output.encode()
-    for path in directory.rglob("*"):
-        if path.is_file() and cluster.security not in path.parents:
-            assert secret not in path.read_bytes(), path
+    token_secret = (cluster.security / "tokens.properties").read_text().strip().partition("=")[2]
+    assert len(token_secret) == 64
+    for secret in (cluster.password.encode(), token_secret.encode()):
+        assert secret not in cluster.output.encode()
+        for path in directory.rglob("*"):
+            if path.is_file() and cluster.security not in path.parents:
+                assert secret not in path.read_bytes(), path
+
+
+@pytest.mark.kafka
+def test_a_token_that_one_node_made_is_taken_by_the_others(
+    cluster: Secure, tmp_path: Path, kafka_tools: KafkaTools
+) -> None:
+    done(cluster.run("topics", "--create", "--topic", "by-token"))
+    token = done(cluster.run("tokens", "create"))
+    lines = (cluster.security / "admin" / "client.properties").read_text().splitlines()
+    config = tmp_path / "by-token.properties"
+    config.write_text("\n".join([*(line for line in lines if not line.startswith("sasl.jaas.config=")), token]))
+    for server in cluster.kafka_python()["bootstrap_servers"][:3]:
+        listed = kafka_tools.run(
+            "topics", "--bootstrap-server", server, "--command-config", str(config), "--list", "--exclude-internal"
+        )
+        assert "by-token" in listed.stdout, listed.stderr
+
+
+def test_an_operator_s_own_secrets_go_with_those_that_are_made(tmp_path: Path) -> None:
+    (tmp_path / "own.properties").write_text("interval=250\n")
+    secure = secure_node(
+        tmp_path,
+        free_port(),
+        *("--set", "config.providers=own"),
+        *("--set", "config.providers.own.class=org.apache.kafka.common.config.provider.FileConfigProvider"),
+        *("--set", f"log.retention.check.interval.ms=${{own:{tmp_path}/own.properties:interval}}"),
+    )
+    try:
+        secure.start()
+        assert "tokenauth" in done(secure.run("tokens", "create"))
+    finally:
+        secure.end()
 
 
 def test_a_lone_node_is_secure_and_stays_so(lone: Secure) -> None:

@@ -191,7 +191,11 @@ class ClusterPlan:
         if self.rack_per_node:
             settings["broker.rack"] = f"rack-{node_id}"
         if self.is_secure:
-            settings |= self.security.settings_of_blocking(node_id)
+            made = settings | self.security.settings_of_blocking(node_id)
+            over: dict[str, str] = importlib.import_module("esp.cli.node.security").over_made_settings(
+                made, self.overrides
+            )
+            return over
         return {**settings, **self.overrides}
 
     def with_one_more(self) -> "ClusterPlan":

@@ -8,7 +8,7 @@ from esp.broker.formatting import Standalone
 from esp.broker.node_directories import controller_endpoints
 from esp.cli.node.cluster_plan import SECURITY_SETTINGS
 from esp.cli.node.format import format_node, random_uuid
-from esp.cli.node.security import CLIENTS, CONTROLLER, HOSTS, NODES, Security
+from esp.cli.node.security import CLIENTS, CONTROLLER, HOSTS, NODES, Security, over_made_settings
 from esp.cli.node.settings import DEFAULT_DATA_DIR, load_settings, security_path
 from esp.cli.properties import parse_pairs
 from esp.model.errors import OperatorError
@@ -73,8 +73,9 @@ def prepare_blocking(env: Env, options: argparse.Namespace) -> LoneNode:
         NodeId(int(number) if number.isdecimal() else 0),
         _hosts(env, listeners, given.get("advertised.listeners", "")),
     )
-    overrides = [f"{name}={value}" for name, value in ({"listeners": listeners} | made).items()]
-    settings = load_settings(argparse.Namespace(**(vars(options) | {"overrides": overrides + options.overrides})))
+    whole = over_made_settings({"listeners": listeners} | made, given)
+    overrides = [f"{name}={value}" for name, value in whole.items()]
+    settings = load_settings(argparse.Namespace(**(vars(options) | {"overrides": overrides})))
     if not settings.is_quorum_of_its_own:
         raise OperatorError(
             "--secure is for a node that is a cluster of its own.",

@@ -11,6 +11,7 @@ rules allow; the nodes and one administrator, whose password is random, may do e
     admin/librdkafka.properties   for librdkafka and kcat,
     admin/kafka-python.json       for kafka-python and aiokafka,
     admin/spark.json              and for Spark's source and sink
+    tokens.properties             the secret that the passwords of delegation tokens are made of; the nodes' settings refer to it
 
 Only the owner may read the files, except ``ca.pem``. The first password is in the metadata that the directories are formatted with, as the
 hash that SCRAM keeps.
@@ -44,6 +45,11 @@ _AUTHORITY_DAYS: Final = 3_650
 _NODE_DAYS: Final = 365
 _PASSWORD_BYTES: Final = 24
 _SALT_BYTES: Final = 32
+_TOKEN_SECRET: Final = "delegation.token.secret.key"  # noqa: S105 - a setting
+_TOKEN_SECRET_BYTES: Final = 48
+_PROVIDERS: Final = "config.providers"
+_PROVIDER: Final = "secure"
+_PROVIDER_CLASS: Final = "org.apache.kafka.common.config.provider.FileConfigProvider"
 _NODE_PRINCIPAL: Final = "CN=node"
 """The principal of all nodes is ``User:CN=node``: nodes that are added later need no change of the others' settings."""
 
@@ -66,7 +72,7 @@ class Security:
         return self.path.exists()
 
     def create_blocking(self, random: Random) -> None:
-        """Make the authority and the administrator's password; what there is already stays.
+        """Make the authority, the administrator's password and the secret of tokens; what there is already stays.
 
         Raises:
             OperatorError: the files cannot be written.
@@ -78,6 +84,9 @@ class Security:
         if not self._password_file.exists():
             password = base64.urlsafe_b64encode(random_bytes(random, _PASSWORD_BYTES))
             write_whole_blocking(self._password_file, password + b"\n", SECRET)
+        if not self._tokens_file.exists():
+            secret = base64.urlsafe_b64encode(random_bytes(random, _TOKEN_SECRET_BYTES))
+            write_whole_blocking(self._tokens_file, f"{_TOKEN_SECRET}={secret.decode()}\n".encode(), SECRET)
 
     def settings_of_blocking(self, node_id: NodeId, hosts: Sequence[str] = HOSTS) -> dict[str, str]:
         """Return a node's settings besides its addresses; it gets a certificate if it has none.
@@ -107,6 +116,22 @@ class Security:
             "ssl.principal.mapping.rules": f"RULE:^({_NODE_PRINCIPAL})-[0-9]+$/$1/,DEFAULT",
             "authorizer.class.name": STANDARD_AUTHORIZER,
             "super.users": f"User:{_NODE_PRINCIPAL};User:{ADMINISTRATOR}",
+            **self._token_settings(),
+        }
+
+    def _token_settings(self) -> dict[str, str]:
+        """The settings by which a node makes delegation tokens and takes them.
+
+        There are none where another release has made the directory, until the whole cluster is started again, and where a reference cannot
+        name the file.
+        """
+        path = str(self._tokens_file)
+        if not self._tokens_file.exists() or any(mark in path for mark in ":}"):
+            return {}
+        return {
+            _PROVIDERS: _PROVIDER,
+            f"{_PROVIDERS}.{_PROVIDER}.class": _PROVIDER_CLASS,
+            _TOKEN_SECRET: f"${{{_PROVIDER}:{path}:{_TOKEN_SECRET}}}",
         }
 
     def first_metadata_blocking(self, random: Random) -> FirstMetadata:
@@ -165,6 +190,10 @@ class Security:
         return self._admin / "client.properties"
 
     @property
+    def _tokens_file(self) -> Path:
+        return self.path / "tokens.properties"
+
+    @property
     def _password_file(self) -> Path:
         return self._admin / "password"
 
@@ -173,6 +202,12 @@ class Security:
 
     def _write(self, name: str, text: str) -> None:
         write_whole_blocking(self._admin / name, text.encode(), SECRET)
+
+
+def over_made_settings(made: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a node: those that an operator gives over those that were made; providers of values are added to ours."""
+    both = [settings[_PROVIDERS] for settings in (made, given) if settings.get(_PROVIDERS)]
+    return {**made, **given, **({_PROVIDERS: ",".join(both)} if both else {})}
 
 
 def _properties(settings: Mapping[str, str]) -> str:
