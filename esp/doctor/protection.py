@@ -58,6 +58,23 @@ class HashedPassword(NamedTuple):
     iterations: int
 
 
+class RevocationList(NamedTuple):
+    """A list of revoked certificates in a trust store, by the time by which its authority makes the next one."""
+
+    path: str
+    authority: str
+    ends_in_s: int
+
+
+class NodeFiles(NamedTuple):
+    """The files of one node, as they are found on its host."""
+
+    node: NodeId
+    revocations: tuple[RevocationList, ...] = ()
+    readable: tuple[str, ...] = ()
+    """Files with secrets that users other than the owner and its group may read."""
+
+
 class Protection(NamedTuple):
     """The protection of a cluster."""
 
@@ -74,6 +91,8 @@ class Protection(NamedTuple):
     """That the doctor's user may see; none without log-in."""
     passwords: tuple[HashedPassword, ...] = ()
     """None are known without the right to see them."""
+    files: NodeFiles | None = None
+    """Of the node on whose host the doctor looks, if the operator names its settings."""
 
 
 UNKNOWN: Final = Protection()

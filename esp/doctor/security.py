@@ -21,6 +21,7 @@ _READABLE: Final = frozenset(("OAUTHBEARER", "PLAIN"))
 _EVERY_USER: Final = "User:*"
 _GROUP: Final = "Group:"
 _RENEW: Final = "put a new certificate into the file of `ssl.keystore.location`; `esp certs renew` makes one"
+_NEXT_LIST: Final = "put the authority's newest list into the file of `ssl.truststore.location`"
 _ANOTHER: Final = "`esp tokens create`, and give the new token to the programs that use this one"
 
 
@@ -35,6 +36,27 @@ def _ending(first_day: int, days: int) -> Callable[[Snapshot], Iterator[Hit]]:
                 yield Hit(at_broker(shown.broker), f"the certificate at {shown.address} {detail}", _RENEW)
 
     return check
+
+
+def _ending_lists(first_day: int, days: int) -> Callable[[Snapshot], Iterator[Hit]]:
+    """Revocation lists that end after so many days, and before the other number."""
+
+    def check(snapshot: Snapshot) -> Iterator[Hit]:
+        files = snapshot.protection.files
+        for each in files.revocations if files is not None else ():
+            left = each.ends_in_s // _DAY_S
+            if files is not None and (first_day <= left < days or (left < 0 and not first_day)):
+                detail = f"ends in {left} days" if left >= 0 else "has ended"
+                yield Hit(at_broker(files.node), f"the list of {each.authority} in {each.path} {detail}", _NEXT_LIST)
+
+    return check
+
+
+def _readable_secrets(snapshot: Snapshot) -> Iterator[Hit]:
+    files = snapshot.protection.files
+    if files is not None:
+        for path in files.readable:
+            yield Hit(at_broker(files.node), path, f"`chmod o-r {path}`, then change the secret")
 
 
 def _ending_tokens(snapshot: Snapshot) -> Iterator[Hit]:
@@ -167,6 +189,22 @@ RULES: Final = (
         _ending(0, _WEEK_DAYS),
     ),
     Rule(
+        "revocations-end-this-week",
+        Severity.ERROR,
+        f"revocation lists that end within {_WEEK_DAYS} days (with --config)",
+        "When a list has ended, every certificate of its authority is refused, and the node does not start.",
+        _NEXT_LIST,
+        _ending_lists(0, _WEEK_DAYS),
+    ),
+    Rule(
+        "readable-secret",
+        Severity.ERROR,
+        "files with secrets that every user of the host may read (with --config)",
+        "A private key or a password that others have read lets them be the node.",
+        "`chmod o-r FILE`, then change the secret",
+        _readable_secrets,
+    ),
+    Rule(
         "anonymous-super-user",
         Severity.ERROR,
         "clients without a name that may do everything",
@@ -189,6 +227,14 @@ RULES: Final = (
         "There is time to renew it while everything works.",
         _RENEW,
         _ending(_WEEK_DAYS, _MONTH_DAYS),
+    ),
+    Rule(
+        "revocations-end-this-month",
+        Severity.WARNING,
+        f"revocation lists that end within {_MONTH_DAYS} days (with --config)",
+        "There is time to get the next one while everything works.",
+        _NEXT_LIST,
+        _ending_lists(_WEEK_DAYS, _MONTH_DAYS),
     ),
     Rule(
         "token-ends-soon",

@@ -117,3 +117,5 @@ class TlsStatus(NamedTuple):
     """Connections that did not become secure, of either end."""
     ended: int
     """Connections that were ended with their peers' certificates."""
+    revocations_end_s: int | None = None
+    """The time by which the first of its revocation lists must have been renewed; None without any."""

@@ -93,6 +93,27 @@ def test_the_doctor_says_when_the_certificates_of_brokers_end(
     assert place["detail"] == f"the certificate at {node.bootstrap} ends in 0 days"
 
 
+def test_the_doctor_looks_at_the_files_of_a_node_on_its_host(
+    node: NodeProcess, authority: Authority, files: Path, tmp_path: Path
+) -> None:
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_text(authority.pem + authority.revocations_pem())
+    own = authority.issue("CN=node").write_pem(tmp_path / "own.pem")
+    settings = tmp_path / "server.properties"
+    settings.write_text(
+        "listeners=CLIENTS://127.0.0.1:9093\nlistener.security.protocol.map=CLIENTS:SSL,CONTROLLER:SSL\n"
+        f"inter.broker.listener.name=CLIENTS\nssl.keystore.type=PEM\nssl.keystore.location={own}\n"
+        f"ssl.truststore.type=PEM\nssl.truststore.location={trusted}\n"
+    )
+    rules = "revocations-end-this-week,readable-secret"
+    looking = ("doctor", "--config", str(settings), "--rule", rules, "--json")
+    done = run(node, config(authority, files, "carol"), *looking)
+    assert done.returncode == 1, done.stderr
+    (finding,) = json.loads(done.stdout)["findings"]
+    (place,) = finding["places"]
+    assert place["detail"] == f"the list of CN=Test CA in {trusted} ends in 0 days"
+
+
 def test_a_broker_is_asked_on_a_connection_of_its_own(node: NodeProcess, authority: Authority, files: Path) -> None:
     path = config(authority, files, "carol")
     done = run(node, path, "brokers", "remove", "77")

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import ssl
 import subprocess
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPSConnection
@@ -490,7 +491,10 @@ def test_connections_of_a_client_that_is_revoked_end_and_others_go_on(
     own = authority.issue("CN=node").write_pem(tmp_path / "own.pem")
     trusted.write_text(authority.pem)
     settings = {"ssl.keystore.location": str(own), "ssl.truststore.location": str(trusted)}
-    node = fresh_node(identities.settings | settings)
+    metrics = free_port()
+    node = fresh_node(identities.settings | settings | {"metrics.listener": f"127.0.0.1:{metrics}"})
+    lists_end = ("esp_revocation_list_expiry_timestamp_seconds", "plaintext")
+    assert lists_end not in scrape(metrics)
     with (
         connect_as(node, authority, tmp_path / "good.pem") as good,
         connect_as(node, authority, tmp_path / "bad.pem") as bad,
@@ -501,6 +505,7 @@ def test_connections_of_a_client_that_is_revoked_end_and_others_go_on(
         assert is_ended(bad)
         good.call(api_versions())
     eventually(lambda: "it is trusted no longer: certificate revoked" in node.output, 10)
+    assert 86_000 < scrape(metrics)[lists_end] - time.time() <= 86_400
 
 
 def test_a_node_with_bad_material_does_not_start_and_says_what_is_to_be_done(

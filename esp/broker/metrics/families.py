@@ -223,6 +223,11 @@ def _collect_encryption(statuses: Iterable[TlsStatus]) -> Iterator[Metric]:
     ends = GaugeMetricFamily(
         "esp_certificate_expiry_timestamp_seconds", "The time at which a listener's certificate ends", labels=labels
     )
+    lists_end = GaugeMetricFamily(
+        "esp_revocation_list_expiry_timestamp_seconds",
+        "The time at which the first of a listener's revocation lists must have been renewed",
+        labels=labels,
+    )
     failures = CounterMetricFamily(
         "esp_tls_handshake_failures", "Connections that did not become secure, made by this node too", labels=labels
     )
@@ -232,9 +237,12 @@ def _collect_encryption(statuses: Iterable[TlsStatus]) -> Iterator[Metric]:
     for status in statuses:
         values = (status.listener.lower(),)
         ends.add_metric(values, status.certificate_ends_s)
+        if status.revocations_end_s is not None:
+            lists_end.add_metric(values, status.revocations_end_s)
         failures.add_metric(values, status.failures)
         ended.add_metric(values, status.ended)
-    return iter((ends, failures, ended) if ends.samples else ())
+    families = (ends, failures, ended, *((lists_end,) if lists_end.samples else ()))
+    return iter(families if ends.samples else ())
 
 
 def _collect_denials(denials: Mapping[str, int]) -> Iterator[Metric]:

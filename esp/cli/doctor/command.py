@@ -1,11 +1,14 @@
 """``esp doctor``: what is wrong with a cluster, or may become so; over the admin API, on ESP and on Kafka."""
 
+import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from esp.cli.doctor.look import WATCH_S, look_for_doctor
+from esp.cli.doctor.node_files import look_at_node_files_blocking
 from esp.cli.doctor.status import FOUND, FailOn, FailOnOption, Shown, looking
 from esp.cli.doctor.text import examination_as_json, print_examination, print_rule, print_rules
 from esp.cli.doctor.what_if import what_if
@@ -35,6 +38,14 @@ def look(
         float,
         typer.Option("--watch", metavar="SECONDS", min=0, help="Time between two samples of partitions that move."),
     ] = WATCH_S,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="The settings of a node on this host: secrets that others may read and revocation lists are examined too.",
+        ),
+    ] = None,
     explain: Annotated[
         str | None, typer.Option("--explain", metavar="NAME", help="Explain a rule; do not examine the cluster.")
     ] = None,
@@ -53,6 +64,8 @@ def look(
 
     esp doctor --json | jq '.findings[].rule'
 
+    esp doctor --config /etc/esp/server.properties --skip rack-missing
+
     esp doctor --explain min-isr-equals-copies
 
     esp doctor what-if --broker 2 down
@@ -68,8 +81,10 @@ def look(
         if rules:
             print_rules(chosen, json)
             return
+        files = None if config is None else look_at_node_files_blocking(config, time.time())
         with DoctorAdmin(bootstrap_server, LOOK_TIMEOUT_S) as admin, working("examining the cluster"):
             snapshot = look_for_doctor(admin, watch)
+        snapshot = replace(snapshot, protection=snapshot.protection._replace(files=files))
     findings = examine(snapshot, chosen)
     if json:
         print_json(examination_as_json(snapshot, findings, bootstrap_server))

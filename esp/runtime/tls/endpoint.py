@@ -64,7 +64,9 @@ class TlsEndpoint:
             return None
         certificate = self.contexts.identity.certificate
         ends_s = int(certificate.not_valid_after_utc.timestamp())
-        return TlsStatus(self._policy.listener, ends_s, self._failures, self._peers.ended)
+        lists_end = self.contexts.trust.revocations_end if self.contexts.trust is not None else None
+        lists_end_s = None if lists_end is None else int(lists_end.timestamp())
+        return TlsStatus(self._policy.listener, ends_s, self._failures, self._peers.ended, lists_end_s)
 
     def watch(self) -> None:
         """Look at the files again and again until the running loop ends; what goes wrong goes wrong in a callback of the loop."""

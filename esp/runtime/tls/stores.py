@@ -60,6 +60,8 @@ class Trust:
 
     pem: bytes
     has_revocations: bool
+    revocations_end: datetime | None = None
+    """The time by which the first of the revocation lists must have been renewed."""
 
 
 def read_identity_blocking(policy: TlsPolicy) -> Identity:
@@ -112,7 +114,22 @@ def read_trust_blocking(policy: TlsPolicy) -> Trust | None:
         _check_revocations(place, certificates, lists)
     parts = [certificate.public_bytes(Encoding.PEM) for certificate in certificates]
     parts += (each.public_bytes(Encoding.PEM) for each in lists)
-    return Trust(b"".join(parts), has_revocations=bool(lists))
+    ends = [each.next_update_utc for each in lists if each.next_update_utc is not None]
+    return Trust(b"".join(parts), has_revocations=bool(lists), revocations_end=min(ends, default=None))
+
+
+def read_revocations_blocking(policy: TlsPolicy) -> list[tuple[str, datetime | None]]:
+    """Return the revocation lists of a trust store, also those that are out of date: the authority, and the time of its next list.
+
+    Raises:
+        OperatorError: the store cannot be read.
+    """
+    store = policy.trust_store
+    if not store.is_given:
+        return []
+    setting = "ssl.truststore.location" if store.location else "ssl.truststore.certificates"
+    _, lists = _read_trust_store(_Place(policy.owner, setting, store.location), store)
+    return [(each.issuer.rfc4514_string(), each.next_update_utc) for each in lists]
 
 
 def check_successor(policy: TlsPolicy, present: Identity, new: Identity) -> None:

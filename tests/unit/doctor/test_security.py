@@ -2,7 +2,15 @@
 
 import pytest
 
-from esp.doctor.protection import HashedPassword, LivingToken, OwnProtection, Protection, ShownCertificate
+from esp.doctor.protection import (
+    HashedPassword,
+    LivingToken,
+    NodeFiles,
+    OwnProtection,
+    Protection,
+    RevocationList,
+    ShownCertificate,
+)
 from esp.model.acl import WILDCARD, AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from esp.model.ids import NodeId
 from tests.unit.doctor.snapshots import hits, places, snapshot
@@ -41,6 +49,27 @@ def test_certificates_that_end_soon_are_found_once(days, name):
         each: places(f"certificate-ends-this-{each}", protected(certificates=(shown,))) for each in ("week", "month")
     }
     assert found == {each: ["broker 1"] if each == name else [] for each in ("week", "month")}
+
+
+@pytest.mark.parametrize(
+    ("days", "name"),
+    [(-3, "week"), (0, "week"), (6, "week"), (7, "month"), (29, "month"), (30, None)],
+)
+def test_revocation_lists_that_end_soon_are_found_once(days, name):
+    files = NodeFiles(NodeId(1), revocations=(RevocationList("/etc/esp/trust.pem", "CN=CA", days * DAY_S + 60),))
+    found = {each: places(f"revocations-end-this-{each}", protected(files=files)) for each in ("week", "month")}
+    assert found == {each: ["broker 1"] if each == name else [] for each in ("week", "month")}
+
+
+def test_secrets_that_others_may_read_are_found():
+    files = NodeFiles(NodeId(1), readable=("/etc/esp/node.pem",))
+    (hit,) = hits("readable-secret", protected(files=files))
+    assert (hit.detail, hit.remedy) == ("/etc/esp/node.pem", "`chmod o-r /etc/esp/node.pem`, then change the secret")
+
+
+def test_files_are_judged_only_where_the_doctor_looks_at_them():
+    for name in ("readable-secret", "revocations-end-this-week", "revocations-end-this-month"):
+        assert hits(name, protected()) == []
 
 
 def test_a_certificate_that_has_ended_is_told_as_such():

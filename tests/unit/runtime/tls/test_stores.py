@@ -1,6 +1,6 @@
 """Stores of keys and certificates, good ones and each kind of bad one."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -141,7 +141,9 @@ def test_revocation_lists_must_be_there_for_every_authority_and_new(tmp_path):
     other = Authority("CN=Other CA")
     good = trust(TrustStore(PEM, certificates=AUTHORITY.pem + AUTHORITY.revocations_pem()))
     assert good.has_revocations
+    assert timedelta(0) < good.revocations_end - datetime.now(UTC) <= DAY
     assert "X509 CRL" in good.pem.decode()
+    assert trust(TrustStore(PEM, certificates=AUTHORITY.pem)).revocations_end is None
     assert "none of CN=Other CA" in refused(
         TrustStore(PEM, certificates=AUTHORITY.pem + other.pem + AUTHORITY.revocations_pem())
     )
