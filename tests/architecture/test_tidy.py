@@ -45,7 +45,7 @@ SLEEPS: Final = {
     "tests/integration/cluster/test_cli_produce.py": 1,  # lines are to flow for as long as the cluster changes
     "tests/integration/fuzz.py": 1,  # the calm that attacks are compared with
     "tests/integration/hostile_clients.py": 1,  # an attack that is patience
-    "tests/integration/hostile_strangers.py": 1,  # another one
+    "tests/integration/hostile_strangers.py": 3,  # others
     "tests/integration/test_bad_input.py": 1,  # each byte is to be a read of its own
     "tests/integration/test_restart.py": 1,  # the time that segment.ms names has to go by
     "tests/unit/runtime/test_system.py": 1,  # the real clock is to go on

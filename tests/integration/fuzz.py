@@ -28,7 +28,7 @@ from esp.testing.node_process import NodeProcess
 from esp.testing.real_kafka import RealKafka
 from tests.integration import messages
 from tests.integration.fuzz_grounds import Ground, KafkaGround, OpenGround, SecureGround
-from tests.integration.fuzz_report import MEMORY_MAX_BYTES, MIB, Descriptors, Phase, Report
+from tests.integration.fuzz_report import LOG_MAX_BYTES_PER_S, MEMORY_MAX_BYTES, MIB, Descriptors, Phase, Report
 from tests.integration.honest_client import HonestClient, Latency, waits_are_told
 from tests.integration.hostile_clients import Attacker, bombs
 
@@ -77,6 +77,7 @@ def run(ground: Ground, minutes: float, seed: int, *, times_max: float = TIMES_M
         report.phases.append(Phase("before the attack", time.monotonic()))
         look_at(node, report)
         time.sleep(CALM_S)  # the calm before the attack is what it is compared with
+        logged_before = node.stderr_path.stat().st_size
         os.nice(ATTACKERS_NICE)
         attackers = [ground.attacker(node, random.Random(seed * ATTACKERS + number)) for number in range(ATTACKERS)]
         kinds = attackers[0].KINDS
@@ -99,6 +100,7 @@ def run(ground: Ground, minutes: float, seed: int, *, times_max: float = TIMES_M
                 phase_of(latency, report).latencies.append(latency)
             for latency in unattacked:
                 phase_of(latency, report).control.append(latency)
+        report.log_bytes = node.stderr_path.stat().st_size - logged_before
         report.failures += judge(node, report, times_max, ground)
         if isinstance(node, RealKafka):
             node.kill()  # an orderly stop may take it minutes after this
@@ -175,6 +177,9 @@ def judge(node: NodeProcess, report: Report, times_max: float, ground: Ground) -
         return
     if max(report.memory) > MEMORY_MAX_BYTES:
         yield f"the node took {max(report.memory) / MIB:.0f} MiB"
+    attacked_s = time.monotonic() - report.phases[1].begun_s if len(report.phases) > 1 else 0.0
+    if report.log_bytes > LOG_MAX_BYTES_PER_S * max(attacked_s, 10.0):
+        yield f"the node logged {report.log_bytes // 1024} KiB in {attacked_s:.0f} s"
     for phase in report.phases:
         if min(len(phase.latencies), len(phase.control)) < JUDGED_REQUESTS_MIN:
             continue

@@ -113,8 +113,6 @@ class SecureGround(OpenGround):
 
     def make(self, name: str) -> NodeProcess:
         """See :class:`Ground`."""
-        users = " ".join(f'user_{user}="{password}"' for user, password in (HONEST, MALLORY))
-        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
         node = Node(
             self.directory / name,
             {
@@ -129,13 +127,15 @@ class SecureGround(OpenGround):
                 "sasl.oauthbearer.jwks.endpoint.url": f"file://{self._keys}",
                 "sasl.oauthbearer.expected.issuer": ISSUER,
                 "sasl.oauthbearer.expected.audience": "another service",
-                "listener.name.plaintext.plain.sasl.jaas.config": f"{module} required {users};",
+                "sasl.plain.credentials": "scram",
                 "authorizer.class.name": STANDARD_AUTHORIZER,
                 "super.users": f"User:{HONEST[0]}",
             },
         )
-        hard = (
-            f'--add-scram=SCRAM-SHA-512=[name={HARD_TO_CHECK},iterations=16384,password="{secrets.token_urlsafe(16)}"]'
-        )
-        node.format(secrets.token_urlsafe(16), "--standalone", hard)
+        users = [
+            *(f'name={user},password="{password}"' for user, password in (HONEST, MALLORY)),
+            f'name={HARD_TO_CHECK},iterations=16384,password="{secrets.token_urlsafe(16)}"',
+        ]
+        added = (f"--add-scram=SCRAM-SHA-512=[{user}]" for user in users)
+        node.format(secrets.token_urlsafe(16), "--standalone", *added)
         return node

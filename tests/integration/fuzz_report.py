@@ -15,6 +15,10 @@ MEMORY_MAX_BYTES: Final = 600 * MIB
 """A bound for the node's own memory under the settings of a run."""
 
 
+LOG_MAX_BYTES_PER_S: Final = 20_000
+"""A bound for what a node logs while it is attacked: a hundred lines in ten seconds of each kind of message (the log's flood filter)."""
+
+
 class Descriptors(NamedTuple):
     """What a process has open. Files become more with the topics that the attackers create."""
 
@@ -83,6 +87,8 @@ class Report:
     """The node's own memory in bytes, now and then: without pages of mapped files, which the kernel takes back as it likes."""
     descriptors: list["Descriptors"] = field(default_factory=list)
     """The node's, now and then; the first before, the last after the attacks."""
+    log_bytes: int = 0
+    """What the node has logged under attack."""
     crashes: int = 0
     failures: list[str] = field(default_factory=list)
 
@@ -112,6 +118,7 @@ class Report:
                     f"  open {kind}: {counts[0]} before, {max(counts)} at most, {counts[-1]} after"
                     for kind, counts in zip(Descriptors._fields, zip(*self.descriptors, strict=True), strict=True)
                 ),
+                f"  log: {self.log_bytes // 1024} KiB",
                 f"  an honest client: {answered} requests answered; beside each phase, those to a twin that nobody attacked",
                 *(
                     f"    {phase.name}: {described(phase.latencies)}\n"

@@ -13,13 +13,18 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import ClassVar, Final
 
+from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
+from kio.schema.delete_topics.v5.request import DeleteTopicsRequest
 from kio.schema.envelope.v0.request import EnvelopeRequest
 from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
+from kio.schema.types import TopicName
+from kio.static.primitive import i16, i32, i32Timedelta
 from OpenSSL import SSL
 
 from esp.testing.node_process import NodeProcess
@@ -70,6 +75,9 @@ class Stranger(Attacker):
         "wrong passwords": 4,
         "forged tokens": 4,
         "denied envelopes": 2,
+        "denied requests": 4,
+        "answers taken slowly": 3,
+        "hard log-ins": 4,
     }
 
     def __init__(self, node: NodeProcess, rng: random.Random) -> None:
@@ -88,6 +96,9 @@ class Stranger(Attacker):
             "wrong passwords": self._guess,
             "forged tokens": self._forge,
             "denied envelopes": self._enclose,
+            "denied requests": self._ask_what_is_denied,
+            "answers taken slowly": self._take_slowly,
+            "hard log-ins": self._guess_hard,
         }
         self._attacks |= more
 
@@ -313,6 +324,70 @@ class Stranger(Attacker):
                 connection.settimeout(0.05)
                 with suppress(TimeoutError):
                     connection.recv(65_536)
+
+    def _ask_what_is_denied(self) -> None:
+        """A user without rights asks for one thing after another, each under a name of its own, and hears that it may not."""
+        with self._connect() as connection:
+            connection.settimeout(2)
+            for _ in range(self._rng.randint(1, 20)):
+                asked = b"".join(frame(self._denied(), number) for number in range(50))
+                self._tally.requests += 50
+                connection.sendall(asked)
+                left = 50
+                received = b""
+                while left:
+                    more = connection.recv(65_536)
+                    if not more:
+                        return
+                    received += more
+                    while len(received) >= 4 and len(received) >= 4 + int.from_bytes(received[:4], "big"):
+                        received = received[4 + int.from_bytes(received[:4], "big") :]
+                        left -= 1
+
+    def _denied(self) -> object:
+        name, soon = f"not-mine-{self._rng.randrange(1 << 30)}", i32Timedelta.parse(timedelta(seconds=1))
+        topic = CreatableTopic(
+            name=TopicName(name), num_partitions=i32(1), replication_factor=i16(1), assignments=(), configs=()
+        )
+        return self._rng.choice(
+            (
+                messages.produce(self._rng.choice((name, "honest")), b"x" * 100),
+                messages.fetch("honest", 0),
+                messages.list_offsets("honest", 5),
+                messages.metadata(name, "honest"),
+                CreateTopicsRequest(topics=(topic,), timeout=soon, validate_only=False),
+                DeleteTopicsRequest(topic_names=(TopicName(name), TopicName("honest")), timeout=soon),
+            )
+        )
+
+    def _take_slowly(self) -> None:
+        """Long answers within TLS, of which a few bytes are taken at a time: the rest waits with the node, and must not be much."""
+        with ExitStack() as open_:
+            slow = [open_.enter_context(self._connect()) for _ in range(self._rng.randint(1, 10))]
+            asked = frame(messages.api_versions(), 1) * 200
+            for connection in slow:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                connection.settimeout(0.2)
+                with suppress(TimeoutError):
+                    connection.sendall(asked)
+                self._tally.requests += 200
+            for _ in range(20):
+                for connection in slow:
+                    with suppress(TimeoutError):
+                        connection.recv(100)
+                time.sleep(0.05)  # the attack is that little happens
+
+    def _guess_hard(self) -> None:
+        """Wrong passwords of the user whose password takes longest to check, one after another and side by side."""
+        with ExitStack() as open_:
+            for _ in range(self._rng.randint(1, 20)):
+                connection = open_.enter_context(self._secured())
+                connection.sendall(frame(SaslHandshakeRequest(mechanism="PLAIN"), 1))
+                connection.recv(65_536)
+                said = f"\0{HARD_TO_CHECK}\0guess {self._rng.random()}".encode()
+                connection.sendall(frame(SaslAuthenticateRequest(auth_bytes=said), 2))
+                self._tally.requests += 1
+            time.sleep(0.1)  # as long as a dozen checks take
 
 
 @cache
