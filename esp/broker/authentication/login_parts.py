@@ -1,6 +1,7 @@
 """The parts that all listeners with SASL of one kind share: credentials, keys, delays of failures, memory, threads that check passwords."""
 
 import importlib
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -48,6 +49,8 @@ class LoginParts:
         self.tasks = Tasks(env.host)
         self.checks = PasswordChecks(env.cpu, CHECKED_AT_A_TIME)
         self.memory = RequestMemory(UNKNOWN_BYTES_MAX)
+        self.counts: Counter[tuple[str, str, bool]] = Counter()
+        """The log-ins that have ended, renewals too, by listener, mechanism, and whether they succeeded."""
         self._delays = FailureDelays()
         self._secret = random_bytes(env.random, 32)
         self._lookup = CredentialLookup(NoCredentials(), self._secret)
@@ -93,8 +96,13 @@ class LoginParts:
             return await self._keys[policy.listener].wait_for_new()
         return await self.checks.run(host, check.is_right, is_wanted)
 
-    def failure_delay_us(self, host: str, policy: SaslPolicy) -> int:
+    def on_log_in(self, policy: SaslPolicy, conversation: Conversation) -> None:
+        """Count a log-in that succeeded."""
+        self._count(policy, conversation, succeeded=True)
+
+    def failure_delay_us(self, host: str, policy: SaslPolicy, conversation: Conversation) -> int:
         """Count a failed log-in from an address, and return the time after which it is answered."""
+        self._count(policy, conversation, succeeded=False)
         now_us = self.env.clock.monotonic_us()
         return self._delays.on_failure(host, now_us, policy.failure_delay_ms) * 1000
 
@@ -103,6 +111,10 @@ class LoginParts:
         for keys in self._keys.values():
             keys.end()
         await self.tasks.stop()
+
+    def _count(self, policy: SaslPolicy, conversation: Conversation, *, succeeded: bool) -> None:
+        mechanism = conversation.mechanism
+        self.counts[policy.listener, "none" if mechanism is None else mechanism.value, succeeded] += 1
 
     def _make_nonce(self) -> str:
         return random_bytes(self.env.random, _NONCE_BYTES).hex()

@@ -234,6 +234,7 @@ class SaslConnection:
         self._is_over = True
         self._cancel_timer()
         self._give_back()
+        self._parts.on_log_in(self._policy, self._conversation)
         self.client.principal = f"User:{self._conversation.user}"
         self.client.groups = group_principals(self._conversation.groups)
         self.client.is_by_token = self._conversation.is_by_token
@@ -255,7 +256,7 @@ class SaslConnection:
         )
         self._waits = self._has_failed = True
         self._cancel_timer()
-        delay_us = self._parts.failure_delay_us(self.client.address.host, self._policy)
+        delay_us = self._parts.failure_delay_us(self.client.address.host, self._policy, self._conversation)
         self._timer = self._parts.env.clock.call_later_us(delay_us, partial(self._finish, frame))
 
     def _finish(self, frame: bytes) -> None:

@@ -110,13 +110,14 @@ class SaslSession:
             "no mechanism" if mechanism is None else mechanism.value,
             reply.reason,
         )
-        delay_us = self._parts.failure_delay_us(self._client.address.host, self._policy)
+        delay_us = self._parts.failure_delay_us(self._client.address.host, self._policy, self._conversation)
         await self._parts.env.clock.sleep_us(delay_us)
         self._end_soon("its re-authentication failed")
         return authenticate_response(reply)
 
     def _answered(self, reply: Reply) -> SaslAuthenticateResponse:
         if reply.is_success:
+            self._parts.on_log_in(self._policy, self._conversation)
             groups = group_principals(self._conversation.groups)
             if groups != self._client.groups:
                 self._client.groups = groups

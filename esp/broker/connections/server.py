@@ -2,7 +2,7 @@
 
 import importlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -57,6 +57,10 @@ class UnknownClient(Served, Protocol):
 class Logins(Protocol):
     """The parts that listeners with SASL share (:class:`esp.broker.authentication.login_parts.LoginParts`)."""
 
+    @property
+    def counts(self) -> Mapping[tuple[str, str, bool], int]:
+        """The log-ins that have ended, by listener, mechanism, and whether they succeeded."""
+
     def prepare_blocking(self, policy: SaslPolicy) -> None:
         """Make ready for the clients of a listener."""
 
@@ -102,6 +106,11 @@ class Server:
         self._idle_timer: Timer | None = None
         if limits.idle_max_ms > 0:
             self._schedule_idle_check()
+
+    @property
+    def log_ins(self) -> Mapping[tuple[str, str, bool], int]:
+        """The log-ins that have ended, by listener, mechanism, and whether they succeeded."""
+        return {} if self._logins is None else self._logins.counts
 
     @property
     def limits(self) -> ConnectionLimits:

@@ -245,6 +245,16 @@ def _collect_encryption(statuses: Iterable[TlsStatus]) -> Iterator[Metric]:
     return iter(families if ends.samples else ())
 
 
+def _collect_log_ins(counts: Iterable[tuple[tuple[str, str, bool], int]]) -> Iterator[Metric]:
+    """The log-ins by SASL; a node without a listener that asks for them, or before the first one, shows none of it."""
+    labels = ("listener", "mechanism")
+    done = CounterMetricFamily("esp_log_ins", "Log-ins of clients that succeeded, renewals too", labels=labels)
+    failed = CounterMetricFamily("esp_log_in_failures", "Log-ins of clients that were refused", labels=labels)
+    for (listener, mechanism, succeeded), count in counts:
+        (done if succeeded else failed).add_metric((listener.lower(), mechanism), count)
+    return (family for family in (done, failed) if family.samples)
+
+
 def _collect_denials(denials: Mapping[str, int]) -> Iterator[Metric]:
     """The principals that were denied most."""
     family = CounterMetricFamily(
@@ -345,6 +355,7 @@ def collect_node(
         yield from _collect_verification(broker.running.verifier)
         yield from _collect_compaction(broker.running.cleaner)
     yield from _collect_encryption(env.network.tls_status())
+    yield from _collect_log_ins(each for _, role in roles if role is not None for each in role.server.log_ins.items())
     if not node.access.is_open:
         yield from _collect_denials(node.access.denials)
     yield from _collect_quorum(node.raft)

@@ -9,6 +9,7 @@ from esp.model.errors import ErrorCode
 from esp.ports.network import Address
 from esp.records.builder import NewRecord, build_batch
 from esp.settings.broker import STANDARD_AUTHORIZER, MetricsListener
+from tests.unit.broker.authentication.raw_client import WRONG, log_in, with_sasl
 from tests.unit.broker.conversation import create_topic, create_topics, fetch_later, produce
 from tests.unit.broker.guarded_node import client_of
 from tests.unit.broker.metrics.test_http_server import GET, Scraper
@@ -204,3 +205,16 @@ async def test_denials_are_told_by_principal(node):
     told = await _scrape(node)
     assert told["esp_authorization_denials_total", "User:alice"] == 2
     assert not any(name.startswith("esp_tls") for name, *_ in told)
+
+
+@simulated(metrics_listener=METRICS, **with_sasl(lifetime_ms=60_000))
+async def test_log_ins_and_their_failures_are_told_by_listener_and_mechanism(node):
+    assert not any(name.startswith("esp_log_in") for name, *_ in await _scrape(node))
+    client = await node.client()
+    for _ in range(2):  # one, and its renewal
+        assert (await log_in(client)).error_code == ErrorCode.none
+    await log_in(await node.client(), WRONG)
+    assert (await log_in(client, WRONG)).error_code != ErrorCode.none
+    told = await _scrape(node)
+    assert told["esp_log_ins_total", "plaintext", "PLAIN"] == 2
+    assert told["esp_log_in_failures_total", "plaintext", "PLAIN"] == 2
