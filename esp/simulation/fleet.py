@@ -69,6 +69,7 @@ class Summary:
     given_up_starts: int = 0
     group_commits: int = 0
     group_generations: int = 0
+    old_group_members: int = 0
     excused_groups: int = 0
     expired_offsets: int = 0
     expired_answers: int = 0
@@ -117,6 +118,7 @@ class Summary:
         yield f"  waiting for an operator        {self.waiting_partitions:>12,}"
         yield f"offsets committed by groups      {self.group_commits:>12,}"
         yield f"generations of groups            {self.group_generations:>12,}"
+        yield f"  members of older releases      {self.old_group_members:>12,}"
         yield f"groups excused from durability   {self.excused_groups:>12,}"
         yield f"offsets that expired             {self.expired_offsets:>12,}"
         yield f"  answers that rest on that      {self.expired_answers:>12,}"

@@ -46,6 +46,8 @@ class Outcome:
     """Offsets that were acknowledged to members of groups."""
     group_generations: int = 0
     """Generations of groups in which a member had an assignment."""
+    old_group_members: int = 0
+    """Processes of members of groups that sent the versions of older releases."""
     excused_groups: int = 0
     """Groups whose coordinators lost more than the promise covers: only that they become stable was asked from then on."""
     expired_offsets: int = 0

@@ -9,6 +9,9 @@ from esp.simulation.nodes_tier.expiry_profile import ExpiryProfile
 NO_GROUPS_SHARE: Final = 0.5
 """Of the runs: what groups do costs time, and hides little."""
 
+OLD_CLIENTS_SHARE: Final = 0.5
+"""Of the runs with groups: some of the members, and those outside, are clients of older releases."""
+
 
 @dataclass(frozen=True, slots=True)
 class GroupProfile:
@@ -37,6 +40,8 @@ class GroupsProfile:
     """The brokers' default, which no topic of the workload leaves to them."""
     expiry: ExpiryProfile | None = None
     """The expiry of committed offsets, if they expire."""
+    has_old_clients: bool = False
+    """True if some members send old versions of their requests (see :mod:`esp.simulation.workload.group_dialects`)."""
 
     @classmethod
     def draw(cls, rng: Random, brokers: int) -> "GroupsProfile":

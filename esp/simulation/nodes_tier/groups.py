@@ -19,6 +19,7 @@ from esp.simulation.nodes_tier.world import World
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.group_client import GroupClient
 from esp.simulation.workload.group_crew import CrewExpiry, GroupCrew
+from esp.simulation.workload.group_dialects import CURRENT, GroupDialect
 from esp.simulation.workload.history import History
 
 STABLE_S: Final = 120.0
@@ -74,6 +75,7 @@ class Groups:
                 self.new_client,
                 looks_closely=profile.asks_offsets,
                 expiry=None if expiry is None else CrewExpiry(expiry, world.random(f"recesses of {group.name}")),
+                dialects=world.random(f"releases in {group.name}") if profile.groups.has_old_clients else None,
             )
             for group in profile.groups.groups
         ]
@@ -181,6 +183,11 @@ class Groups:
         return sum(len(group.generations) for group in self.checker.groups.values())
 
     @property
+    def old_members(self) -> int:
+        """The number of processes of members that were of older releases."""
+        return sum(crew.old_members for crew in self._crews)
+
+    @property
     def excused(self) -> int:
         """The number of groups that lost more than is promised."""
         return sum(self._is_excused(crew.profile.name) for crew in self._crews)
@@ -243,7 +250,7 @@ class Groups:
         )
         return state.leader_epoch if leads and state.leader == node.node_id else None
 
-    def new_client(self, group_id: str, name: str) -> GroupClient:
+    def new_client(self, group_id: str, name: str, dialect: GroupDialect = CURRENT) -> GroupClient:
         """A client of a group, under a name of its own."""
         world = self._world
         client = ClusterClient(
@@ -254,4 +261,5 @@ class Groups:
             group_id,
             self._leading_epoch,
             lambda address, asked_s: self._silences.append((address, asked_s)),
+            dialect,
         )

@@ -13,7 +13,7 @@ from esp.controller.image import MIN_INSYNC_REPLICAS
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED, CompactionProfile
 from esp.simulation.nodes_tier.expiry_profile import ExpiryProfile
 from esp.simulation.nodes_tier.faults import FaultKind
-from esp.simulation.nodes_tier.group_profile import NO_GROUPS, GroupsProfile
+from esp.simulation.nodes_tier.group_profile import NO_GROUPS, OLD_CLIENTS_SHARE, GroupsProfile
 from esp.simulation.nodes_tier.isr_profile import USUAL_ISR, IsrProfile
 from esp.simulation.nodes_tier.late_timer_profile import CHAOS_S, has_late_timers, with_late_timers
 from esp.simulation.nodes_tier.layout import Layout
@@ -316,6 +316,8 @@ class Profile:
         if drawn.isr.by_default:
             drawn = _with_default_minimum(drawn)
         if drawn.groups.groups:
+            has_old = stream("old clients of groups", seed).random() < OLD_CLIENTS_SHARE
+            drawn = replace(drawn, groups=replace(drawn.groups, has_old_clients=has_old))
             drawn = _with_expiry(drawn, ExpiryProfile.draw(stream("expiry of offsets", seed)))
         drawn = _with_log_starts(drawn, LogStartProfile.draw(stream("log starts", seed)))
         return _with_transactions(_with_compaction(drawn, CompactionProfile.draw(stream("compaction", seed))))

@@ -211,6 +211,7 @@ class Run:
             given_up_starts=self._given_up_starts,
             group_commits=self._groups.acked_commits,
             group_generations=self._groups.generations,
+            old_group_members=self._groups.old_members,
             excused_groups=self._groups.excused,
             expired_offsets=self._groups.offsets_log.expiries,
             expired_answers=self._groups.checker.expired_answers,

@@ -10,6 +10,7 @@ from esp.protocol.registry import ApiKey
 from esp.simulation.workload import group_requests as requests
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import NoAnswerError
+from esp.simulation.workload.group_dialects import CURRENT, GroupDialect
 
 TIMEOUT_S: Final = 8.0
 """Longer than a coordinator waits for its log (``offsets.commit.timeout.ms``)."""
@@ -45,6 +46,7 @@ class GroupClient:
         group_id: of which group.
         leading_epoch: see there.
         on_silence: told of the address of a coordinator that let a request wait for too long, and when it was asked.
+        dialect: the versions of its requests.
     """
 
     def __init__(
@@ -53,9 +55,11 @@ class GroupClient:
         group_id: str,
         leading_epoch: LeadingEpoch,
         on_silence: Callable[[Address, float], None],
+        dialect: GroupDialect = CURRENT,
     ) -> None:
         self.client = client
         self.group_id = group_id
+        self.dialect = dialect
         self._leading_epoch = leading_epoch
         self._on_silence = on_silence
         self._coordinator: Address | None = None
@@ -90,19 +94,16 @@ class GroupClient:
 
     async def _find(self) -> Address:
         connection = await self.client.any_broker()
-        asked_s = asyncio.get_running_loop().time()
+        asked_s, version = asyncio.get_running_loop().time(), self.dialect.find
         try:
             answer = await connection.call(
-                ApiKey.FIND_COORDINATOR,
-                requests.FIND_COORDINATOR_VERSION,
-                requests.find_coordinator(self.group_id),
-                TIMEOUT_S,
+                ApiKey.FIND_COORDINATOR, version, requests.find_coordinator(self.group_id, version), TIMEOUT_S
             )
         except NoAnswerError:
             if asyncio.get_running_loop().time() - asked_s >= TIMEOUT_S:
                 self._on_silence(connection.address, asked_s)
             raise
-        found = answer.coordinators[0]
+        found = answer if version <= requests.LAST_SINGLE_FIND else answer.coordinators[0]
         if found.error_code is not ErrorCode.none:
             raise NoAnswerError(f"no coordinator: {found.error_code.name}")
         return Address(found.host, found.port)

@@ -13,6 +13,7 @@ from esp.simulation.nodes_tier.expiry_profile import RECESS_MEAN_S, RECESS_S, Ex
 from esp.simulation.nodes_tier.group_profile import GroupProfile
 from esp.simulation.workload.connection import NoAnswerError, RefusedError
 from esp.simulation.workload.group_client import GroupClient
+from esp.simulation.workload.group_dialects import CURRENT, GroupDialect, draw_dialect
 from esp.simulation.workload.group_member import GroupMember
 from esp.simulation.workload.group_requests import Identity
 from esp.simulation.workload.history import History
@@ -50,9 +51,10 @@ class GroupCrew:
         rng: its own stream of randomness.
         history: counts what its members met with.
         checker: sees what they are told.
-        new_client: makes a client of a name.
+        new_client: makes a client of a name that speaks a dialect.
         looks_closely: whether its onlooker asks again and again while there is no coordinator: what a new one tells first is worth most.
         expiry: the expiry of its offsets; None if they do not expire.
+        dialects: chooses the release of each process; None if all are of the present one.
     """
 
     def __init__(
@@ -62,10 +64,11 @@ class GroupCrew:
         rng: Random,
         history: History,
         checker: GroupChecker,
-        new_client: Callable[[str, str], GroupClient],
+        new_client: Callable[[str, str, GroupDialect], GroupClient],
         *,
         looks_closely: bool = False,
         expiry: CrewExpiry | None = None,
+        dialects: Random | None = None,
     ) -> None:
         self.profile = profile
         self.partitions = self._known = tuple(partitions)
@@ -73,6 +76,9 @@ class GroupCrew:
         if expiry is not None and expiry.profile.reads_part:
             self.partitions = tuple(one for one in self._known if one.topic == self._known[0].topic)
         self._expiry = expiry
+        self._dialects = dialects
+        self.old_members = 0
+        """Processes of members that were of an older release."""
         self._is_kept = expiry is None or not profile.members
         self._is_away = False
         self.members: dict[int, GroupMember] = {}
@@ -87,7 +93,7 @@ class GroupCrew:
         self._former: list[GroupMember] = []
         """Processes of which another one has the name."""
         self._running: set[asyncio.Task[None]] = set()
-        self._outside = new_client(profile.name, f"{profile.name} outside")
+        self._outside = new_client(profile.name, f"{profile.name} outside", self._draw_dialect())
         self._outside_offsets = OffsetsClient(self._outside, checker)
 
     async def keep(self, place: int) -> None:
@@ -223,8 +229,12 @@ class GroupCrew:
         profile = self.profile
         name = f"{profile.name} member {place} life {self._lives}"
         instance_id = f"{profile.name}-static-{place}" if place < profile.static_members else None
+        dialect = self._draw_dialect(is_static=instance_id is not None)
+        if dialect is not CURRENT:
+            self.old_members += 1
+            self._history.say(name, f"is of {dialect.release}")
         member = self.members[place] = GroupMember(
-            self._new_client(profile.name, name),
+            self._new_client(profile.name, name, dialect),
             Random(self._rng.random()),  # noqa: S311 - a replay by seed is what this is for
             self._history,
             self._checker,
@@ -236,6 +246,9 @@ class GroupCrew:
         self._running.add(running)
         running.add_done_callback(self._on_end)
         return member
+
+    def _draw_dialect(self, *, is_static: bool = False) -> GroupDialect:
+        return CURRENT if self._dialects is None else draw_dialect(self._dialects, is_static=is_static)
 
     def _on_end(self, running: "asyncio.Task[None]") -> None:
         self._running.discard(running)

@@ -121,9 +121,8 @@ class GroupMember:
             self._joined_s = asyncio.get_running_loop().time()
         topics = dict.fromkeys(partition.topic for partition in self._partitions)
         request = requests.join(self.identity, topics, session_s=profile.session_s, rebalance_s=profile.rebalance_s)
-        reply = await self._client.call(
-            ApiKey.JOIN_GROUP, requests.JOIN_GROUP_VERSION, request, TIMEOUT_S + 3 * profile.rebalance_s
-        )
+        version = self._client.dialect.join
+        reply = await self._client.call(ApiKey.JOIN_GROUP, version, request, TIMEOUT_S + 3 * profile.rebalance_s)
         answer = reply.answer
         if answer.error_code is ErrorCode.member_id_required:
             self.identity = self.identity._replace(member_id=answer.member_id)
@@ -140,9 +139,8 @@ class GroupMember:
     async def _sync(self, former: Identity) -> None:
         await self._maybe_stand_still()
         assignments = self._assign() if self._leads else {}
-        reply = await self._client.call(
-            ApiKey.SYNC_GROUP, requests.SYNC_GROUP_VERSION, requests.sync(self.identity, assignments)
-        )
+        request = requests.sync(self.identity, assignments)
+        reply = await self._client.call(ApiKey.SYNC_GROUP, self._client.dialect.sync, request)
         _require_success(reply.answer.error_code)
         assignment = requests.decode_assignment(reply.answer.assignment)
         held = Held(self.identity, self._joined_s, self._known_s, asyncio.get_running_loop().time())
@@ -201,7 +199,7 @@ class GroupMember:
 
     async def _heartbeat(self) -> None:
         request = requests.heartbeat(self.identity)
-        reply = await self._client.call(ApiKey.HEARTBEAT, requests.HEARTBEAT_VERSION, request)
+        reply = await self._client.call(ApiKey.HEARTBEAT, self._client.dialect.heartbeat, request)
         _require_success(reply.answer.error_code)
 
     async def _commit(self, identity: Identity | None = None) -> None:
@@ -219,7 +217,8 @@ class GroupMember:
 
     async def _leave(self) -> None:
         if self.identity.member_id:
-            await self._client.call(ApiKey.LEAVE_GROUP, requests.LEAVE_GROUP_VERSION, requests.leave(self.identity))
+            version = self._client.dialect.leave
+            await self._client.call(ApiKey.LEAVE_GROUP, version, requests.leave(self.identity, version))
 
     async def _maybe_stand_still(self) -> None:
         left_s = self._still_until_s - asyncio.get_running_loop().time()

@@ -5,16 +5,19 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from kio.schema.find_coordinator.v3 import request as find_up_to_3
 from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
 from kio.schema.heartbeat.v4.request import HeartbeatRequest
 from kio.schema.join_group.v7.request import JoinGroupRequest, JoinGroupRequestProtocol
+from kio.schema.leave_group.v2 import request as leave_up_to_2
 from kio.schema.leave_group.v4.request import LeaveGroupRequest, MemberIdentity
-from kio.schema.offset_commit.v4 import request as up_to_4
+from kio.schema.offset_commit.v4 import request as commit_up_to_4
 from kio.schema.offset_commit.v9.request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from kio.schema.offset_fetch.v7 import request as fetch_up_to_7
 from kio.schema.offset_fetch.v8.request import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestAssignment
 from kio.schema.types import GroupId, TopicName
@@ -23,16 +26,20 @@ from kio.static.primitive import i8, i32, i32Timedelta, i64, i64Timedelta
 from esp.groups.group import PROTOCOL_TYPE
 from esp.model.ids import TopicPartition
 
-FIND_COORDINATOR_VERSION: Final = 4
-JOIN_GROUP_VERSION: Final = 7
-SYNC_GROUP_VERSION: Final = 5
-HEARTBEAT_VERSION: Final = 4
-LEAVE_GROUP_VERSION: Final = 4
-OFFSET_COMMIT_VERSION: Final = 9
-RETAINED_COMMIT_VERSION: Final = 4
-"""The last in which a client asks for a retention of its own."""
+LAST_SINGLE_FIND: Final = 3
+"""The last version of FindCoordinator with one group in a request, and in its answer."""
 
-OFFSET_FETCH_VERSION: Final = 8
+LAST_SINGLE_LEAVE: Final = 2
+"""The last version of LeaveGroup with one member in a request, by its id alone."""
+
+RETAINED_COMMIT_VERSION: Final = 4
+"""The last version of OffsetCommit in which a client asks for a retention of its own."""
+
+LAST_SINGLE_FETCH: Final = 7
+"""The last version of OffsetFetch with one group in a request, and in its answer."""
+
+OWN_RETENTION_S: Final = -0.001
+"""The retention for which a client asks that has no wish: that of the brokers."""
 
 PROTOCOL: Final = "range"
 
@@ -60,8 +67,10 @@ class Assignment(NamedTuple):
     """The member that it is for, by the id that the leader was told."""
 
 
-def find_coordinator(group_id: str) -> FindCoordinatorRequest:
+def find_coordinator(group_id: str, version: int) -> FindCoordinatorRequest | find_up_to_3.FindCoordinatorRequest:
     """Ask for the coordinator of a group."""
+    if version <= LAST_SINGLE_FIND:
+        return find_up_to_3.FindCoordinatorRequest(key=group_id, key_type=i8(0))
     return FindCoordinatorRequest(key_type=i8(0), coordinator_keys=(group_id,))
 
 
@@ -104,14 +113,20 @@ def heartbeat(identity: Identity) -> HeartbeatRequest:
     )
 
 
-def leave(identity: Identity) -> LeaveGroupRequest:
+def leave(identity: Identity, version: int) -> LeaveGroupRequest | leave_up_to_2.LeaveGroupRequest:
     """Take part no more."""
+    if version <= LAST_SINGLE_LEAVE:
+        return leave_up_to_2.LeaveGroupRequest(group_id=GroupId(identity.group_id), member_id=identity.member_id)
     member = MemberIdentity(member_id=identity.member_id, group_instance_id=identity.instance_id)
     return LeaveGroupRequest(group_id=GroupId(identity.group_id), members=(member,))
 
 
-def commit(identity: Identity, offsets: Mapping[TopicPartition, int], metadata: str) -> OffsetCommitRequest:
+def commit(
+    identity: Identity, offsets: Mapping[TopicPartition, int], metadata: str, version: int
+) -> OffsetCommitRequest | commit_up_to_4.OffsetCommitRequest:
     """Commit offsets, each with the same text beside it."""
+    if version <= RETAINED_COMMIT_VERSION:
+        return commit_retained(identity, offsets, metadata, OWN_RETENTION_S)
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for partition, offset in offsets.items():
         topics.setdefault(partition.topic, []).append(
@@ -131,25 +146,44 @@ def commit(identity: Identity, offsets: Mapping[TopicPartition, int], metadata: 
 
 
 def commit_retained(
-    group_id: str, partition: TopicPartition, offset: int, metadata: str, retention_s: float
-) -> up_to_4.OffsetCommitRequest:
-    """Commit an offset from outside the group, as an old client, and ask for a retention."""
-    part = up_to_4.OffsetCommitRequestPartition(
-        partition_index=i32(partition.partition), committed_offset=i64(offset), committed_metadata=metadata
-    )
-    return up_to_4.OffsetCommitRequest(
-        group_id=GroupId(group_id),
-        member_id="",
+    identity: Identity, offsets: Mapping[TopicPartition, int], metadata: str, retention_s: float
+) -> commit_up_to_4.OffsetCommitRequest:
+    """Commit offsets as an old client does, with the retention for which it asks."""
+    topics: dict[str, list[commit_up_to_4.OffsetCommitRequestPartition]] = {}
+    for partition, offset in offsets.items():
+        topics.setdefault(partition.topic, []).append(
+            commit_up_to_4.OffsetCommitRequestPartition(
+                partition_index=i32(partition.partition), committed_offset=i64(offset), committed_metadata=metadata
+            )
+        )
+    return commit_up_to_4.OffsetCommitRequest(
+        group_id=GroupId(identity.group_id),
+        generation_id_or_member_epoch=i32(identity.generation_id),
+        member_id=identity.member_id,
         retention_time=i64Timedelta.parse(dt.timedelta(seconds=retention_s)),
-        topics=(up_to_4.OffsetCommitRequestTopic(name=TopicName(partition.topic), partitions=(part,)),),
+        topics=tuple(
+            commit_up_to_4.OffsetCommitRequestTopic(name=TopicName(name), partitions=tuple(parts))
+            for name, parts in topics.items()
+        ),
     )
 
 
-def fetch_offsets(group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchRequest:
+def fetch_offsets(
+    group_id: str, partitions: Iterable[TopicPartition], version: int
+) -> OffsetFetchRequest | fetch_up_to_7.OffsetFetchRequest:
     """Ask what is committed."""
     topics: dict[str, list[i32]] = {}
     for partition in partitions:
         topics.setdefault(partition.topic, []).append(i32(partition.partition))
+    if version <= LAST_SINGLE_FETCH:
+        return fetch_up_to_7.OffsetFetchRequest(
+            group_id=GroupId(group_id),
+            topics=tuple(
+                fetch_up_to_7.OffsetFetchRequestTopic(name=TopicName(name), partition_indexes=tuple(numbers))
+                for name, numbers in topics.items()
+            ),
+            require_stable=True,
+        )
     group = OffsetFetchRequestGroup(
         group_id=GroupId(group_id),
         topics=tuple(

@@ -22,6 +22,9 @@ REFUSALS = frozenset(
 )
 """Answers of a coordinator that has written nothing."""
 
+_FIRST_FETCH_WITH_ERROR = 2
+"""The first version of OffsetFetch whose answer has an error of its own; before that each partition has that of the coordinator."""
+
 
 class OffsetsClient:
     """Commits and fetches the offsets of a group.
@@ -44,8 +47,9 @@ class OffsetsClient:
         """
         metadata = self._new_metadata()
         commits = self._checker.on_commit_sent(identity, offsets, metadata)
+        version = self._client.dialect.commit
         reply = await self._client.call(
-            ApiKey.OFFSET_COMMIT, requests.OFFSET_COMMIT_VERSION, requests.commit(identity, offsets, metadata)
+            ApiKey.OFFSET_COMMIT, version, requests.commit(identity, offsets, metadata, version)
         )
         self._take_commits(reply.answer, commits)
 
@@ -55,9 +59,9 @@ class OffsetsClient:
         Raises:
             NoAnswerError, RefusedError: it may be committed or not.
         """
-        group_id, metadata = self._client.group_id, self._new_metadata()
-        commits = self._checker.on_commit_sent(Identity(group_id), {partition: offset}, metadata)
-        request = requests.commit_retained(group_id, partition, offset, metadata, retention_s)
+        identity, metadata = Identity(self._client.group_id), self._new_metadata()
+        commits = self._checker.on_commit_sent(identity, {partition: offset}, metadata)
+        request = requests.commit_retained(identity, {partition: offset}, metadata, retention_s)
         reply = await self._client.call(ApiKey.OFFSET_COMMIT, requests.RETAINED_COMMIT_VERSION, request)
         self._take_commits(reply.answer, commits)
 
@@ -86,11 +90,11 @@ class OffsetsClient:
         Raises:
             NoAnswerError: no coordinator answers.
         """
-        group_id = self._client.group_id
+        group_id, version = self._client.group_id, self._client.dialect.fetch
         reply = await self._client.call(
-            ApiKey.OFFSET_FETCH, requests.OFFSET_FETCH_VERSION, requests.fetch_offsets(group_id, partitions)
+            ApiKey.OFFSET_FETCH, version, requests.fetch_offsets(group_id, partitions, version)
         )
-        (group,) = reply.answer.groups
+        group = reply.answer if version <= requests.LAST_SINGLE_FETCH else reply.answer.groups[0]
         if group.error_code is not ErrorCode.none:
             self._client.forget_coordinator()
             raise NoAnswerError(group.error_code.name)
@@ -98,6 +102,8 @@ class OffsetsClient:
         for topic in group.topics:
             for part in topic.partitions:
                 if part.error_code is not ErrorCode.none:
+                    if version < _FIRST_FETCH_WITH_ERROR:
+                        self._client.forget_coordinator()
                     raise NoAnswerError(part.error_code.name)
                 partition = TopicPartition(topic.name, part.partition_index)
                 self._checker.on_fetched(

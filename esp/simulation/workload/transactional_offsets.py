@@ -12,6 +12,7 @@ from esp.simulation.nodes_tier.transaction_profile import TRANSACTIONAL_TOPIC
 from esp.simulation.workload import group_requests, transaction_requests
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.group_client import LOOK_AGAIN, GroupClient
+from esp.simulation.workload.group_dialects import CURRENT
 from esp.transactions.requests import Producer
 
 SOURCE: Final = TopicPartition(TRANSACTIONAL_TOPIC, 0)
@@ -75,8 +76,8 @@ class TransactionalOffsets:
         """
         reply = await self.client.call(
             ApiKey.OFFSET_FETCH,
-            group_requests.OFFSET_FETCH_VERSION,
-            group_requests.fetch_offsets(self.client.group_id, [SOURCE]),
+            CURRENT.fetch,
+            group_requests.fetch_offsets(self.client.group_id, [SOURCE], CURRENT.fetch),
         )
         (group,) = reply.answer.groups
         code = ErrorCode(group.error_code)

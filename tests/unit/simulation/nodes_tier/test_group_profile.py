@@ -29,6 +29,11 @@ def test_minimum_is_no_more_than_there_are_brokers():
     assert {profile.min_insync_replicas for profile in drawn(brokers=1)} == {1}
 
 
+def test_half_of_the_runs_with_groups_have_clients_of_older_releases():
+    groups = [profile.groups for profile in (Profile.draw(seed) for seed in range(200)) if profile.groups.groups]
+    assert 0.3 < sum(one.has_old_clients for one in groups) / len(groups) < 0.7
+
+
 def test_groups_come_from_a_stream_of_their_own():
     groups = Profile.draw(7, node_count=3).groups
-    assert dataclasses.replace(groups, expiry=None) == GroupsProfile.draw(stream("groups", 7), 3)
+    assert dataclasses.replace(groups, expiry=None, has_old_clients=False) == GroupsProfile.draw(stream("groups", 7), 3)

@@ -11,14 +11,15 @@ from esp.protocol.registry import ApiKey
 from esp.simulation.machine.loop import SimulatedLoop
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.group_client import TIMEOUT_S, GroupClient
+from esp.simulation.workload.group_dialects import CURRENT, OLDER
 from tests.unit.simulation.workload.scripted import ScriptedConnection
 
 COORDINATOR = Address("10.0.0.2", 9092)
 
 
-def found(error=ErrorCode.none):
+def found(error=ErrorCode.none, *, dialect=CURRENT):
     coordinator = SimpleNamespace(error_code=error, host=COORDINATOR.host, port=COORDINATOR.port)
-    return SimpleNamespace(coordinators=[coordinator])
+    return SimpleNamespace(coordinators=[coordinator]) if dialect is CURRENT else coordinator
 
 
 class Cluster:
@@ -37,7 +38,7 @@ class Cluster:
 
 
 class Scene:
-    def __init__(self, *answers, epochs=(3,), finding=None):
+    def __init__(self, *answers, epochs=(3,), finding=None, dialect=CURRENT):
         self.loop = SimulatedLoop()
         self.coordinator = ScriptedConnection(*answers)
         self.cluster = Cluster(ScriptedConnection(finding or found()), self.coordinator)
@@ -48,6 +49,7 @@ class Scene:
             "group",
             lambda _group, _address: self.epochs.pop(0) if len(self.epochs) > 1 else self.epochs[0],
             lambda address, asked_s: self.silences.append((address, asked_s)),
+            dialect,
         )
 
     def call(self, times=1):
@@ -69,6 +71,12 @@ def test_coordinator_is_asked_for_once():
     scene = Scene("yes")
     assert [reply.answer for reply in scene.call(2)] == ["yes", "yes"]
     assert len(scene.cluster.finding.sent) == 1
+
+
+@pytest.mark.parametrize("dialect", OLDER, ids=lambda dialect: dialect.release)
+def test_an_old_client_finds_its_coordinator(dialect):
+    scene = Scene("yes", finding=found(dialect=dialect), dialect=dialect)
+    assert scene.call()[0].answer == "yes"
 
 
 @pytest.mark.parametrize(

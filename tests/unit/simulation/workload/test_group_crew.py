@@ -40,7 +40,7 @@ def test_a_crew_whose_group_could_never_begin_ends_when_it_is_stopped():
         Random(1),
         new_history(),
         SimpleNamespace(),
-        lambda _group, name: SimpleNamespace(client=SimpleNamespace(name=name)),
+        lambda _group, name, _dialect: SimpleNamespace(client=SimpleNamespace(name=name)),
         expiry=CrewExpiry(ExpiryProfile(1000, 1.0, reads_part=False), Random(1)),
     )
 

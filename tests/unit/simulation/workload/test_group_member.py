@@ -14,12 +14,20 @@ from esp.simulation.checkers.group_checker import GroupChecker
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.machine.loop import SimulatedLoop
 from esp.simulation.nodes_tier.group_profile import GroupProfile
+from esp.simulation.workload import group_requests as requests
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.group_client import Reply
+from esp.simulation.workload.group_dialects import CURRENT, OLDER
 from esp.simulation.workload.group_member import GroupMember
 from esp.simulation.workload.history import History
 
 PARTITIONS = (TopicPartition("flights", 0), TopicPartition("flights", 1), TopicPartition("flights", 2))
+FIRST_JOIN_IN_TWO_STEPS = 4
+"""From this version on, a member without an id is given one first, and joins with it (KIP-394)."""
+
+FIRST_FETCH_WITH_ERROR = 2
+"""From this version on, the answer has an error beside those of the partitions."""
+
 PROFILE = GroupProfile(
     name="group",
     members=1,
@@ -34,11 +42,13 @@ PROFILE = GroupProfile(
 class Coordinator:
     """Keeps a group of one member, or two, and its offsets; ``errors`` are given instead of answers."""
 
-    def __init__(self, loop, others=()):
+    def __init__(self, loop, others=(), dialect=CURRENT):
+        self.dialect = dialect
         self.group_id = PROFILE.name
         self.client = SimpleNamespace(name="member", close=lambda: None)
         self.errors = defaultdict(list)
         self.asked = []
+        self.versions = defaultdict(set)
         self.committed = {}
         self.generation = 0
         self.others = others
@@ -50,8 +60,9 @@ class Coordinator:
     def forget_coordinator(self):
         self.forgotten += 1
 
-    async def call(self, api_key, _version, message, timeout_s=1.0):
+    async def call(self, api_key, version, message, timeout_s=1.0):
         self.asked.append((api_key, message))
+        self.versions[api_key].add(version)
         await self._wait()
         error = self.errors[api_key].pop(0) if self.errors[api_key] else ErrorCode.none
         if isinstance(error, Exception):
@@ -64,9 +75,11 @@ class Coordinator:
 
     def join_group(self, message, error):
         member_id = message.member_id
-        if not member_id and error is ErrorCode.none:
+        is_new = not member_id and error is ErrorCode.none
+        if is_new:
             self._next_id += 1
             member_id = f"{message.group_instance_id or 'member'}-{self._next_id}"
+        if is_new and self.dialect.join >= FIRST_JOIN_IN_TWO_STEPS:
             error = ErrorCode.member_id_required
         else:
             self.generation += 1
@@ -102,23 +115,26 @@ class Coordinator:
 
     def offset_fetch(self, message, error):
         topics = []
-        for topic in message.groups[0].topics:
+        is_single = self.dialect.fetch <= requests.LAST_SINGLE_FETCH
+        part_error = error if self.dialect.fetch < FIRST_FETCH_WITH_ERROR else ErrorCode.none
+        for topic in message.topics if is_single else message.groups[0].topics:
             parts = []
             for number in topic.partition_indexes:
                 offset, text = self.committed.get(TopicPartition(topic.name, number), (-1, ""))
                 parts.append(
                     SimpleNamespace(
-                        partition_index=number, error_code=ErrorCode.none, committed_offset=offset, metadata=text
+                        partition_index=number, error_code=part_error, committed_offset=offset, metadata=text
                     )
                 )
             topics.append(SimpleNamespace(name=topic.name, partitions=parts))
-        return SimpleNamespace(groups=[SimpleNamespace(error_code=error, topics=topics)])
+        group = SimpleNamespace(error_code=error, topics=topics)
+        return group if is_single else SimpleNamespace(groups=[group])
 
 
 class Scene:
-    def __init__(self, *, instance_id=None, others=()):
+    def __init__(self, *, instance_id=None, others=(), dialect=CURRENT):
         self.loop = SimulatedLoop()
-        self.coordinator = Coordinator(self.loop, others)
+        self.coordinator = Coordinator(self.loop, others, dialect)
         self.checker = GroupChecker(self.loop.time, lambda _group: False, lambda _group, _metadata: True)
         self.lines = []
         history = History(lambda _who, line: self.lines.append(line))
@@ -143,6 +159,32 @@ def test_member_alone_leads_owns_everything_commits_and_leaves():
     }
     assert len(scene.asked(ApiKey.LEAVE_GROUP)) == 1
     assert scene.asked(ApiKey.HEARTBEAT)
+
+
+@pytest.mark.parametrize("dialect", OLDER, ids=lambda dialect: dialect.release)
+def test_a_member_of_an_old_release_works_in_its_own_versions(dialect):
+    scene = Scene(dialect=dialect)
+    scene.coordinator.errors[ApiKey.HEARTBEAT] = [ErrorCode.rebalance_in_progress]
+    scene.run(10)
+    assert set(scene.member.positions) == set(PARTITIONS)
+    assert scene.coordinator.committed
+    assert scene.coordinator.versions == {
+        ApiKey.JOIN_GROUP: {dialect.join},
+        ApiKey.SYNC_GROUP: {dialect.sync},
+        ApiKey.HEARTBEAT: {dialect.heartbeat},
+        ApiKey.LEAVE_GROUP: {dialect.leave},
+        ApiKey.OFFSET_COMMIT: {dialect.commit},
+        ApiKey.OFFSET_FETCH: {dialect.fetch},
+    }
+
+
+@pytest.mark.parametrize("dialect", [OLDER[0], OLDER[1], CURRENT], ids=lambda dialect: dialect.release)
+def test_a_member_looks_for_the_coordinator_again_that_cannot_tell_what_is_committed(dialect):
+    scene = Scene(dialect=dialect)
+    scene.coordinator.errors[ApiKey.OFFSET_FETCH] = [ErrorCode.not_coordinator]
+    scene.run(3)
+    assert scene.coordinator.forgotten == 1
+    assert len(scene.asked(ApiKey.OFFSET_FETCH)) == 2
 
 
 def test_leader_gives_each_partition_to_one_member():
