@@ -186,6 +186,11 @@ class Log:
         return not self._unsynced.has_names
 
     @property
+    def cuts(self) -> int:
+        """Rises whenever batches are cut, removed, or replaced by compaction: what was read before need not stand here any more."""
+        return self._unsynced.cuts
+
+    @property
     def size(self) -> int:
         """Bytes of all segments."""
         return self._segments.size

@@ -19,7 +19,7 @@ LONG_MODULE_LINES: Final = 800
 """Beyond it one asks whether a module is one thing. It is a hint: an answer stands in the table below."""
 
 LONGEST_MODULES: Final[dict[str, int]] = {
-    "esp/storage/log.py": 893,  # one log: the order in which its parts are written, synced and cut
+    "esp/storage/log.py": 898,  # one log: the order in which its parts are written, synced and cut
 }
 """The longest modules, in lines, at most ten, each with the reason why it is one thing. An entry grows only here."""
 

@@ -316,6 +316,15 @@ COMPACTION_MUTANTS: Final = (
         tiers=(LOG,),
     ),
     Mutant(
+        "records-of-before-a-compaction-go-with-the-names-of-after-it",
+        "LSO-2 broken",
+        "LSO-2",
+        "esp.broker.data_path.pending_fetch",
+        "                if cuts != log.cuts:\n",
+        "                if False:\n",
+        kind=COMPACTED_TRANSACTIONS,
+    ),
+    Mutant(
         "tombstones-stay-for-ever",
         "KAFKA-8522",
         "CLEAN-2",

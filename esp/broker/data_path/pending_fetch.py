@@ -207,9 +207,10 @@ class PendingFetch:
                         read = yield _ColdRead(log, offset, max_bytes, end_offset, not total)
                         assert not isinstance(read, list | None), "the bytes that are read for it are sent"
                         records = read
-                    aborted = None
-                    if read_committed:
-                        aborted = (yield from self._searching(log, offset, records)) if log.aborted.may_exist else ()
+                    aborted: Sequence[tuple[int, int]] | None = () if read_committed else None
+                    if read_committed and log.aborted.may_exist:
+                        again = _ColdRead(log, offset, max_bytes, end_offset, not total)
+                        records, aborted = yield from self._searching(again, records)
                     total += len(records)
                     result = FetchResult(*result[:6], records, aborted)
                 elif read_committed:
@@ -222,18 +223,29 @@ class PendingFetch:
         self._is_satisfied = is_due or total >= self._min_bytes or not results
 
     def _searching(
-        self, log: Log, offset: int, records: Buffer
-    ) -> Generator[_ColdSearch, Buffer | _Aborted | None, list[tuple[int, int]]]:
-        """The producers and first offsets of the aborted transactions that overlap the records, which were read from ``offset`` on."""
-        if not records:
-            return []
-        end_offset = find_end_offset(records)
-        aborted = log.aborted.find(offset, end_offset)
-        if aborted is None:
-            found = yield _ColdSearch(log, offset, end_offset)
-            assert isinstance(found, list), "the transactions that are searched for it are sent"
-            aborted = found
-        return [(entry.producer_id, entry.first_offset) for entry in aborted]
+        self, read: _ColdRead, records: Buffer
+    ) -> Generator[_ColdRead | _ColdSearch, Buffer | _Aborted | None, tuple[Buffer, list[tuple[int, int]]]]:
+        """The records of a read, and the producers and first offsets of the aborted transactions that overlap them.
+
+        Compaction takes the records of a transaction that was aborted, and with the last one its entry. If it did so while the entries were
+        searched for, the records are read again, as they are of the log before it.
+        """
+        log, offset = read.log, read.offset
+        while records:
+            end_offset = find_end_offset(records)
+            aborted = log.aborted.find(offset, end_offset)
+            if aborted is None:
+                cuts = log.cuts
+                found = yield _ColdSearch(log, offset, end_offset)
+                assert isinstance(found, list), "the transactions that are searched for it are sent"
+                if cuts != log.cuts:
+                    again = yield read
+                    assert not isinstance(again, list | None), "the bytes that are read for it are sent"
+                    records = again
+                    continue
+                aborted = found
+            return records, [(entry.producer_id, entry.first_offset) for entry in aborted]
+        return records, []
 
     def _look_up(self, item: FetchPartition) -> tuple[HostedPartition, FetchResult]:
         """The replica, and what an answer says of it without records: one consistent moment, taken before the read (TRUNC-3.8)."""

@@ -156,6 +156,31 @@ async def test_after_a_restart_the_index_is_read_from_its_file(node, is_cold):
 
 
 @simulated()
+async def test_what_is_compacted_while_the_aborted_are_searched_for_is_read_again(node):
+    """Else the answer would have aborted records of the log before, without the name of their transaction, which is gone with them."""
+    await three_transactions(node, rolls=True)
+    await node.stop()
+    node.settle()
+    await node.start()
+    client = await node.client()
+    log = node.log("t")
+    assert log.files.segments[0].aborted is None
+    search, searches = log.aborted.find_cold, []
+
+    async def find_nothing_any_more(_log, *arguments):
+        searches.append(await search(*arguments))
+        log.files.unsynced.on_cut((), [])
+        return []
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(type(log), "find_aborted_transactions", find_nothing_any_more)
+        answer = await fetch(client, "t", 0, **COMMITTED)
+    assert len(searches) == 1
+    assert values(answer.records)[0] == b"aborted"
+    assert pairs(answer) == [(1, 0)]
+
+
+@simulated()
 async def test_list_offsets_is_bounded_by_the_stable_offset(node):
     client, _ = await three_transactions(node)
     for timestamp, committed, uncommitted in ((-1, 5, 7), (-2, 0, 0), (-4, 0, 0)):
