@@ -64,6 +64,7 @@ class Summary:
     judged_changes: int = 0
     refused_changes: int = 0
     markers_in_place: int = 0
+    last_lives: int = 0
     repairs: int = 0
     abandoned_nodes: int = 0
     given_up_starts: int = 0
@@ -161,6 +162,7 @@ class Summary:
         yield f"second processes of voters       {self.second_voters:>12,}"
         yield f"replicas moved on their nodes    {self.moved_replicas:>12,}"
         yield f"markers restored in place        {self.markers_in_place:>12,}"
+        yield f"  of the life that had just ended{self.last_lives:>12,}"
         yield f"violations                       {len(self.failed):>12,}"
         yield f"CPU-seconds                      {self.cpu_s:>12,.1f}"
         yield f"simulated seconds per CPU-second {self.simulated_s / max(self.cpu_s, 1e-9):>12,.1f}"

@@ -34,6 +34,8 @@ class Outcome:
     """Second processes of a voter's id that were started with a disk of their own (INV-ONE-VOTE)."""
     markers_in_place: int = 0
     """The number of times that an old copy came back with the running marker of an earlier life in the same file."""
+    last_lives: int = 0
+    """The number of times that an old copy of the life that had just ended came back so, to nodes that do not believe markers."""
     repairs: int = 0
     """The number of times that an operator had to repair a node that ended itself over rot."""
     administered: Mapping[str, int] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from tests.mutants.mutant import (
     COMPACTED_COORDINATORS,
     COMPACTED_TOPICS,
     COMPACTED_TRANSACTIONS,
+    DOUBTED_MARKERS,
     EXPIRING_OFFSETS,
     FAILING_DIRECTORIES,
     FLIPPED_BITS,
@@ -92,6 +93,7 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     UPGRADED_BROKERS: lambda profile: (
         profile.upgrade is not None and not set(profile.layout.brokers) <= set(profile.layout.controllers)
     ),
+    DOUBTED_MARKERS: lambda profile: not profile.believes_markers and FaultKind.OLD_DISK in profile.fault_means_s,
     HELD_BACK_COPIES: lambda profile: profile.repairs is not None and profile.repairs.held_back_bytes_per_s is not None,
 }
 """Of the tier of whole nodes: by name, whether a run is of the kind."""

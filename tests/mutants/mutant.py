@@ -32,6 +32,7 @@ TOKENS: Final = "delegation tokens"
 METERED_NODES: Final = "quotas of clients"
 UPGRADED_BROKERS: Final = "upgraded brokers apart"
 HELD_BACK_COPIES: Final = "held-back repairs"
+DOUBTED_MARKERS: Final = "doubted markers"
 # ... and of one partition.
 STRANDED_LEADERS: Final = "stranded leaders"
 LOST_TAILS: Final = "lost tails"

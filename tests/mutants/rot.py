@@ -3,7 +3,7 @@
 from typing import Final
 
 from esp.simulation.tiers import LOG
-from tests.mutants.mutant import ROTTEN_COPIES, Mutant
+from tests.mutants.mutant import DOUBTED_MARKERS, ROTTEN_COPIES, Mutant
 
 ROT_MUTANTS: Final = (
     Mutant(
@@ -177,5 +177,14 @@ ROT_MUTANTS: Final = (
         '            is_left = content["bootId"] == boot_id and content["file"] == self._disk.stat(self._path).identity\n',
         '            is_left = content["bootId"] == boot_id\n',
         node_count=5,
+    ),
+    Mutant(
+        "marker-is-believed-against-the-setting",
+        "BRK-3 broken",
+        "BRK-3",
+        "esp.storage.last_stop",
+        "        return directory.running_marker.survived_epoch(boot_id) if trusts_running_markers else NO_BROKER_EPOCH\n",
+        "        return directory.running_marker.survived_epoch(boot_id)\n",
+        kind=DOUBTED_MARKERS,
     ),
 )

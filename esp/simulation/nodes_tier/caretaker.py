@@ -115,11 +115,16 @@ class Caretaker:
         node.damaged = dict.fromkeys(copied.damaged)
         for path, identity in files.items():
             content = node.disk.content(path)
+            if content is None:
+                continue
             # Restored in place, a marker is the very file that it was, which nothing tells then from that of the life that has just ended
-            # (decision 34): a copy of that is put beside, and renamed.
-            if content is not None and image.get(path) != markers[path]:
-                content.identity = identity
-                self._ledger.markers_in_place += 1
+            # (decision 34): where markers are believed, a copy of that is put beside, and renamed.
+            is_of_last_life = image.get(path) == markers[path]
+            if is_of_last_life and self._world.profile.believes_markers:
+                continue
+            content.identity = identity
+            self._ledger.last_lives += is_of_last_life and not is_same_disk
+            self._ledger.markers_in_place += not is_of_last_life
 
     def _is_metadata_log_whole(self, node: SimulatedNode) -> bool:
         """True if a clean shutdown may have left the node's metadata log, which stays, with the bytes that it has now.

@@ -142,6 +142,11 @@ def node_settings(
     )
 
 
+def without_running_markers(settings: BrokerSettings) -> BrokerSettings:
+    """The same where the end of a process counts as an unclean stop."""
+    return dataclasses.replace(settings, running_marker_enable=False)
+
+
 def with_authorizer(settings: BrokerSettings) -> BrokerSettings:
     """The same with an authorizer, which leaves everything open about which there is no rule."""
     return dataclasses.replace(settings, authorizer_class_name=STANDARD_AUTHORIZER, allow_everyone_if_no_acl_found=True)

@@ -6,6 +6,10 @@ sync, is counted per node from the fault until the cluster is whole again, and a
 found before. Of the quorum's members fewer than a majority may lose their disks in a whole run. A partition whose leaders and followers
 count flushed records only (``flush.messages=1``) survives any number of power losses (SYNC-4), and loses a copy to rot and replaced disks
 as any other.
+
+Where nodes do not believe the running marker, the end of a process is an unclean stop (decision 34): it loses nothing, but the replica is
+not eligible when it comes back, though it is complete. So there a node loses no unsynced bytes while others that ended so need not be in
+sync again, and none is killed while another one has lost what it had flushed. A node that loses that has others in sync beside it anyway.
 """
 
 from collections.abc import Iterable, Mapping
@@ -52,12 +56,14 @@ class Ledger:
         copies_allowed: see :func:`copies_lost_allowed`.
         members_allowed: how many members of the quorum may lose their disks.
         is_beyond_promise: whether any number of nodes may lose unsynced bytes.
+        believes_markers: whether the end of a process alone costs no eligibility.
     """
 
     allowed: int
     copies_allowed: int = 0
     members_allowed: int = 0
     is_beyond_promise: bool = False
+    believes_markers: bool = True
     lossy_s: dict[int, float] = field(default_factory=dict)
     """The time at which a node lost bytes last, in the whole run."""
     outstanding: dict[int, float] = field(default_factory=dict)
@@ -70,6 +76,8 @@ class Ledger:
     """Nodes on whose disks records have rotted, and still stand."""
     rotted_s: dict[tuple[int, TopicPartition], float] = field(default_factory=dict)
     """The time at which records of a partition rotted last on a node, in the whole run."""
+    ended: dict[int, None] = field(default_factory=dict)
+    """Nodes whose process did not stop in order since the cluster was whole, where that alone costs their eligibility."""
     claimed: dict[int, None] = field(default_factory=dict)
     """Nodes whose id a second process claims: they may have to leave their in-sync and eligible sets, though they lose nothing."""
     members: dict[int, None] = field(default_factory=dict)
@@ -86,20 +94,31 @@ class Ledger:
     """The number of times that directories or files vanished while a node was down."""
     markers_in_place: int = 0
     """The number of times that an old copy came back with the running marker of an earlier life in the same file."""
+    last_lives: int = 0
+    """The number of times that an old copy of the life that had just ended came back, with its running marker in the same file."""
     repairs: int = 0
     """The number of times that an operator had to repair a node that ended itself over rot."""
 
     def may_lose_power(self, node_id: int) -> bool:
         """True if the promise covers that this node loses unsynced bytes now."""
-        return node_id not in self.poisoned and (self.is_beyond_promise or self._may_lose(node_id))
+        return node_id not in self.poisoned and (self.is_beyond_promise or self._may_lose_tail(node_id))
 
     def may_fail_syncs(self, node_id: int) -> bool:
         """True if the promise covers that a sync of this node fails now. Bytes that were not synced are in doubt from then on."""
-        return self._may_lose(node_id)
+        return self._may_lose_tail(node_id)
 
     def may_lose_copy(self, node_id: int) -> bool:
         """True if the promise covers that a node loses records that it had flushed."""
         return len(self.copies.keys() | {node_id}) <= self.copies_allowed and self._may_lose(node_id)
+
+    def may_end(self, node_id: int) -> bool:
+        """True if the promise covers that a node's process ends now: always, but where nodes do not believe markers."""
+        return self.believes_markers or not self.copies.keys() - {node_id}
+
+    def on_end(self, node_id: int) -> None:
+        """The node's process has ended, and not in order."""
+        if not self.believes_markers:
+            self.ended[node_id] = None
 
     def may_be_claimed(self, node_id: int) -> bool:
         """True if a node may have to leave its in-sync and eligible sets now: no other node has lost anything, or one more may."""
@@ -148,10 +167,14 @@ class Ledger:
         lasting = self.rotten.keys() | self.claimed.keys()
         self.outstanding = {node: lost_s for node, lost_s in self.outstanding.items() if node in lasting}
         self.copies = {node: None for node in self.copies if node in lasting}
+        self.ended = {}
 
     def was_lossy_since(self, node_id: int, since_s: float, partition: TopicPartition) -> bool:
         """True if the node lost bytes of a partition at or after a moment."""
         return max(self.lossy_s.get(node_id, -1.0), self.rotted_s.get((node_id, partition), -1.0)) >= since_s
+
+    def _may_lose_tail(self, node_id: int) -> bool:
+        return self._may_lose(node_id) and len(self.ended.keys() | {node_id}) <= self.allowed
 
     def _may_lose(self, node_id: int) -> bool:
         return len(self.outstanding.keys() | {node_id}) <= self.allowed

@@ -245,7 +245,7 @@ class Nemesis:
     # --- deaths ------------------------------------------------------------------------------------------------------------------
 
     def _kill(self, fault: Fault, node: SimulatedNode) -> bool:
-        if not node.is_alive:
+        if not node.is_alive or not self._ledger.may_end(node.node_id):
             return False
         node.kill()
         self._world.start_later(node, fault.seconds)
@@ -256,7 +256,7 @@ class Nemesis:
         return active is not None and self._kill(fault, active)
 
     def _kill_in_disk(self, fault: Fault, node: SimulatedNode) -> bool:
-        if not node.is_alive:
+        if not node.is_alive or not self._ledger.may_end(node.node_id):
             return False
         node.disk.kill_after(int(fault.amount))
         return True
@@ -270,6 +270,8 @@ class Nemesis:
     def _strand(self, fault: Fault, _node: SimulatedNode) -> bool:
         topic = self._disks.newest_image().topics_by_name.get(RECKLESS)
         if topic is None or any(state.leader == NO_NODE for state in topic.partitions):
+            return False
+        if not all(self._ledger.may_end(number) for state in topic.partitions for number in state.replicas):
             return False
         for state in topic.partitions:
             others = [self._world.nodes[number] for number in state.replicas if number != state.leader]

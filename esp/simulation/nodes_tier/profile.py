@@ -20,6 +20,7 @@ from esp.simulation.nodes_tier.layout import Layout
 from esp.simulation.nodes_tier.log_start_profile import LogStartProfile
 from esp.simulation.nodes_tier.loss_profile import draw_losses
 from esp.simulation.nodes_tier.lost_cache_profile import draw_lost_caches
+from esp.simulation.nodes_tier.marker_profile import believes_markers, with_copies_of_last_lives
 from esp.simulation.nodes_tier.ostracism_profile import CHAOS_S as OSTRACISM_CHAOS_S
 from esp.simulation.nodes_tier.ostracism_profile import has_long_ostracisms, with_long_ostracisms
 from esp.simulation.nodes_tier.outage_profile import OutageProfile
@@ -232,6 +233,8 @@ class Profile:
     """The transactional producers, if there are any."""
     compaction: CompactionProfile | None = None
     """The compacted topic, if there is one."""
+    believes_markers: bool = True
+    """False if the end of a process counts as an unclean stop (``running.marker.enable``)."""
 
     @property
     def node_count(self) -> int:
@@ -312,7 +315,7 @@ class Profile:
         if drawn.has_more and stream("moves between directories", seed).random() < DIRECTORY_MOVING_SHARE:
             rate = stream("rates of moves between directories", seed).choice(DIRECTORY_MOVE_RATES)
             drawn = replace(drawn, moves_directories=True, directory_moves_rate=rate)
-        drawn = _with_aimed_faults(_with_rare_work(drawn))
+        drawn = _with_aimed_faults(_with_rare_work(_with_doubted_markers(drawn)))
         if drawn.isr.by_default:
             drawn = _with_default_minimum(drawn)
         if drawn.groups.groups:
@@ -335,6 +338,15 @@ def _with_rare_work(profile: Profile) -> Profile:
         has_quotas=stream("quotas of clients", profile.seed).random() < QUOTAS_SHARE,
         checks_producers=stream("checks of producers", profile.seed).random() < PRODUCER_CHECK_SHARE,
     )
+
+
+def _with_doubted_markers(profile: Profile) -> Profile:
+    """The same in most runs; in some the running marker is not believed, and copies of the last life come back."""
+    rng = stream("running markers", profile.seed)
+    if believes_markers(rng):
+        return profile
+    means_s = with_copies_of_last_lives(rng, profile.layout, profile.fault_means_s)
+    return replace(profile, believes_markers=False, fault_means_s=means_s)
 
 
 def _with_aimed_faults(profile: Profile) -> Profile:

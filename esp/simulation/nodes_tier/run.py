@@ -45,7 +45,7 @@ from esp.simulation.nodes_tier.groups import Groups
 from esp.simulation.nodes_tier.late_epochs import late_epochs
 from esp.simulation.nodes_tier.ledger import Ledger, copies_lost_allowed, is_flushed, lossy_restarts_allowed
 from esp.simulation.nodes_tier.nemesis import Nemesis, draw_plan
-from esp.simulation.nodes_tier.node import DELIBERATE, KILLED_IN_DISK, POWER_LOST, SimulatedNode
+from esp.simulation.nodes_tier.node import DELIBERATE, KILLED_IN_DISK, POWER_LOST, STOPPED, SimulatedNode
 from esp.simulation.nodes_tier.outage import Outage, leaves_majorities
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.quotas import Quotas
@@ -100,6 +100,7 @@ class Run:
             copies_allowed=copies_lost_allowed(profile.every_topic),
             members_allowed=(len(profile.layout.first_voters) - 1) // 2,
             is_beyond_promise=profile.breaks_promise,
+            believes_markers=profile.believes_markers,
         )
         self._replicas = ReplicaChecker(
             self._min_isr, self._min_isr_since, self._is_flushed, self._leader_epoch, self._ledger
@@ -205,6 +206,7 @@ class Run:
             taken_places=self._nemesis.twins.taken_places,
             second_voters=self._nemesis.voter_twins.count,
             markers_in_place=self._ledger.markers_in_place,
+            last_lives=self._ledger.last_lives,
             repairs=self._ledger.repairs,
             administered=history.done,
             abandoned_nodes=len(world.keeps_down),
@@ -600,6 +602,8 @@ class Run:
         keeps_page_cache = reason != POWER_LOST
         self._replicas.on_end(node, keeps_page_cache=keeps_page_cache, has_faulty_disk=node.disk_was_faulty)
         self._metadata.on_end(node)
+        if reason != STOPPED:
+            self._ledger.on_end(node.node_id)
         is_own = reason not in DELIBERATE
         is_excused = node.disk_was_faulty or (is_own and (bool(find_named(node)) or find_damaged(node) is not None))
         if is_own and is_too_old(node, self._metadata.image):

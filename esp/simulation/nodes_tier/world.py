@@ -177,6 +177,8 @@ def _settings(number: int, profile: Profile) -> BrokerSettings:
         directory_moves_rate=profile.directory_moves_rate,
     )
     settings = cluster.with_transactions(cluster.with_isr(settings, profile.isr), profile.transactions)
+    if not profile.believes_markers:
+        settings = cluster.without_running_markers(settings)
     if profile.has_tokens:
         settings = cluster.with_tokens(settings, stream(f"secret of node {number}", profile.seed))
     if profile.has_tokens or profile.has_users:

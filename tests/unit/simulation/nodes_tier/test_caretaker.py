@@ -1,6 +1,7 @@
 """What an operator does, and what the nemesis may ask of a disk, on a cluster that runs."""
 
 import asyncio
+import dataclasses
 
 import pytest
 
@@ -14,7 +15,7 @@ from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.rot import RotKind, find_targets
 from esp.simulation.nodes_tier.world import World
 from esp.storage.checkpoints import read_checkpoint, write_checkpoint_blocking
-from esp.storage.layout import CLEAN_SHUTDOWN_FILE, LOG_SUFFIX, RECOVERY_POINT_FILE
+from esp.storage.layout import CLEAN_SHUTDOWN_FILE, LOG_SUFFIX, RECOVERY_POINT_FILE, RUNNING_FILE
 
 PROFILE = Profile.draw(1, node_count=3)
 METADATA = "/data/__cluster_metadata-0"
@@ -162,6 +163,24 @@ async def scenario_of_another_metadata_log(world, ledger):
 
 def test_an_old_copy_of_the_records_says_nothing_of_the_metadata_log():
     scenario_of_another_metadata_log()
+
+
+@with_world
+async def scenario_of_the_life_that_has_just_ended(world, ledger):
+    caretaker = Caretaker(world, ledger)
+    for believes, node in ((True, world.nodes[1]), (False, world.nodes[2])):
+        world.profile = dataclasses.replace(PROFILE, believes_markers=believes)
+        path = f"/data/{RUNNING_FILE}"
+        identity = node.disk.stat(path).identity
+        copied = caretaker.copy_records(node)
+        node.kill()
+        caretaker.restore_records(node, copied)
+        assert (node.disk.stat(path).identity == identity) is not believes
+        assert (ledger.last_lives, ledger.markers_in_place) == (0 if believes else len(node.settings.log_dirs), 0)
+
+
+def test_a_copy_of_the_last_life_stands_in_the_very_files_only_where_markers_are_doubted():
+    scenario_of_the_life_that_has_just_ended()
 
 
 @with_world

@@ -123,3 +123,34 @@ def test_where_nothing_may_be_lost_an_id_is_claimed_only_if_nothing_is():
     assert ledger.may_be_claimed(1)
     ledger.on_rot(2, 5.0, T_0)
     assert not ledger.may_be_claimed(1)
+
+
+def test_where_markers_are_doubted_an_end_keeps_others_from_losing_what_is_not_synced():
+    ledger = Ledger(1, copies_allowed=1, believes_markers=False)
+    ledger.on_end(1)
+    assert ledger.may_lose_power(1)
+    assert not ledger.may_lose_power(2), "node 1 is complete, and not eligible"
+    assert not ledger.may_fail_syncs(2)
+    assert ledger.may_lose_copy(2), "others are in sync then"
+    ledger.on_whole()
+    assert ledger.may_lose_power(2)
+
+
+def test_where_markers_are_doubted_none_is_killed_while_another_one_has_lost_a_copy():
+    ledger = Ledger(1, copies_allowed=1, believes_markers=False)
+    assert ledger.may_end(2)
+    ledger.on_copy_lost(1, 5.0)
+    assert ledger.may_end(1)
+    assert not ledger.may_end(2)
+    ledger.on_whole()
+    assert ledger.may_end(2)
+
+
+def test_where_markers_are_believed_an_end_costs_nothing():
+    ledger = Ledger(1, copies_allowed=1)
+    ledger.on_end(1)
+    ledger.on_copy_lost(1, 5.0)
+    assert ledger.may_end(2)
+    ledger.on_whole()
+    ledger.on_end(1)
+    assert ledger.may_lose_power(2)
