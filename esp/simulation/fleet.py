@@ -40,6 +40,7 @@ class Summary:
     rotten_files: int = 0
     replaced_disks: int = 0
     lost_caches: int = 0
+    lost_parts: int = 0
     lost_files: int = 0
     taken_places: int = 0
     second_voters: int = 0
@@ -156,6 +157,7 @@ class Summary:
         yield f"partitions asked for by a quota  {self.judged_changes:>12,}"
         yield f"  refused                        {self.refused_changes:>12,}"
         yield f"devices that lost what they held {self.lost_caches:>12,}"
+        yield f"devices that lost a part of it   {self.lost_parts:>12,}"
         yield f"disks replaced                   {self.replaced_disks:>12,}"
         yield f"directories and files lost       {self.lost_files:>12,}"
         yield f"places taken by second processes {self.taken_places:>12,}"

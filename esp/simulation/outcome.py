@@ -26,6 +26,8 @@ class Outcome:
     replaced_disks: int = 0
     lost_caches: int = 0
     """The number of times that a device lost with the power what it had said to hold."""
+    lost_parts: int = 0
+    """The number of times that a device lost with the power a part of what it had said to hold."""
     lost_files: int = 0
     """The number of times that directories or files vanished while a node was down."""
     taken_places: int = 0

@@ -3,7 +3,7 @@
 from typing import Final
 
 from esp.simulation.tiers import LOG
-from tests.mutants.mutant import COMPACTED_TOPICS, COMPACTED_TRANSACTIONS, Mutant
+from tests.mutants.mutant import BUSY_TRANSACTIONS, COMPACTED_TOPICS, COMPACTED_TRANSACTIONS, Mutant
 
 COMPACTION_MUTANTS: Final = (
     Mutant(
@@ -322,7 +322,7 @@ COMPACTION_MUTANTS: Final = (
         "esp.broker.data_path.pending_fetch",
         "                if cuts != log.cuts:\n",
         "                if False:\n",
-        kind=COMPACTED_TRANSACTIONS,
+        kind=BUSY_TRANSACTIONS,
     ),
     Mutant(
         "tombstones-stay-for-ever",

@@ -12,6 +12,7 @@ from esp.simulation.partition_tier.profile import PartitionProfile
 from tests.mutants.mutant import (
     ASKED_OFFSETS,
     BEYOND_PROMISE,
+    BUSY_TRANSACTIONS,
     COMPACTED_COORDINATORS,
     COMPACTED_TOPICS,
     COMPACTED_TRANSACTIONS,
@@ -78,6 +79,11 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     COMPACTED_TRANSACTIONS: lambda profile: (
         profile.transactions is not None
         and profile.transactions.is_alone
+        and profile.transactions.compaction is not None
+    ),
+    BUSY_TRANSACTIONS: lambda profile: (
+        profile.transactions is not None
+        and not profile.transactions.is_alone
         and profile.transactions.compaction is not None
     ),
     ROTTEN_COPIES: lambda profile: (

@@ -12,6 +12,7 @@ from esp.simulation.nodes_tier.faults import Fault
 from esp.simulation.nodes_tier.ledger import RECKLESS, Ledger
 from esp.simulation.nodes_tier.lost_caches import LostCaches
 from esp.simulation.nodes_tier.lost_files import LostFiles
+from esp.simulation.nodes_tier.lost_parts import LostParts
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.old_copies import OldCopies
 from esp.simulation.nodes_tier.rot import WEIGHTS, RotKind, Target, find_targets, rot_somewhere
@@ -39,6 +40,7 @@ class DiskNemesis:
         self.old_copies = OldCopies(world, ledger, self.caretaker, self.newest_image, is_over)
         self.lost_files = LostFiles(world, ledger, self.caretaker, self.old_copies)
         self.lost_caches = LostCaches(world, ledger, self.caretaker, self.old_copies)
+        self.lost_parts = LostParts(world, ledger, self.caretaker, self.old_copies, self.newest_image)
         world.on_failed_start = self.caretaker.look_after
 
     # --- rot -----------------------------------------------------------------------------------------------------------------------

@@ -66,6 +66,9 @@ class FaultKind(Enum):
     """The node's records are copied, and ``seconds`` later the copy is put in their place, as a careless restore does."""
     LOST_CACHE = "lost cache"
     """The bytes that the node syncs for ``seconds`` do not reach its device, which says that they did; then the machine loses power."""
+    LOST_PART = "lost part"
+    """After ``seconds`` a broker's machine loses power, and its device the last sectors of some of the files that were synced meanwhile;
+    ``amount`` chooses."""
     LOST_FILES = "lost files"
     """While the node is down a log directory, a partition's directory or files of a log vanish; ``amount`` chooses which."""
     ABSENCE = "absence"

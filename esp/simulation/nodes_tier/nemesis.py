@@ -115,6 +115,7 @@ _AMOUNTS: Final[Mapping[FaultKind, Callable[[Random], float]]] = {
     FaultKind.BIT_ROT: Random.random,
     FaultKind.OLD_DISK: Random.random,
     FaultKind.LOST_CACHE: Random.random,
+    FaultKind.LOST_PART: Random.random,
     FaultKind.LOST_FILES: Random.random,
     FaultKind.TWIN: Random.random,
     FaultKind.BLACKOUT: Random.random,
@@ -167,7 +168,11 @@ class Nemesis:
         self._beyond = BeyondPromise(world, ledger, self.caretaker, self._disks.newest_image)
         self.coordinators = self._make_coordinator_faults()
         world.on_point = self._on_point
-        self._actions: dict[FaultKind, Callable[[Fault, SimulatedNode], bool]] = {
+        self._actions = self._make_actions()
+
+    def _make_actions(self) -> dict[FaultKind, Callable[[Fault, SimulatedNode], bool]]:
+        """The action that brings a fault of each kind; it returns False where the fault is left out."""
+        return {
             FaultKind.KILL: self._kill,
             FaultKind.ABSENCE: self._kill,
             FaultKind.KILL_IN_DISK: self._kill_in_disk,
@@ -197,6 +202,7 @@ class Nemesis:
             FaultKind.NEW_DISK: self._disks.replace,
             FaultKind.OLD_DISK: self._disks.old_copies.bring,
             FaultKind.LOST_CACHE: self._disks.lost_caches.bring,
+            FaultKind.LOST_PART: lambda fault, _node: self._disks.lost_parts.bring(fault),
             FaultKind.LOST_FILES: self._disks.lost_files.bring,
             FaultKind.TWIN: self.twins.bring,
             FaultKind.VOTER_TWIN: self.voter_twins.bring,

@@ -19,7 +19,7 @@ from esp.simulation.nodes_tier.late_timer_profile import CHAOS_S, has_late_timer
 from esp.simulation.nodes_tier.layout import Layout
 from esp.simulation.nodes_tier.log_start_profile import LogStartProfile
 from esp.simulation.nodes_tier.loss_profile import draw_losses
-from esp.simulation.nodes_tier.lost_cache_profile import draw_lost_caches
+from esp.simulation.nodes_tier.lost_cache_profile import draw_lost_caches, draw_lost_parts
 from esp.simulation.nodes_tier.marker_profile import believes_markers, with_copies_of_last_lives
 from esp.simulation.nodes_tier.ostracism_profile import CHAOS_S as OSTRACISM_CHAOS_S
 from esp.simulation.nodes_tier.ostracism_profile import has_long_ostracisms, with_long_ostracisms
@@ -267,7 +267,7 @@ class Profile:
         repairs = RepairProfile.draw(stream("repairs", seed), brokers)
         copies = min(3, brokers if repairs is None else brokers - 1)
         losses = draw_losses(stream("beyond the promise", seed), layout)
-        lost_caches = draw_lost_caches(stream("lost caches", seed))
+        lost_caches = draw_lost_caches(stream("lost caches", seed)) | draw_lost_parts(stream("lost parts", seed))
         asking = stream("asks offsets", seed)
         asks_offsets = asking.random() < ASKING_SHARE
         latency_us = rng.choice(((50, 500), (50, 500), (500, 5_000), (100, 50_000)))
@@ -319,9 +319,7 @@ class Profile:
         if drawn.isr.by_default:
             drawn = _with_default_minimum(drawn)
         if drawn.groups.groups:
-            has_old = stream("old clients of groups", seed).random() < OLD_CLIENTS_SHARE
-            drawn = replace(drawn, groups=replace(drawn.groups, has_old_clients=has_old))
-            drawn = _with_expiry(drawn, ExpiryProfile.draw(stream("expiry of offsets", seed)))
+            drawn = _with_expiry(_with_old_clients(drawn), ExpiryProfile.draw(stream("expiry of offsets", seed)))
         drawn = _with_log_starts(drawn, LogStartProfile.draw(stream("log starts", seed)))
         return _with_transactions(_with_compaction(drawn, CompactionProfile.draw(stream("compaction", seed))))
 
@@ -358,6 +356,12 @@ def _with_aimed_faults(profile: Profile) -> Profile:
         chaos_s = max(OSTRACISM_CHAOS_S, profile.chaos_s)
         return replace(profile, fault_means_s=with_long_ostracisms(means_s), chaos_s=chaos_s)
     return profile
+
+
+def _with_old_clients(profile: Profile) -> Profile:
+    """The same, in part of the runs with clients of older releases in the groups."""
+    has_old_clients = stream("old clients of groups", profile.seed).random() < OLD_CLIENTS_SHARE
+    return replace(profile, groups=replace(profile.groups, has_old_clients=has_old_clients))
 
 
 def _with_expiry(profile: Profile, expiry: ExpiryProfile | None) -> Profile:

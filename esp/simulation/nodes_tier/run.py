@@ -95,13 +95,7 @@ class Run:
         self.plan: list[Fault] = plan if only is None else [plan[place] for place in sorted(only)]
         self._profile = profile
         self._world = world = World(profile, keep)
-        self._ledger = Ledger(
-            lossy_restarts_allowed(profile.every_topic),
-            copies_allowed=copies_lost_allowed(profile.every_topic),
-            members_allowed=(len(profile.layout.first_voters) - 1) // 2,
-            is_beyond_promise=profile.breaks_promise,
-            believes_markers=profile.believes_markers,
-        )
+        self._ledger = _new_ledger(profile)
         self._replicas = ReplicaChecker(
             self._min_isr, self._min_isr_since, self._is_flushed, self._leader_epoch, self._ledger
         )
@@ -202,6 +196,7 @@ class Run:
             rotten_files=self._ledger.rotten_files,
             replaced_disks=self._ledger.replaced_disks,
             lost_caches=self._ledger.lost_caches,
+            lost_parts=self._ledger.lost_parts,
             lost_files=self._ledger.lost_files,
             taken_places=self._nemesis.twins.taken_places,
             second_voters=self._nemesis.voter_twins.count,
@@ -672,6 +667,17 @@ class Run:
 
     def _phase(self, name: str) -> None:
         self._world.trace.say("run", f"--- {name}")
+
+
+def _new_ledger(profile: Profile) -> Ledger:
+    """The account of a run."""
+    return Ledger(
+        lossy_restarts_allowed(profile.every_topic),
+        copies_allowed=copies_lost_allowed(profile.every_topic),
+        members_allowed=(len(profile.layout.first_voters) - 1) // 2,
+        is_beyond_promise=profile.breaks_promise,
+        believes_markers=profile.believes_markers,
+    )
 
 
 def _running_process() -> str:
