@@ -7,6 +7,7 @@ from random import Random
 from typing import Final
 
 from esp.simulation.nodes_tier.faults import FaultKind
+from esp.simulation.nodes_tier.ledger import copies_lost_allowed
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.partition_tier.profile import PartitionProfile
 from tests.mutants.mutant import (
@@ -99,7 +100,11 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     UPGRADED_BROKERS: lambda profile: (
         profile.upgrade is not None and not set(profile.layout.brokers) <= set(profile.layout.controllers)
     ),
-    DOUBTED_MARKERS: lambda profile: not profile.believes_markers and FaultKind.OLD_DISK in profile.fault_means_s,
+    DOUBTED_MARKERS: lambda profile: (
+        not profile.believes_markers
+        and FaultKind.OLD_DISK in profile.fault_means_s
+        and copies_lost_allowed(profile.every_topic) > 0
+    ),
     HELD_BACK_COPIES: lambda profile: profile.repairs is not None and profile.repairs.held_back_bytes_per_s is not None,
 }
 """Of the tier of whole nodes: by name, whether a run is of the kind."""

@@ -9,7 +9,8 @@ as any other.
 
 Where nodes do not believe the running marker, the end of a process is an unclean stop (decision 34): it loses nothing, but the replica is
 not eligible when it comes back, though it is complete. So there a node loses no unsynced bytes while others that ended so need not be in
-sync again, and none is killed while another one has lost what it had flushed. A node that loses that has others in sync beside it anyway.
+sync again, and none is killed while another one that has lost what it had flushed may be in an in-sync set yet. A node that loses that has
+others in sync beside it anyway.
 """
 
 from collections.abc import Iterable, Mapping

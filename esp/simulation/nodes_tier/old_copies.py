@@ -135,8 +135,9 @@ class OldCopies:
             other.kill()
         await self._wait_until_gone(victims, victims.others)
         if await self._befall(node, damage, what, victims.partition, in_order=in_order):
-            await self._wait_until_gone(victims, [node])
-            victims.leader.kill()
+            is_gone = await self._wait_until_gone(victims, [node])
+            if is_gone or self._ledger.may_end(victims.leader.node_id):
+                victims.leader.kill()
         for dead in (node, *victims.others):
             self._world.start_later(dead, 0.0)
         self._world.start_later(victims.leader, DOWN_S)
@@ -187,13 +188,14 @@ class OldCopies:
                 others = [nodes[number] for number in state.isr if number not in (node.node_id, state.leader)]
                 yield _Victims((topic.name, state.partition), nodes[state.leader], others[: len(state.isr) - minimum])
 
-    async def _wait_until_gone(self, victims: _Victims, dead: Collection[SimulatedNode]) -> None:
-        """Wait until the controller has taken the dead out of the in-sync set, or would have."""
+    async def _wait_until_gone(self, victims: _Victims, dead: Collection[SimulatedNode]) -> bool:
+        """Wait until the controller has taken the dead out of the in-sync set, or would have; return whether it has."""
         name, partition = victims.partition
         for _ in range(int(WAIT_S / POLL_S)):
             topic = self._newest_image().topics_by_name.get(name)
             if self._is_over() or topic is None:
-                return
+                return False
             if not {node.node_id for node in dead} & set(topic.partitions[partition].isr):
-                return
+                return True
             await asyncio.sleep(POLL_S)
+        return False

@@ -25,10 +25,11 @@ def nodes_of(*numbers):
 class Scene:
     """Three brokers with one partition, whose controller takes the dead out of the in-sync set at once."""
 
-    def __init__(self, name="topic", minimum=2):
+    def __init__(self, name="topic", minimum=2, *, ends_are_free=True, notices=True):
         self.loop = SimulatedLoop()
         self.events = []
         self.name, self.minimum = name, minimum
+        self.ends_are_free, self.notices = ends_are_free, notices
         self.state = state(isr=nodes_of(1, 2, 3), replicas=nodes_of(1, 2, 3), leader=NodeId(1))
         self.nodes = {number: self.node(number) for number in (1, 2, 3)}
         world = SimpleNamespace(
@@ -43,7 +44,7 @@ class Scene:
             copy_records=lambda node: self.events.append(f"copy {node.node_id}") or {},
             restore_records=lambda node, _image: self.events.append(f"restore {node.node_id}"),
         )
-        ledger = SimpleNamespace(may_lose_copy=lambda _node_id: True)
+        ledger = SimpleNamespace(may_lose_copy=lambda _node_id: True, may_end=lambda _node_id: self.ends_are_free)
         self.is_over = False
         self.copies = OldCopies(world, ledger, caretaker, self.image, lambda: self.is_over)
 
@@ -56,7 +57,9 @@ class Scene:
 
         def kill():
             self.events.append(f"kill {number}")
-            self.state = dataclasses.replace(self.state, isr=tuple(each for each in self.state.isr if each != number))
+            if self.notices:
+                isr = tuple(each for each in self.state.isr if each != number)
+                self.state = dataclasses.replace(self.state, isr=isr)
 
         async def stop():
             self.events.append(f"stop {number}")
@@ -98,6 +101,18 @@ def test_nobody_else_dies_where_the_minimum_needs_all():
 @pytest.mark.parametrize("scene", [Scene(RECKLESS), Scene(minimum=1)])
 def test_a_partition_of_which_no_copy_is_eligible_is_no_aim(scene):
     assert scene.bring(AIMED) == ["copy 2", "kill 2", "restore 2", "start 2"]
+
+
+@pytest.mark.parametrize(
+    ("ends_are_free", "notices", "dies"),
+    [(True, True, True), (True, False, True), (False, True, True), (False, False, False)],
+)
+def test_where_an_end_costs_eligibility_the_leader_dies_only_when_the_lossy_one_is_out_of_the_in_sync_set(
+    ends_are_free, notices, dies
+):
+    """Else the leader may be taken out of the set first, and the last one in it is the replica that has lost something."""
+    events = Scene(ends_are_free=ends_are_free, notices=notices).bring(AIMED)
+    assert ("kill 1" in events) is dies
 
 
 def test_a_leader_and_most_others_get_their_copies_without_an_aim():
