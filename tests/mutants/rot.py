@@ -186,5 +186,6 @@ ROT_MUTANTS: Final = (
         "        return directory.running_marker.survived_epoch(boot_id) if trusts_running_markers else NO_BROKER_EPOCH\n",
         "        return directory.running_marker.survived_epoch(boot_id)\n",
         kind=DOUBTED_MARKERS,
+        first=168,
     ),
 )

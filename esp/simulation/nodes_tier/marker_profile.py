@@ -18,7 +18,10 @@ MEAN_S: Final = (6.0, 30.0)
 """Least and most seconds between two old copies there, on the average."""
 
 RARITY: Final = 3.0
-"""The factor by which the other faults are rarer: a process that ended keeps others from losing anything until the cluster is whole."""
+"""The factor by which the other faults are rarer, but for absences of brokers from clusters that repair themselves, which are about them.
+
+A process that ended keeps others from losing anything until the cluster is whole.
+"""
 
 
 def believes_markers(rng: Random) -> bool:
@@ -33,5 +36,5 @@ def with_copies_of_last_lives(
     if len(layout.brokers) == 1:
         return {**means_s}
     low, high = MEAN_S
-    rarer = {kind: mean_s * RARITY for kind, mean_s in means_s.items()}
+    rarer = {kind: mean_s if kind is FaultKind.ABSENCE else mean_s * RARITY for kind, mean_s in means_s.items()}
     return {**rarer, FaultKind.OLD_DISK: low * (high / low) ** rng.random()}

@@ -23,7 +23,7 @@ STOPPED_SHARE: Final = 0.5
 """Of the operators that copy: they stop the node before."""
 
 AIMED_SHARE: Final = 0.3
-"""Of the operators that copy: what they take from a running node comes back when it hurts most."""
+"""Of the operators that copy: what they take from a running node comes back when it hurts most; all of it where markers are doubted."""
 
 STOP_MAX_S: Final = 10.0
 """The time that a clean shutdown may take before the node is killed."""
@@ -75,7 +75,8 @@ class OldCopies:
         if node.is_serving and fault.amount < STOPPED_SHARE:
             self._world.spawn(self._stop_and_copy(fault, node))
         else:
-            self._keep(fault, node, is_aimed=node.is_serving and fault.amount >= 1 - AIMED_SHARE)
+            hurts = fault.amount >= 1 - AIMED_SHARE or not self._world.profile.believes_markers
+            self._keep(fault, node, is_aimed=node.is_serving and hurts)
         return True
 
     def is_last_somewhere(self, node: SimulatedNode) -> bool:

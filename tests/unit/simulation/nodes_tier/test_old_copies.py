@@ -36,7 +36,7 @@ class Scene:
             nodes=self.nodes,
             loop=self.loop,
             trace=SimpleNamespace(say=lambda _who, _what: None),
-            profile=SimpleNamespace(layout=SimpleNamespace(brokers=(1, 2, 3))),
+            profile=SimpleNamespace(layout=SimpleNamespace(brokers=(1, 2, 3)), believes_markers=ends_are_free),
             spawn=self.loop.create_task,
             start_later=lambda node, delay_s: self.events.append(f"start {node.node_id}"),
         )
@@ -101,6 +101,10 @@ def test_nobody_else_dies_where_the_minimum_needs_all():
 @pytest.mark.parametrize("scene", [Scene(RECKLESS), Scene(minimum=1)])
 def test_a_partition_of_which_no_copy_is_eligible_is_no_aim(scene):
     assert scene.bring(AIMED) == ["copy 2", "kill 2", "restore 2", "start 2"]
+
+
+def test_where_markers_are_doubted_each_copy_of_a_running_node_has_an_aim():
+    assert Scene(ends_are_free=False).bring(PLAIN) == Scene(ends_are_free=False).bring(AIMED)
 
 
 @pytest.mark.parametrize(
