@@ -323,7 +323,7 @@ COMPACTION_MUTANTS: Final = (
         "                if cuts != log.cuts:\n",
         "                if False:\n",
         kind=BUSY_TRANSACTIONS,
-        first=45,
+        is_gap=True,
     ),
     Mutant(
         "tombstones-stay-for-ever",
