@@ -69,10 +69,14 @@ def decode_find_coordinator(body: memoryview) -> Coordinator:
 
 def encode_offset_commit(group: str, offsets: Mapping[Partition, Committed]) -> bytes:
     """Offsets of a group that has no members."""
+    generation = struct.pack(">i", _NO_GENERATION)
+    return pack_nullable_text(group, flexible=True) + generation + encode_offsets(offsets)
+
+
+def encode_offsets(offsets: Mapping[Partition, Committed]) -> bytes:
+    """The last fields of a request that commits offsets of a group without members, in a transaction or not: from the member on."""
     topics = by_topic(offsets)
     parts = [
-        pack_nullable_text(group, flexible=True),
-        struct.pack(">i", _NO_GENERATION),
         pack_nullable_text("", flexible=True),
         pack_nullable_text(None, flexible=True),
         pack_uvarint(len(topics) + 1),
@@ -92,8 +96,8 @@ def encode_offset_commit(group: str, offsets: Mapping[Partition, Committed]) -> 
 
 
 @checked
-def decode_offset_commit(body: memoryview) -> dict[Partition, int]:
-    """The error code of each partition.
+def decode_errors(body: memoryview) -> dict[Partition, int]:
+    """The error code of each partition, of answers that have nothing else: to commits of offsets, and to AddPartitionsToTxn.
 
     Raises:
         DecodeError: the bytes are no such answer.
@@ -111,15 +115,19 @@ def decode_offset_commit(body: memoryview) -> dict[Partition, int]:
     return errors
 
 
-def encode_offset_fetch(group: str, partitions: Sequence[Partition]) -> bytes:
-    """A question for the offsets of a group, behind all transactions that change them."""
+def encode_partitions(partitions: Sequence[Partition]) -> bytes:
+    """Partitions by topic, as a field of a request."""
     topics = by_topic(dict.fromkeys(partitions))
-    parts = [pack_nullable_text(group, flexible=True), pack_uvarint(len(topics) + 1)]
+    parts = [pack_uvarint(len(topics) + 1)]
     for topic, some in topics.items():
         numbers = b"".join(struct.pack(">i", partition.number) for partition in some)
         parts += (pack_nullable_text(topic, flexible=True), pack_uvarint(len(some) + 1), numbers, _NO_TAGS)
-    parts.append(b"\1" + _NO_TAGS)
     return b"".join(parts)
+
+
+def encode_offset_fetch(group: str, partitions: Sequence[Partition]) -> bytes:
+    """A question for the offsets of a group, behind all transactions that change them."""
+    return pack_nullable_text(group, flexible=True) + encode_partitions(partitions) + b"\1" + _NO_TAGS
 
 
 @checked

@@ -56,7 +56,7 @@ class GroupOffsets:
         body = group_messages.encode_offset_commit(self._group, offsets)
 
         def read(answer: memoryview) -> tuple[set[int], None]:
-            return set(group_messages.decode_offset_commit(answer).values()), None
+            return set(group_messages.decode_errors(answer).values()), None
 
         if offsets:
             self._ask(group_messages.OFFSET_COMMIT, body, read, timeout_s)

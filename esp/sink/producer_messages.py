@@ -4,8 +4,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from esp.consumer.group_messages import Committed
-from esp.consumer.messages import Api, Partition, by_topic, checked
+from esp.consumer.group_messages import Committed, encode_offsets, encode_partitions
+from esp.consumer.messages import Api, Partition, checked
 from esp.model.buffers import Buffer
 from esp.protocol.errors import DecodeError
 from esp.protocol.primitives import (
@@ -26,7 +26,6 @@ TXN_OFFSET_COMMIT: Final = Api(28, 3, "TxnOffsetCommit", True)
 
 _NO_TAGS: Final = b"\0"
 _NO_GENERATION: Final = -1
-_NO_EPOCH: Final = -1
 _ALL_REPLICAS: Final = -1
 
 
@@ -80,23 +79,7 @@ def decode_init_producer_id(body: memoryview) -> tuple[int, ProducerId]:
 
 def encode_add_partitions(owner: Owner, partitions: Sequence[Partition]) -> bytes:
     """Partitions that a transaction is about to write to."""
-    topics = by_topic(dict.fromkeys(partitions))
-    parts = [owner.encode(), pack_uvarint(len(topics) + 1)]
-    for topic, some in topics.items():
-        numbers = b"".join(struct.pack(">i", partition.number) for partition in some)
-        parts += (pack_nullable_text(topic, flexible=True), pack_uvarint(len(some) + 1), numbers, _NO_TAGS)
-    parts.append(_NO_TAGS)
-    return b"".join(parts)
-
-
-@checked
-def decode_add_partitions(body: memoryview) -> dict[Partition, int]:
-    """The error code of each partition.
-
-    Raises:
-        DecodeError: the bytes are no such answer.
-    """
-    return _decode_errors(body)
+    return owner.encode() + encode_partitions(partitions) + _NO_TAGS
 
 
 def encode_add_offsets(owner: Owner, group: str) -> bytes:
@@ -122,37 +105,14 @@ def decode_error(body: memoryview) -> int:
 
 def encode_txn_offset_commit(owner: Owner, group: str, offsets: Mapping[Partition, Committed]) -> bytes:
     """Offsets of a group without members, in a transaction."""
-    topics = by_topic(offsets)
-    parts = [
-        pack_nullable_text(owner.transactional_id, flexible=True),
-        pack_nullable_text(group, flexible=True),
-        struct.pack(">qhi", *owner.producer, _NO_GENERATION),
-        pack_nullable_text("", flexible=True),
-        pack_nullable_text(None, flexible=True),
-        pack_uvarint(len(topics) + 1),
-    ]
-    for topic, some in topics.items():
-        parts += (pack_nullable_text(topic, flexible=True), pack_uvarint(len(some) + 1))
-        for partition in some:
-            offset, metadata = offsets[partition]
-            parts += (
-                struct.pack(">iqi", partition.number, offset, _NO_EPOCH),
-                pack_nullable_text(metadata, flexible=True),
-                _NO_TAGS,
-            )
-        parts.append(_NO_TAGS)
-    parts.append(_NO_TAGS)
-    return b"".join(parts)
-
-
-@checked
-def decode_txn_offset_commit(body: memoryview) -> dict[Partition, int]:
-    """The error code of each partition.
-
-    Raises:
-        DecodeError: the bytes are no such answer.
-    """
-    return _decode_errors(body)
+    return b"".join(
+        (
+            pack_nullable_text(owner.transactional_id, flexible=True),
+            pack_nullable_text(group, flexible=True),
+            struct.pack(">qhi", *owner.producer, _NO_GENERATION),
+            encode_offsets(offsets),
+        )
+    )
 
 
 def encode_produce(transactional_id: str | None, partition: Partition, batch: Buffer, timeout_ms: int) -> bytes:
@@ -194,18 +154,3 @@ def decode_produce(body: memoryview) -> Produced:
         first = first or message or ""
     message, position = read_compact_nullable_text(body, position)
     return Produced(error, first or message or "")
-
-
-def _decode_errors(body: memoryview) -> dict[Partition, int]:
-    """The error codes of an answer by topic and partition, behind the throttle time."""
-    errors: dict[Partition, int] = {}
-    topics, position = read_compact_count(body, 4, 3)
-    for _ in range(topics):
-        topic, position = read_compact_text(body, position)
-        partitions, position = read_compact_count(body, position, 7)
-        for _ in range(partitions):
-            number, error = struct.unpack_from(">ih", body, position)
-            position = skip_tagged_fields(body, position + 6)
-            errors[Partition(topic, number)] = error
-        position = skip_tagged_fields(body, position)
-    return errors

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from esp.consumer import group_messages
 from esp.consumer.cluster import Cluster
 from esp.consumer.connection import Deadline
 from esp.consumer.group_messages import Committed
@@ -64,7 +65,7 @@ class TransactionalProducer:
         self._coordinator.ask(
             producer_messages.ADD_PARTITIONS_TO_TXN,
             producer_messages.encode_add_partitions(self.owner, [partition]),
-            lambda answer: (_only(producer_messages.decode_add_partitions(answer)), None),
+            lambda answer: (_only(group_messages.decode_errors(answer)), None),
             deadline,
             f"{partition}, by transactional id {self._id}",
         )
@@ -81,7 +82,7 @@ class TransactionalProducer:
         self._group_coordinator.ask(
             producer_messages.TXN_OFFSET_COMMIT,
             producer_messages.encode_txn_offset_commit(self.owner, self._group, offsets),
-            lambda answer: (_only(producer_messages.decode_txn_offset_commit(answer)), None),
+            lambda answer: (_only(group_messages.decode_errors(answer)), None),
             deadline,
         )
 

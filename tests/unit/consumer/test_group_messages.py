@@ -14,7 +14,7 @@ from tests.unit.consumer.test_messages import NAMES, PARTITIONS, SOME, answers, 
 COMMITTED = st.builds(Committed, st.integers(0, 2**62), st.text(max_size=9))
 DECODERS = {
     group_messages.FIND_COORDINATOR: group_messages.decode_find_coordinator,
-    group_messages.OFFSET_COMMIT: group_messages.decode_offset_commit,
+    group_messages.OFFSET_COMMIT: group_messages.decode_errors,
     group_messages.OFFSET_FETCH: group_messages.decode_offset_fetch,
 }
 
@@ -43,7 +43,7 @@ def test_offsets_are_committed_as_a_group_without_members_does(group: str, offse
 @SOME
 @given(answer=answers(group_messages.OFFSET_COMMIT))
 def test_the_errors_of_a_commit_are_read(answer) -> None:
-    assert group_messages.decode_offset_commit(view(answer)) == {
+    assert group_messages.decode_errors(view(answer)) == {
         Partition(topic.name, each.partition_index): each.error_code.value
         for topic in answer.topics
         for each in topic.partitions

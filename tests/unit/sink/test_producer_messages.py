@@ -17,10 +17,10 @@ from tests.unit.consumer.test_messages import NAMES, PARTITIONS, SOME, answers, 
 OWNERS = st.builds(Owner, NAMES, st.builds(ProducerId, st.integers(0, 2**62), st.integers(0, 2**15 - 1)))
 DECODERS = {
     producer_messages.INIT_PRODUCER_ID: producer_messages.decode_init_producer_id,
-    producer_messages.ADD_PARTITIONS_TO_TXN: producer_messages.decode_add_partitions,
+    producer_messages.ADD_PARTITIONS_TO_TXN: group_messages.decode_errors,
     producer_messages.ADD_OFFSETS_TO_TXN: producer_messages.decode_error,
     producer_messages.END_TXN: producer_messages.decode_error,
-    producer_messages.TXN_OFFSET_COMMIT: producer_messages.decode_txn_offset_commit,
+    producer_messages.TXN_OFFSET_COMMIT: group_messages.decode_errors,
     producer_messages.PRODUCE: producer_messages.decode_produce,
 }
 
@@ -69,7 +69,7 @@ def test_partitions_are_added_to_a_transaction(owner: Owner, partitions: list[Pa
     )
     found = [Partition(topic.name, number) for topic in request.v3_and_below_topics for number in topic.partitions]
     assert sorted(found) == sorted(partitions)
-    assert producer_messages.decode_add_partitions(view(answer)) == {
+    assert group_messages.decode_errors(view(answer)) == {
         Partition(topic.name, each.partition_index): each.partition_error_code.value
         for topic in answer.results_by_topic_v3_and_below
         for each in topic.results_by_partition
@@ -95,7 +95,7 @@ def test_offsets_are_committed_in_a_transaction(
         for topic in request.topics
         for each in topic.partitions
     } == offsets
-    assert producer_messages.decode_txn_offset_commit(view(answer)) == {
+    assert group_messages.decode_errors(view(answer)) == {
         Partition(topic.name, each.partition_index): each.error_code.value
         for topic in answer.topics
         for each in topic.partitions
