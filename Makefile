@@ -79,7 +79,7 @@ ecosystem: $(STAMP)  ## Run Streams, Connect, MirrorMaker, Spark and Kafka's too
 spark:  ## Run the tests of format("esp") on another PySpark, without a jar (PYSPARK=4.3; ARGS=...)
 	test -x $(OTHER_VENV)/bin/pytest || ($(PYTHON) -m venv $(OTHER_VENV) && $(OTHER_VENV)/bin/python -m pip install --quiet --editable ".[dev,pipeline,spark]")
 	$(OTHER_VENV)/bin/python -m pip install --quiet "pyspark==$(PYSPARK).*"
-	$(OTHER_VENV)/bin/pytest tests/unit/spark tests/integration/test_esp_*.py tests/integration/spark/test_batch_reads.py \
+	$(OTHER_VENV)/bin/pytest tests/unit/spark tests/unit/options tests/integration/test_esp_*.py tests/integration/spark/test_batch_reads.py \
 		tests/integration/spark/test_stream_reads.py tests/integration/spark/test_esp_*.py tests/integration/spark/test_values.py $(ARGS)
 
 bench: $(STAMP)  ## Measure CPU time beside Kafka 4.3.1 in one run (ARGS=...)

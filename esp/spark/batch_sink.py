@@ -14,13 +14,13 @@ from esp.consumer.cluster import Cluster
 from esp.consumer.group_messages import Committed
 from esp.consumer.group_offsets import GroupOffsets
 from esp.consumer.messages import Partition
+from esp.options.errors import OptionError
 from esp.sink.decision import BatchPlan, Place, check_repeated, plan_batch
 from esp.sink.functions import TaskFunction
 from esp.sink.order import BatchOrder, SinkTarget
 from esp.sink.partition_writer import PartitionWriter
 from esp.sink.rows import ROUTE, TARGET
 from esp.sink.share import Share, group_of
-from esp.spark.errors import OptionError
 from esp.spark.query_sources import find_stream_options
 from esp.spark.record_columns import check_columns, select_columns
 from esp.spark.renewing import Renewing

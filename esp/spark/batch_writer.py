@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from esp.options.errors import OptionError
 from esp.sink.decision import Place
 from esp.sink.order import BatchOrder, SinkTarget
 from esp.sink.plain_task import send_rows
-from esp.spark.errors import OptionError
 from esp.spark.record_columns import check_columns
 from esp.spark.topic_partitions import count_partitions
 from esp.spark.write_options import parse_write_options

@@ -21,8 +21,8 @@ from esp.arrow.columns import HEADERS_TYPE
 from esp.arrow.decoding import COLUMNS as DECODED
 from esp.consumer.errors import ConsumerError
 from esp.consumer.messages import Partition
-from esp.spark.errors import OptionError
-from esp.spark.value_columns import VALUE, BadValueError, ValueColumns
+from esp.options.errors import OptionError
+from esp.options.value_columns import VALUE, BadValueError, ValueColumns
 from esp.spark.value_types import spark_struct
 
 _TYPES: Final[dict[str, tuple[DataType, pa.DataType]]] = {

@@ -6,7 +6,7 @@ is one batch.
 
 from typing import TYPE_CHECKING, Any
 
-from esp.spark.errors import OptionError
+from esp.options.errors import OptionError
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

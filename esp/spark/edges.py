@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from esp.consumer.cluster import Cluster
 from esp.consumer.messages import EARLIEST, LATEST, Partition
-from esp.spark.errors import OptionError
+from esp.options.errors import OptionError
 from esp.spark.options import Edge, ReadOptions
 
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyspark.sql import Column, SparkSession
 from pyspark.sql.pandas.functions import pandas_udf
 
-from esp.spark.value_columns import open_values, with_newest
-from esp.spark.value_options import ValueOptions, parse_value_options
+from esp.options.value_columns import open_values, with_newest
+from esp.options.value_options import ValueOptions, parse_value_options
 from esp.spark.value_types import spark_struct
 
 

@@ -15,12 +15,12 @@ from esp.consumer.errors import SettingError
 from esp.consumer.messages import EARLIEST, LATEST, Partition
 from esp.consumer.partition_reader import FETCH_BYTES, FetchTerms
 from esp.consumer.security import is_security_setting, read_security
-from esp.spark.durations import parse_duration_ms
-from esp.spark.errors import OptionError
+from esp.options.durations import parse_duration_ms
+from esp.options.errors import OptionError
+from esp.options.value_options import NAMES as OF_VALUES
+from esp.options.value_options import ValueOptions, parse_value_options
 from esp.spark.limits import Limits
 from esp.spark.topic_offsets import parse_offsets, parse_partitions
-from esp.spark.value_options import NAMES as OF_VALUES
-from esp.spark.value_options import ValueOptions, parse_value_options
 
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 """The columns of Spark's Kafka source, in its order; ``headers`` is there if it is asked for."""

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from esp.consumer.cluster import Cluster, LedPartition
 from esp.consumer.messages import EARLIEST, LATEST, Partition
+from esp.options.errors import OptionError
 from esp.spark.edges import ask, resolve_end, resolve_start
-from esp.spark.errors import OptionError
 from esp.spark.limits import Sample
 from esp.spark.narrowing import Narrowing
 from esp.spark.options import Edge, ReadOptions

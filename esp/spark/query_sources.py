@@ -8,7 +8,7 @@ from esp.consumer.cluster import Address
 from esp.consumer.connection import Terms
 from esp.consumer.errors import ConsumerError, SettingError
 from esp.consumer.security import is_security_setting
-from esp.spark.errors import OptionError
+from esp.options.errors import OptionError
 from esp.spark.options import parse_connection
 from esp.spark.position import Offsets, from_json
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
-from esp.spark.errors import OptionError
+from esp.options.errors import OptionError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

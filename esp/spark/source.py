@@ -17,14 +17,14 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from esp.options.errors import OptionError
+from esp.options.value_columns import open_values, with_newest
 from esp.spark.columns import spark_schema
-from esp.spark.errors import OptionError
 from esp.spark.narrowing import Narrowing
 from esp.spark.options import Kind, ReadOptions, parse_options
 from esp.spark.planning import plan_read
 from esp.spark.stream import StreamReader
 from esp.spark.task import Task, read_task
-from esp.spark.value_columns import open_values, with_newest
 
 _log = logging.getLogger(__name__)
 

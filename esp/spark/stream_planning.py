@@ -13,9 +13,9 @@ from typing import Final
 from esp.consumer.cluster import Cluster
 from esp.consumer.errors import ConsumerError
 from esp.consumer.messages import EARLIEST, LATEST, Partition
+from esp.options.errors import OptionError
 from esp.spark.bounds import Bounds
 from esp.spark.edges import ask, resolve_start
-from esp.spark.errors import OptionError
 from esp.spark.limits import Samples, limit_ranges, must_wait
 from esp.spark.options import OnRecreated, ReadOptions
 from esp.spark.planning import TaskPlan, plan_tasks

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from esp.consumer.cluster import Cluster
 from esp.consumer.errors import describe
 from esp.consumer.messages import Partition, TopicInfo
-from esp.spark.errors import OptionError
+from esp.options.errors import OptionError
 from esp.spark.options import ReadOptions
 
 

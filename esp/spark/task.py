@@ -9,10 +9,10 @@ from pyspark.sql.datasource import InputPartition
 from esp.arrow.decoding import decode_batches
 from esp.arrow.errors import Place
 from esp.consumer.partition_reader import PartitionReader
+from esp.options.value_columns import open_values
 from esp.spark.columns import decoded_columns, to_spark
 from esp.spark.options import ReadOptions
 from esp.spark.planning import TaskPlan
-from esp.spark.value_columns import open_values
 
 
 class Task(InputPartition):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from esp.consumer.messages import EARLIEST, LATEST, Partition
-from esp.spark.errors import OptionError
+from esp.options.errors import OptionError
 
 _OFFSETS_EXAMPLE: Final = '{"topic": {"0": 23, "1": -2}}'
 _PARTITIONS_EXAMPLE: Final = '{"topic": [0, 1]}'

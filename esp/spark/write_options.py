@@ -9,8 +9,8 @@ from esp.consumer.cluster import Address
 from esp.consumer.connection import Terms
 from esp.consumer.errors import SettingError
 from esp.consumer.security import is_security_setting
+from esp.options.errors import OptionError
 from esp.sink.order import WriteTerms
-from esp.spark.errors import OptionError
 from esp.spark.options import parse_connection, parse_integer
 
 _KAFKA: Final = "kafka."

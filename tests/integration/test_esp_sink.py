@@ -20,13 +20,13 @@ from esp.cli.app import run_tools
 from esp.consumer import group_messages
 from esp.consumer.errors import ConsumerError
 from esp.consumer.messages import Api, Partition
+from esp.options.errors import OptionError
 from esp.producer.partitioner import partition_of_key
 from esp.settings.broker import STANDARD_AUTHORIZER
 from esp.sink import partition_writer
 from esp.sink.decision import Action, RefusedError
 from esp.sink.share import Share
 from esp.spark.batch_writer import Sent
-from esp.spark.errors import OptionError
 from esp.spark.source import DefaultSource
 from esp.testing.node_process import NodeProcess
 from esp.testing.pytest_plugin import AGAINST_KAFKA

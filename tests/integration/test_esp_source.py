@@ -14,7 +14,7 @@ from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from esp.consumer.errors import ConsumerError
-from esp.spark.errors import OptionError
+from esp.options.errors import OptionError
 from esp.testing.node_process import NodeProcess
 from esp.testing.pytest_plugin import AGAINST_KAFKA, NodeFactory
 from tests.integration.conftest import MakeTopic

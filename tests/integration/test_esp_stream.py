@@ -15,7 +15,7 @@ from kafka.admin import KafkaAdminClient
 
 from esp.consumer.errors import ConsumerError
 from esp.consumer.messages import Partition
-from esp.spark.errors import OptionError
+from esp.options.errors import OptionError
 from esp.spark.query_progress import PartitionProgress, measure
 from esp.spark.query_sources import read_cluster
 from esp.spark.watching import Done, commit_done

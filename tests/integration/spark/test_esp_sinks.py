@@ -7,10 +7,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name that every PySpark program uses
 
 from esp.consumer.errors import ConsumerError
+from esp.options.errors import OptionError
 from esp.producer.partitioner import partition_of_key
 from esp.sink.decision import RefusedError
 from esp.spark import drain, exactly_once, write_once
-from esp.spark.errors import OptionError
 from esp.spark.routes import find_routes, hash_of
 from esp.testing.node_process import NodeProcess
 from esp.testing.pytest_plugin import AGAINST_KAFKA

@@ -9,8 +9,8 @@ from kafka.admin import KafkaAdminClient
 from pyspark.sql import functions as F  # noqa: N812  the name that every PySpark program uses
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
+from esp.options.errors import OptionError
 from esp.spark import drain, progress, watch
-from esp.spark.errors import OptionError
 from tests.integration.conftest import MakeTopic, eventually
 from tests.integration.spark.cluster import (
     START_MS,

@@ -21,7 +21,7 @@ from esp.values.json_values import JsonDecoder
 from tests.integration.conftest import MakeTopic
 from tests.integration.spark.cluster import START_MS, Cluster, ParquetSink, Record, with_slow_starts
 from tests.integration.spark.session import HAS_CONNECTOR
-from tests.unit.spark.registry_server import TestRegistry, running_registry
+from tests.unit.options.registry_server import TestRegistry, running_registry
 from tests.unit.values.avro_model import encode
 from tests.unit.values.json_corpus import BROKEN, GOOD, NAMES, ODD, SCHEMA, WITH_MAPS, comparable
 

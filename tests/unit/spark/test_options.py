@@ -5,7 +5,7 @@ import pytest
 from esp.consumer.cluster import Address
 from esp.consumer.messages import EARLIEST, LATEST, Partition
 from esp.consumer.partition_reader import FetchTerms
-from esp.spark.errors import OptionError
+from esp.options.errors import OptionError
 from esp.spark.limits import Limits
 from esp.spark.options import COLUMNS, Edge, Kind, OnRecreated, ReadOptions, parse_options
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.datasource import DataSource
 
 import pyspark_esp
-from esp.spark.errors import OptionError
+from esp.options.errors import OptionError
 from esp.spark.source import DefaultSource
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -2,8 +2,8 @@ import pytest
 
 from esp.arrow.codecs import ZSTD
 from esp.consumer.cluster import Address
+from esp.options.errors import OptionError
 from esp.sink.order import WriteTerms
-from esp.spark.errors import OptionError
 from esp.spark.write_options import parse_write_options
 
 SERVERS = {"kafka.bootstrap.servers": "a:1,b:2"}

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from esp.spark.registry import Registry, RegistryError
+from esp.options.registry import Registry, RegistryError
 from esp.testing.ports import free_port
-from tests.unit.spark.registry_server import TestRegistry, running_registry
+from tests.unit.options.registry_server import TestRegistry, running_registry
 
 
 @pytest.fixture

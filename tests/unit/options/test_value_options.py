@@ -2,9 +2,9 @@
 
 import pytest
 
-from esp.spark.errors import OptionError
+from esp.options.errors import OptionError
+from esp.options.value_options import ValueFormat, ValueOptions, parse_value_options
 from esp.spark.options import Kind, parse_options
-from esp.spark.value_options import ValueFormat, ValueOptions, parse_value_options
 
 BASE = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from esp.spark.registry import registry_of
-from esp.spark.value_options import ValueFormat, ValueOptions
+from esp.options.registry import registry_of
+from esp.options.value_options import ValueFormat, ValueOptions
 from esp.values.decoded import Decoded
 
 VALUE: Final = "value"
@@ -100,7 +100,7 @@ def open_values(options: ValueOptions) -> ValueColumns | None:
     if options.format is ValueFormat.BINARY:
         return None
     # most queries have no decoder, and its libraries would cost each of Spark's Python processes a tenth of a second
-    decoders = importlib.import_module("esp.spark.value_decoders")
+    decoders = importlib.import_module("esp.options.value_decoders")
     return ValueColumns(decoders.open_decoder(options), fails=options.fails or options.format is ValueFormat.STRING)
 
 

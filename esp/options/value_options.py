@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from esp.spark.errors import OptionError
+from esp.options.errors import OptionError
 
 NAMES: Final = ("mode", "schemaRegistry", "schemaSubject", "timeZone", "valueFormat", "valueSchema")
 

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from esp.spark.errors import OptionError
+from esp.options.errors import OptionError
 
 _DURATION: Final = re.compile(r"\s*([0-9]{1,15})\s*([a-z]*)\s*", re.ASCII | re.IGNORECASE)
 _UNITS_MS: Final = {

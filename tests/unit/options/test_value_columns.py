@@ -13,15 +13,15 @@ from esp.arrow.decoding import decode
 from esp.arrow.errors import Place
 from esp.consumer.errors import ConsumerError
 from esp.consumer.messages import Partition
+from esp.options.errors import OptionError
+from esp.options.value_columns import open_values
+from esp.options.value_options import ValueFormat, ValueOptions
 from esp.records.builder import NewRecord, build_batch
 from esp.spark.columns import decoded_columns, spark_schema, to_spark
-from esp.spark.errors import OptionError
 from esp.spark.source import DefaultSource
-from esp.spark.value_columns import open_values
-from esp.spark.value_options import ValueFormat, ValueOptions
 from esp.spark.value_types import spark_type
 from esp.values.ddl import parse_ddl
-from tests.unit.spark.registry_server import running_registry
+from tests.unit.options.registry_server import running_registry
 
 PARTITION = Partition("events", 7)
 JSON = ValueOptions(ValueFormat.JSON, "a INT, b STRING")

@@ -3,10 +3,10 @@
 import numpy as np
 import pyarrow as pa
 
-from esp.spark.errors import OptionError
-from esp.spark.registry import registry_of
-from esp.spark.value_columns import VALUE, Decoder, with_newest
-from esp.spark.value_options import ValueFormat, ValueOptions
+from esp.options.errors import OptionError
+from esp.options.registry import registry_of
+from esp.options.value_columns import VALUE, Decoder, with_newest
+from esp.options.value_options import ValueFormat, ValueOptions
 from esp.values.avro_values import AvroDecoder, RegisteredDecoder
 from esp.values.ddl import parse_ddl
 from esp.values.decoded import Decoded

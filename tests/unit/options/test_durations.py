@@ -1,7 +1,7 @@
 import pytest
 
-from esp.spark.durations import parse_duration_ms
-from esp.spark.errors import OptionError
+from esp.options.durations import parse_duration_ms
+from esp.options.errors import OptionError
 
 
 @pytest.mark.parametrize(
