@@ -4,30 +4,23 @@ An attempt in which the producer is fenced, or a broker does not answer, is not 
 ends whatever the last one left, and with the look.
 """
 
-import secrets
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 
 from esp.consumer.cluster import Cluster
 from esp.consumer.connection import Deadline
-from esp.consumer.errors import ConsumerError, UndecidedError
 from esp.consumer.group_messages import Committed
 from esp.consumer.group_offsets import GroupOffsets
 from esp.consumer.messages import Partition
+from esp.sink.attempts import fetch_decided, in_attempts
 from esp.sink.decision import Action, Place, decide_share
-from esp.sink.errors import BeginAnewError
 from esp.sink.order import WriteTerms
 from esp.sink.partition_sender import PartitionSender
 from esp.sink.share import Share, group_of, transactional_id_of
 from esp.sink.transactional_producer import TransactionalProducer
 
-_UNDECIDED_S: Final = 1.0
-"""The time for which a transaction is waited for that is just being committed; a longer one is ended by a new epoch."""
-
-_ABORT_S: Final = 5.0
 _Found = TypeVar("_Found")
 
 
@@ -99,19 +92,8 @@ class PartitionWriter:
         self._in_attempts(attempt, "the sink's offset")
 
     def _in_attempts(self, attempt: Callable[[Deadline], _Found], subject: str) -> _Found:
-        deadline = Deadline(self._terms.timeout_s)
-        while True:
-            try:
-                if not self._producer.has_epoch:
-                    self._producer.begin_epoch(deadline)
-                return attempt(deadline)
-            except BeginAnewError as error:
-                self._producer.forget_epoch()
-                if deadline.is_over:
-                    raise ConsumerError(
-                        f"{subject} was not written to {self._partition} within {deadline.timeout_s:g} s: {error}"
-                    ) from error
-            deadline.pause(2 * self._terms.backoff_s * secrets.randbelow(1000) / 1000)
+        failure = f"{subject} was not written to {self._partition}"
+        return in_attempts(self._producer, attempt, failure, self._terms.timeout_s, self._terms.backoff_s)
 
     def _look(self, deadline: Deadline) -> Committed | None:
         """The committed offset, behind all transactions of other epochs.
@@ -120,24 +102,12 @@ class PartitionWriter:
             BeginAnewError: one of them is not ended.
             ConsumerError: the group cannot be used, or does not answer.
         """
-        undecided = Deadline(_UNDECIDED_S)
-        while True:
-            try:
-                return self._offsets.fetch([self._partition], self._terms.timeout_s, waits=False).get(self._partition)
-            except UndecidedError:
-                if undecided.is_over or deadline.is_over:
-                    raise BeginAnewError("a transaction of another task is open") from None
-            undecided.pause(0.01)
+        return fetch_decided(self._offsets, [self._partition], self._terms.timeout_s, deadline).get(self._partition)
 
     def _write(self, rows: Sequence[pa.RecordBatch], committed: Committed, deadline: Deadline) -> None:
         """Write rows and commit an offset, in one transaction."""
-        try:
+        with self._producer.transaction(deadline):
             if rows:
                 self._producer.add_partition(self._partition, deadline)
                 self._sender.send(rows, self._producer.owner)
             self._producer.commit_offsets({self._partition: committed}, deadline)
-        except ConsumerError:
-            with suppress(BeginAnewError, ConsumerError):  # the coordinator will do it when its time is over
-                self._producer.end(Deadline(_ABORT_S), is_commit=False)
-            raise
-        self._producer.end(deadline, is_commit=True)

@@ -1,15 +1,21 @@
 """A producer with a transactional id, for a caller that waits: an epoch, and one transaction after another."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Final
 
 from esp.consumer import group_messages
 from esp.consumer.cluster import Cluster
 from esp.consumer.connection import Deadline
+from esp.consumer.errors import ConsumerError
 from esp.consumer.group_messages import Committed
 from esp.consumer.messages import Partition
 from esp.sink import producer_messages
 from esp.sink.coordinator import Coordinator
+from esp.sink.errors import BeginAnewError
 from esp.sink.producer_messages import Owner, ProducerId
+
+_ABORT_S: Final = 5.0
 
 
 class TransactionalProducer:
@@ -85,6 +91,17 @@ class TransactionalProducer:
             lambda answer: (_only(group_messages.decode_errors(answer)), None),
             deadline,
         )
+
+    @contextmanager
+    def transaction(self, deadline: Deadline) -> Iterator[None]:
+        """A transaction, which is committed at the end of the block, and aborted if that fails for good."""
+        try:
+            yield
+        except ConsumerError:
+            with suppress(BeginAnewError, ConsumerError):  # the coordinator will do it when its time is over
+                self.end(Deadline(_ABORT_S), is_commit=False)
+            raise
+        self.end(deadline, is_commit=True)
 
     def end(self, deadline: Deadline, *, is_commit: bool) -> None:
         """End the transaction."""

@@ -9,8 +9,8 @@ from pyspark.sql.datasource import InputPartition
 from esp.arrow.decoding import decode_batches
 from esp.arrow.errors import Place
 from esp.consumer.partition_reader import PartitionReader
+from esp.options.rows import decoded_columns, make_rows
 from esp.options.value_columns import open_values
-from esp.spark.columns import decoded_columns, to_spark
 from esp.spark.options import ReadOptions
 from esp.spark.planning import TaskPlan
 
@@ -50,4 +50,4 @@ def read_task(
                 fetched.batches, place, fetched.first_offset, fetched.end_offset, fetched.aborted, wanted
             )
             for batch in decoded:
-                yield to_spark(batch, offsets.partition, options.columns, values)
+                yield make_rows(batch, offsets.partition, options.columns, values)

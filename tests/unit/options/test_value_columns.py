@@ -14,10 +14,11 @@ from esp.arrow.errors import Place
 from esp.consumer.errors import ConsumerError
 from esp.consumer.messages import Partition
 from esp.options.errors import OptionError
+from esp.options.rows import decoded_columns, make_rows
 from esp.options.value_columns import open_values
 from esp.options.value_options import ValueFormat, ValueOptions
 from esp.records.builder import NewRecord, build_batch
-from esp.spark.columns import decoded_columns, spark_schema, to_spark
+from esp.spark.columns import spark_schema
 from esp.spark.source import DefaultSource
 from esp.spark.value_types import spark_type
 from esp.values.ddl import parse_ddl
@@ -42,7 +43,7 @@ def test_fields_stand_where_the_value_would() -> None:
     values = open_values(JSON)
     columns = ("offset", "value", "key")
     assert spark_schema(columns, values).names == ["offset", "a", "b", "_corrupt", "key"]
-    assert to_spark(decoded(columns, VALUES), PARTITION, columns, values).to_pydict() == {
+    assert make_rows(decoded(columns, VALUES), PARTITION, columns, values).to_pydict() == {
         "offset": [5, 6, 7, 8],
         "a": [1, None, None, None],
         "b": ["x", None, "y", None],
@@ -55,16 +56,16 @@ def test_failfast_names_the_place_and_the_value() -> None:
     values = open_values(ValueOptions(ValueFormat.JSON, "a INT, b STRING", fails=True))
     assert spark_schema(("value",), values).names == ["a", "b"]
     good = decoded(("value", "offset"), VALUES[:2])
-    assert to_spark(good, PARTITION, ("value",), values).to_pydict() == {"a": [1, None], "b": ["x", None]}
+    assert make_rows(good, PARTITION, ("value",), values).to_pydict() == {"a": [1, None], "b": ["x", None]}
     with pytest.raises(
         ConsumerError, match=r"partition 7 of topic events, offset 7: the value b'.*y.*' does not have the schema"
     ):
-        to_spark(decoded(("value", "offset"), VALUES), PARTITION, ("value",), values)
+        make_rows(decoded(("value", "offset"), VALUES), PARTITION, ("value",), values)
 
 
 def test_texts_are_one_column() -> None:
     values = open_values(ValueOptions(ValueFormat.STRING))
-    assert to_spark(decoded(("value",), VALUES), PARTITION, ("value",), values).to_pydict() == {
+    assert make_rows(decoded(("value",), VALUES), PARTITION, ("value",), values).to_pydict() == {
         "value": [VALUES[0].decode(), None, VALUES[2].decode(), "\ufffd"]
     }
 

@@ -8,8 +8,9 @@ from esp.arrow.decoding import decode
 from esp.arrow.errors import Place
 from esp.consumer.errors import ConsumerError
 from esp.consumer.messages import Partition
+from esp.options.rows import decoded_columns, make_rows
 from esp.records.builder import NewRecord, build_batch
-from esp.spark.columns import decoded_columns, spark_schema, to_spark
+from esp.spark.columns import spark_schema
 from esp.spark.options import COLUMNS
 
 PARTITION = Partition("events", 7)
@@ -22,7 +23,7 @@ def decoded(columns: tuple[str, ...], timestamp: int = 1_700_000_000_123) -> pa.
 
 
 def test_rows_have_the_columns_and_the_types_that_spark_expects() -> None:
-    batch = to_spark(decoded(COLUMNS), PARTITION, COLUMNS)
+    batch = make_rows(decoded(COLUMNS), PARTITION, COLUMNS)
     expected = to_arrow_schema(spark_schema(COLUMNS))
     assert [(field.name, field.type) for field in batch.schema][:5] == [(f.name, f.type) for f in expected][:5]
     assert pa.types.is_timestamp(batch.schema.field("timestamp").type)
@@ -53,10 +54,10 @@ def test_rows_have_the_columns_and_the_types_that_spark_expects() -> None:
 
 @pytest.mark.parametrize("columns", [("topic",), ("partition", "value"), ("timestamp", "key"), ("headers",)])
 def test_some_columns_come_in_their_order(columns: tuple[str, ...]) -> None:
-    batch = to_spark(decoded(columns), PARTITION, columns)
+    batch = make_rows(decoded(columns), PARTITION, columns)
     assert (tuple(batch.schema.names), batch.num_rows) == (columns, 2)
 
 
 def test_a_timestamp_that_spark_does_not_have_is_an_error() -> None:
     with pytest.raises(ConsumerError, match="partition 7 of topic events: a timestamp is larger than Spark's"):
-        to_spark(decoded(("timestamp",), 2**62), PARTITION, ("timestamp",))
+        make_rows(decoded(("timestamp",), 2**62), PARTITION, ("timestamp",))

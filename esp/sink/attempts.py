@@ -1,0 +1,78 @@
+"""Attempts of a producer with a transactional id: each begins with the epoch of the last, or with a new one if that attempt failed."""
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol, TypeVar
+
+from esp.consumer.connection import Deadline
+from esp.consumer.errors import ConsumerError, UndecidedError
+from esp.consumer.group_messages import Committed
+from esp.consumer.group_offsets import GroupOffsets
+from esp.consumer.messages import Partition
+from esp.sink.errors import BeginAnewError
+
+_UNDECIDED_S: Final = 1.0
+"""The time for which a transaction is waited for that is just being committed; a longer one is ended by a new epoch."""
+
+_Found = TypeVar("_Found")
+
+
+class Fenced(Protocol):
+    """A producer whose epochs fence those before them."""
+
+    @property
+    def has_epoch(self) -> bool:
+        """True if the producer has an epoch."""
+
+    def forget_epoch(self) -> None:
+        """Have the next attempt begin with a new epoch."""
+
+    def begin_epoch(self, deadline: Deadline) -> None:
+        """Get a new epoch."""
+
+
+def in_attempts(
+    producer: Fenced, attempt: Callable[[Deadline], _Found], failure: str, timeout_s: float, backoff_s: float
+) -> _Found:
+    """Return what an attempt returns that succeeds.
+
+    Args:
+        producer: has an epoch before each attempt.
+        attempt: called with the deadline of all.
+        failure: what was not done, for the message.
+        timeout_s: the time for all attempts.
+        backoff_s: the mean pause between two.
+
+    Raises:
+        ConsumerError: an attempt failed for good, or none succeeded in time.
+    """
+    deadline = Deadline(timeout_s)
+    while True:
+        try:
+            if not producer.has_epoch:
+                producer.begin_epoch(deadline)
+            return attempt(deadline)
+        except BeginAnewError as error:
+            producer.forget_epoch()
+            if deadline.is_over:
+                raise ConsumerError(f"{failure} within {deadline.timeout_s:g} s: {error}") from error
+        deadline.pause(2 * backoff_s * secrets.randbelow(1000) / 1000)
+
+
+def fetch_decided(
+    offsets: GroupOffsets, partitions: Sequence[Partition], timeout_s: float, deadline: Deadline
+) -> Mapping[Partition, Committed]:
+    """Return the committed offsets, behind all transactions of other epochs.
+
+    Raises:
+        BeginAnewError: one of them is not ended.
+        ConsumerError: the group cannot be used, or does not answer.
+    """
+    undecided = Deadline(_UNDECIDED_S)
+    while True:
+        try:
+            return offsets.fetch(partitions, timeout_s, waits=False)
+        except UndecidedError:
+            if undecided.is_over or deadline.is_over:
+                raise BeginAnewError("a transaction of another task is open") from None
+        undecided.pause(0.01)
