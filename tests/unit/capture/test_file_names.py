@@ -1,0 +1,36 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from esp.capture.file_names import NO_DAY, FileName, parse_path, work_name
+from esp.consumer.messages import Partition
+
+PARTITIONS = st.builds(Partition, st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True), st.integers(0, 2**31 - 1))
+
+
+@given(PARTITIONS, st.integers(NO_DAY, 2_932_896), st.integers(0, 2**62), st.integers(1, 2**62))
+def test_name_is_read_back(partition: Partition, day: int, first: int, size: int) -> None:
+    name = FileName(partition, day, first, first + size)
+    assert parse_path(name.path) == name
+
+
+def test_name_says_topic_day_partition_and_offsets() -> None:
+    assert FileName(Partition("flights", 3), 20_783, 0, 1000).path == "flights/dt=2026-11-26/3-0-1000.parquet"
+    assert FileName(Partition("t", 0), NO_DAY, 5, 6).path == "t/dt=__HIVE_DEFAULT_PARTITION__/0-5-6.parquet"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "t/dt=2026-11-26/0-5-5.parquet",  # holds nothing
+        "t/dt=2026-11-26/0-05-6.parquet",
+        "t/dt=2026-13-26/0-5-6.parquet",
+        "t/dt=2026-11-26/0-5.parquet",
+        "t/dt=2026-11-26/0-5-6.parquet.crc",
+        "dt=2026-11-26/0-5-6.parquet",
+        work_name(Partition("t", 0), 5, "a1"),
+        "_capture.json",
+    ],
+)
+def test_other_files_are_not_captured_ones(path: str) -> None:
+    assert parse_path(path) is None
