@@ -73,7 +73,8 @@ class Claim:
         runner: of this runner; no other one has it.
         ledger: the committed offsets.
         store: the directory.
-        observe: called with partitions, returns how each is now.
+        observe: called with partitions, and with those of them that have committed offsets, for which files are not looked at; returns
+            how each is now.
         warn: called with a line about what is no error.
         skips_lost: whether records that are gone are passed over.
     """
@@ -84,7 +85,7 @@ class Claim:
         runner: str,
         ledger: Ledger,
         store: Store,
-        observe: Callable[[Sequence[Partition]], Mapping[Partition, Log]],
+        observe: Callable[[Sequence[Partition], Collection[Partition]], Mapping[Partition, Log]],
         warn: Callable[[str], None],
         *,
         skips_lost: bool = False,
@@ -161,7 +162,9 @@ class Claim:
     def _begin(self, partitions: Sequence[Partition]) -> None:
         def attempt(deadline: Deadline) -> dict[Partition, Position]:
             found = self._ledger.look(partitions, deadline)
-            logs = self._observe(partitions)  # behind the look: a runner that was just fenced may have read further
+            logs = self._observe(
+                partitions, found
+            )  # behind the look: a runner that was just fenced may have read further
             owner = self._store.read_owner()
             if not self._positions:
                 check_directory(

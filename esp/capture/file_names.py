@@ -30,15 +30,15 @@ class FileName(NamedTuple):
 
     Attributes:
         partition: the partition.
-        day: the day of the first record, in days since 1970 in UTC, or :data:`NO_DAY`.
         first: the first offset.
         end: the offset behind the last.
+        day: the day of the first record, in days since 1970 in UTC, or :data:`NO_DAY`.
     """
 
     partition: Partition
-    day: int
     first: int
     end: int
+    day: int
 
     @property
     def path(self) -> str:
@@ -57,7 +57,7 @@ def parse_path(path: str) -> FileName | None:
         day = NO_DAY if date == _NO_DATE else (dt.date.fromisoformat(date) - _EPOCH).days
     except ValueError:
         return None
-    return FileName(Partition(topic, int(number)), day, int(first), int(end)) if int(first) < int(end) else None
+    return FileName(Partition(topic, int(number)), int(first), int(end), day) if int(first) < int(end) else None
 
 
 def work_name(partition: Partition, first: int, runner: str) -> str:

@@ -8,6 +8,7 @@ import typer
 
 from esp.cli.acls.command import acls
 from esp.cli.brokers.command import brokers
+from esp.cli.capture.command import capture
 from esp.cli.certs.command import certs
 from esp.cli.configs import configs
 from esp.cli.consume import consume
@@ -119,6 +120,7 @@ app.command("reassign-partitions", rich_help_panel="Tools")(asking(reassign_part
 app.add_typer(rebalance, name="rebalance", rich_help_panel="Tools")
 app.add_typer(brokers, name="brokers", rich_help_panel="Tools")
 app.add_typer(transactions, name="transactions", rich_help_panel="Tools")
+app.add_typer(capture, name="capture", rich_help_panel="Tools")
 app.add_typer(spark, name="spark", rich_help_panel="Tools")
 app.add_typer(certs, name="certs", rich_help_panel="Tools")
 app.command("acls", rich_help_panel="Tools")(asking(acls))

@@ -12,3 +12,6 @@ class OptionError(ValueError):
 
     def __init__(self, name: str, value: object, problem: str) -> None:
         super().__init__(f"option {name}={value}: {problem}" if value is not None else f"option {name}: {problem}")
+        self.name = name
+        self.value = value
+        self.problem = problem

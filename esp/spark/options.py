@@ -17,6 +17,7 @@ from esp.consumer.partition_reader import FETCH_BYTES, FetchTerms
 from esp.consumer.security import is_security_setting, read_security
 from esp.options.durations import parse_duration_ms
 from esp.options.errors import OptionError
+from esp.options.servers import parse_servers
 from esp.options.value_options import NAMES as OF_VALUES
 from esp.options.value_options import ValueOptions, parse_value_options
 from esp.spark.limits import Limits
@@ -93,7 +94,6 @@ _NUMBER_MOST: Final = 2**31 - 1
 _LONG_MOST: Final = 2**63 - 1
 _TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
 """As in Spark's Kafka source."""
-_ADDRESS: Final = re.compile(r"\[?([^\s\[\]]+?)\]?:(\d{1,5})")
 
 
 class Kind(Enum):
@@ -224,7 +224,7 @@ def parse_options(options: Mapping[str, str], kind: Kind = Kind.BATCH) -> ReadOp
     text = given[strategy]
     topics = _topics(text) if strategy == "subscribe" else None
     return ReadOptions(
-        servers=_servers(kafka),
+        servers=parse_servers(_KAFKA + _SERVERS, kafka.get(_SERVERS)),
         terms=terms,
         api_timeout_s=api_timeout_s,
         fetch_terms=fetch_terms,
@@ -257,7 +257,9 @@ def parse_connection(options: Mapping[str, str]) -> tuple[tuple[Address, ...], T
     """
     lower = {name.lower(): value for name, value in options.items()}
     kafka = {name.removeprefix(_KAFKA): value for name, value in lower.items() if name.startswith(_KAFKA)}
-    return _servers(kafka), Terms(security=read_security(kafka, _KAFKA), client_id=kafka.get("client.id", _CLIENT_ID))
+    return parse_servers(_KAFKA + _SERVERS, kafka.get(_SERVERS)), Terms(
+        security=read_security(kafka, _KAFKA), client_id=kafka.get("client.id", _CLIENT_ID)
+    )
 
 
 def _read_kafka(kafka: Mapping[str, str], given: Mapping[str, str]) -> tuple[Terms, FetchTerms, float]:
@@ -290,20 +292,6 @@ def _read_kafka(kafka: Mapping[str, str], given: Mapping[str, str]) -> tuple[Ter
         backoff_s=numbers["retry.backoff.ms"] / 1000,
     )
     return terms, fetch_terms, numbers["default.api.timeout.ms"] / 1000
-
-
-def _servers(kafka: Mapping[str, str]) -> tuple[Address, ...]:
-    name = _KAFKA + _SERVERS
-    text = kafka.get(_SERVERS)
-    if text is None or not text.strip():
-        raise OptionError(name, text, "it says where the cluster is: write host:port of some of its brokers")
-    servers = []
-    for one in filter(None, map(str.strip, text.split(","))):
-        found = _ADDRESS.fullmatch(one.rpartition("://")[2])
-        if found is None or not 0 < int(found[2]) < 65536:
-            raise OptionError(name, text, f"{one} is no address: write host:port")
-        servers.append(Address(found[1], int(found[2])))
-    return tuple(servers)
 
 
 def _topics(text: str) -> tuple[str, ...]:

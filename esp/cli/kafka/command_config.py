@@ -46,11 +46,7 @@ def read_command_config(path: str) -> dict[str, Any]:
     Raises:
         OperatorError: it cannot be read, or has a setting that the tools do not keep; the line is named.
     """
-    try:
-        entries = parse_properties(read_text(path))
-    except ValueError as error:
-        raise OperatorError(f"{path}: {error}", "Write one name=value per line.") from error
-    entries = _resolved_blocking(path, entries)
+    entries = _read_entries_blocking(path)
     settings: dict[str, Any] = {}
     tls: dict[str, Property] = {}
     sasl: dict[str, Property] = {}
@@ -78,6 +74,23 @@ def read_command_config(path: str) -> dict[str, Any]:
     if protocol in _AUTHENTICATED:
         settings |= _read_login(path, protocol, sasl)
     return settings
+
+
+def read_client_settings(path: str) -> dict[str, str]:
+    """Return what a file sets, by Kafka's names, for clients of ours that read them themselves.
+
+    Raises:
+        OperatorError: it cannot be read.
+    """
+    return {entry.name: entry.value for entry in _read_entries_blocking(path)}
+
+
+def _read_entries_blocking(path: str) -> list[Property]:
+    try:
+        entries = parse_properties(read_text(path))
+    except ValueError as error:
+        raise OperatorError(f"{path}: {error}", "Write one name=value per line.") from error
+    return _resolved_blocking(path, entries)
 
 
 def _resolved_blocking(path: str, entries: list[Property]) -> list[Property]:

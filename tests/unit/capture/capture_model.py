@@ -184,7 +184,7 @@ class Runner:
         self._world = world
         self._claim = Claim("c", name, Ledger(world), Store(world), self._observe, world.warnings.append)
 
-    def _observe(self, partitions: Sequence[Partition]) -> Mapping[Partition, Log]:
+    def _observe(self, partitions: Sequence[Partition], _known: Collection[Partition]) -> Mapping[Partition, Log]:
         self._world.step()
         return {partition: Log(TOPIC_ID, 0, self._world.ends[partition]) for partition in partitions}
 
@@ -214,5 +214,5 @@ class Runner:
         if work in self._world.files:  # a newer runner may have removed it
             self._world.files[work] = records
         self._world.step()
-        self._claim.commit(partition, end, work, FileName(partition, 0, first, end).path)
+        self._claim.commit(partition, end, work, FileName(partition, first, end, 0).path)
         return True

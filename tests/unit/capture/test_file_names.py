@@ -10,13 +10,13 @@ PARTITIONS = st.builds(Partition, st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmat
 
 @given(PARTITIONS, st.integers(NO_DAY, 2_932_896), st.integers(0, 2**62), st.integers(1, 2**62))
 def test_name_is_read_back(partition: Partition, day: int, first: int, size: int) -> None:
-    name = FileName(partition, day, first, first + size)
+    name = FileName(partition, first, first + size, day)
     assert parse_path(name.path) == name
 
 
 def test_name_says_topic_day_partition_and_offsets() -> None:
-    assert FileName(Partition("flights", 3), 20_783, 0, 1000).path == "flights/dt=2026-11-26/3-0-1000.parquet"
-    assert FileName(Partition("t", 0), NO_DAY, 5, 6).path == "t/dt=__HIVE_DEFAULT_PARTITION__/0-5-6.parquet"
+    assert FileName(Partition("flights", 3), 0, 1000, 20_783).path == "flights/dt=2026-11-26/3-0-1000.parquet"
+    assert FileName(Partition("t", 0), 5, 6, NO_DAY).path == "t/dt=__HIVE_DEFAULT_PARTITION__/0-5-6.parquet"
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,8 @@ def test_name_says_topic_day_partition_and_offsets() -> None:
 )
 def test_other_files_are_not_captured_ones(path: str) -> None:
     assert parse_path(path) is None
+
+
+def test_names_of_a_partition_are_in_the_order_of_offsets() -> None:
+    late, early = FileName(Partition("t", 0), 0, 5, 9), FileName(Partition("t", 0), 5, 6, 3)
+    assert sorted([early, late]) == [late, early]

@@ -1,0 +1,1 @@
+"""`esp capture`: topics into Parquet files, each record once; started, looked at, and verified."""

@@ -1,0 +1,23 @@
+"""``esp capture``: topics into Parquet files."""
+
+import typer
+
+from esp.cli.capture.start import start
+
+capture = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""Capture topics into Parquet files, each record once; of ESP or of Kafka. It needs the extra esp[spark].
+
+    [bold]Capture a topic, and prove that nothing is missing[/bold]
+
+    esp capture start lake --topic flights --to /data/lake
+
+    esp capture status lake
+
+    esp capture verify /data/lake
+    """,
+)
+
+capture.command("start")(start)

@@ -1,0 +1,67 @@
+"""Errors of a capture as errors of a command, and its packages, which are loaded when a capture runs."""
+
+import importlib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from esp.arrow.errors import BrokenBatchError
+from esp.cli.kafka.command_config import read_client_settings
+from esp.consumer.errors import ConsumerError
+from esp.model.errors import OperatorError
+from esp.options.errors import OptionError
+from esp.options.registry import RegistryError
+from esp.values.errors import MissingPackageError
+
+
+def load(module: str) -> Any:
+    """Return a module of :mod:`esp.capture`.
+
+    Raises:
+        OperatorError: a package that it needs is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise OperatorError(
+            f"a capture needs the package {error.name}, which is not installed here",
+            'Install it: pip install "esp[spark]"',
+        ) from error
+
+
+def connect(bootstrap_server: str, command_config: str | None) -> tuple[Any, Any]:
+    """Return the addresses of bootstrap servers, and the terms of connections to them (:class:`~esp.consumer.connection.Terms`).
+
+    Raises:
+        OptionError: the addresses cannot be used.
+        ConsumerError: a setting of the file cannot be used.
+    """
+    settings = {} if command_config is None else read_client_settings(command_config)
+    security = load("esp.consumer.security").read_security(settings)
+    terms = load("esp.consumer.connection").Terms(security=security, client_id=settings.get("client.id", "esp-capture"))
+    return load("esp.options.servers").parse_servers("bootstrapServer", bootstrap_server), terms
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """Raise the errors of a capture as OperatorError: the fault, and behind its last colon the remedy."""
+    try:
+        yield
+    except OptionError as error:
+        option = re.sub("([A-Z])", lambda found: f"-{found[1].lower()}", error.name)
+        value = "" if error.value is None else f" {error.value}"
+        raise _told(f"--{option}{value}: {error.problem}") from error
+    except (ConsumerError, BrokenBatchError, RegistryError, MissingPackageError) as error:
+        raise _told(str(error)) from error
+    except OSError as error:
+        raise OperatorError(
+            str(error), "Look at the directory of the capture: its rights, and its free space."
+        ) from error
+
+
+def _told(text: str) -> OperatorError:
+    problem, _, remedy = text.rpartition(": ")
+    if not problem:
+        return OperatorError(text, "See: esp capture status")
+    return OperatorError(problem, f"{remedy[0].upper()}{remedy[1:]}.")
