@@ -48,9 +48,7 @@ def offsets_in(directory: Path, partition: Partition) -> list[int]:
         offset
         for name in names_in(directory)
         if name.partition == partition
-        for offset in pq.read_table(directory / name.path, columns=["offset"], partitioning=None)[
-            "offset"
-        ].to_pylist()
+        for offset in pq.read_table(directory / name.path, columns=["offset"], partitioning=None)["offset"].to_pylist()
     ]
 
 

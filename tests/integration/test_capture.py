@@ -1,17 +1,28 @@
 """Captures of a node's topics: what files hold, where they are cut, and what a start finds; runners that die, and two of one name."""
 
 import datetime as dt
+import shutil
+import threading
 from pathlib import Path
 
 import pytest
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient
 
+from esp.capture import runner
 from esp.capture.cutting import Limits
+from esp.capture.decision import OvertakenError, RefusedError
+from esp.capture.runner import Runner
+from esp.cli.app import run_tools
+from esp.consumer.errors import ConsumerError
 from esp.consumer.messages import Partition
+from esp.options.value_options import parse_value_options
 from esp.testing.node_process import NodeProcess
 from esp.testing.pytest_plugin import AGAINST_KAFKA
-from tests.integration.capture_runs import capture, names_in, offsets_in, produce, rows_in
-from tests.integration.conftest import MakeTopic
-from tests.integration.transactions import serve_transactions
+from tests.integration.capture_runs import capture, names_in, offsets_in, plan_of, produce, rows_in
+from tests.integration.conftest import MakeTopic, eventually
+from tests.integration.topic_changes import add_partitions, recreate
+from tests.integration.transactions import serve_transactions, write_by_librdkafka
 
 DAY = dt.datetime(2026, 11, 26, 12, tzinfo=dt.UTC)
 DAY_MS = int(DAY.timestamp() * 1000)
@@ -43,7 +54,16 @@ def test_records_become_rows_of_a_file_with_their_offsets_in_its_name(
     assert capture(bootstrap, topic, tmp_path) == []
     assert [name.path for name in names_in(tmp_path)] == [f"{topic}/dt=2026-11-26/0-0-3.parquet"]
     rows = rows_in(tmp_path)
-    assert rows.column_names == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
+    assert rows.column_names == [
+        "key",
+        "value",
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "timestampType",
+        "headers",
+    ]
     assert rows.to_pylist()[1] == {
         "key": b"key-1",
         "value": b"b",
@@ -66,9 +86,7 @@ def test_records_become_rows_of_a_file_with_their_offsets_in_its_name(
     ]
 
 
-def test_files_are_cut_at_days_and_at_a_size(
-    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path
-) -> None:
+def test_files_are_cut_at_days_and_at_a_size(bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path) -> None:
     make_topic()
     produce(bootstrap, topic, [b"x"] * 6, time_ms=lambda number: DAY_MS + (number // 3) * 86_400_000)
     capture(bootstrap, topic, tmp_path)
@@ -82,3 +100,213 @@ def test_files_are_cut_at_days_and_at_a_size(
     assert len(sizes) > 4
     assert max(sizes) < 300_000
     assert offsets_in(tmp_path, Partition(topic, 0)) == [*range(4006)]
+
+
+def verify(bootstrap: str, directory: Path, *options: str) -> int:
+    return run_tools(("capture", "verify", str(directory), "--bootstrap-server", bootstrap, *options))
+
+
+def test_a_capture_is_verified_and_damage_is_told_with_its_place(
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_topic(partitions=2)
+    for _ in range(3):
+        produce(bootstrap, topic, [b"a", b"b"], time_ms=lambda _: DAY_MS)
+        produce(bootstrap, topic, [b"c"], partition=1, time_ms=lambda _: DAY_MS)
+        capture(bootstrap, topic, tmp_path, name="verified")
+    assert verify(bootstrap, tmp_path) == 0
+    assert verify(bootstrap, tmp_path, "--offline") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == [f"{topic}-0", "3", "0", "6", "6", "0", "6", "0"]
+    assert lines[2].split() == [f"{topic}-1", "3", "0", "3", "3", "0", "3", "0"]
+    folder = tmp_path / topic / "dt=2026-11-26"
+    (folder / "0-2-4.parquet").unlink()
+    (folder / "1-1-2.parquet").write_bytes(b"PAR1")
+    shutil.copy(folder / "0-4-6.parquet", folder / "0-5-7.parquet")
+    assert verify(bootstrap, tmp_path) == 1
+    out = capsys.readouterr().out
+    for words in (
+        f"gap: partition 0 of topic {topic}, offsets 2 to 3 are in no file",
+        f"overlap: partition 0 of topic {topic}, offsets 5 to 5 are in {topic}/dt=2026-11-26/0-4-6.parquet and in",
+        f"not committed: partition 0 of topic {topic}, {topic}/dt=2026-11-26/0-5-7.parquet goes up to offset 6",
+        f"another range: {topic}/dt=2026-11-26/0-5-7.parquet has offsets 4",
+        f"damaged: {topic}/dt=2026-11-26/1-1-2.parquet: it is not whole",
+    ):
+        assert words in out
+
+
+def test_committed_records_only_are_captured(
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_topic(partitions=2)
+    steps = [(True, [b"a", b"b"]), (False, [b"x", b"y"]), (True, [b"c"])]
+    write_by_librdkafka(bootstrap, f"{topic}-id", topic, steps)
+    capture(bootstrap, topic, tmp_path, name="committed")
+    assert rows_in(tmp_path).column("value").to_pylist() == [b"a", b"c", b"b"]
+    assert [(name.first, name.end) for name in names_in(tmp_path)] == [(0, 6), (0, 4)]
+    assert verify(bootstrap, tmp_path) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == [f"{topic}-0", "1", "0", "6", "2", "4", "2", "0"]
+    assert lines[2].split() == [f"{topic}-1", "1", "0", "4", "1", "3", "1", "0"]
+
+
+def test_fields_of_values_are_columns(bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path) -> None:
+    make_topic()
+    produce(bootstrap, topic, [b'{"carrier": "UA", "delay": 3}', b"no JSON"])
+    values = parse_value_options({"valueFormat": "json", "valueSchema": "carrier STRING, delay INT"}, [topic])
+    capture(bootstrap, topic, tmp_path, values=values)
+    rows = rows_in(tmp_path)
+    assert rows.select(["carrier", "delay", "_corrupt", "offset"]).to_pylist() == [
+        {"carrier": "UA", "delay": 3, "_corrupt": None, "offset": 0},
+        {"carrier": None, "delay": None, "_corrupt": b"no JSON", "offset": 1},
+    ]
+
+
+def test_a_field_with_the_name_of_a_column_is_refused(
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_topic()
+    command = ("capture", "start", "c", "--topic", topic, "--to", str(tmp_path), "--bootstrap-server", bootstrap)
+    assert run_tools((*command, "--value-format", "json", "--value-schema", "offset INT")) == 1
+    assert "esp: --value-schema: its column offset has the name of a record's" in capsys.readouterr().err
+    assert run_tools((*command, "--value-schema", "offset INT")) == 1
+    assert "esp: --value-schema offset INT: it has an effect with valueFormat" in capsys.readouterr().err
+
+
+def test_a_directory_belongs_to_one_capture(
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_topic()
+    produce(bootstrap, topic, [b"a"])
+    capture(bootstrap, topic, tmp_path / "one", name="one")
+    with pytest.raises(RefusedError, match="the directory belongs to capture one: "):
+        capture(bootstrap, topic, tmp_path / "one", name="two")
+    with pytest.raises(RefusedError, match="capture one has offsets, and the directory is not the one"):
+        capture(bootstrap, topic, tmp_path / "other", name="one")
+    assert run_tools(("capture", "status", "one", "--bootstrap-server", bootstrap)) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[:5] == [f"{topic}-0", "0", "1", "1", "0"]
+    assert run_tools(("capture", "list", "--bootstrap-server", bootstrap)) == 0
+    assert ["one", topic] in [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_capture_goes_on_behind_its_files_if_its_offsets_are_gone(
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path, admin: KafkaAdminClient
+) -> None:
+    make_topic()
+    produce(bootstrap, topic, [b"a", b"b"])
+    capture(bootstrap, topic, tmp_path, name="expired")
+    admin.delete_groups(["esp-capture.expired"])
+    produce(bootstrap, topic, [b"c"])
+    capture(bootstrap, topic, tmp_path, name="expired")
+    assert [(name.first, name.end) for name in names_in(tmp_path)] == [(0, 2), (2, 3)]
+
+
+def test_records_that_are_gone_are_told(
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path, admin: KafkaAdminClient
+) -> None:
+    make_topic()
+    produce(bootstrap, topic, [b"a"])
+    capture(bootstrap, topic, tmp_path, name="late")
+    produce(bootstrap, topic, [b"b", b"c"])
+    admin.delete_records({TopicPartition(topic, 0): 2})
+    with pytest.raises(RefusedError, match="offsets 1 to 1 were deleted before they were captured: give --skip-lost"):
+        capture(bootstrap, topic, tmp_path, name="late")
+    capture(bootstrap, topic, tmp_path, name="late", skips_lost=True)
+    assert offsets_in(tmp_path, Partition(topic, 0)) == [0, 2]
+    assert verify(bootstrap, tmp_path) == 1
+
+
+def test_a_topic_that_was_created_again_is_refused(
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path, admin: KafkaAdminClient
+) -> None:
+    make_topic()
+    produce(bootstrap, topic, [b"a"])
+    capture(bootstrap, topic, tmp_path, name="again")
+    recreate(admin, topic, 1)
+    produce(bootstrap, topic, [b"b", b"c"])
+    with pytest.raises(RefusedError, match="is captured up to offset 1, and the topic was created again since: "):
+        capture(bootstrap, topic, tmp_path, name="again")
+
+
+def test_a_topic_that_is_missing_is_named(bootstrap: str, tmp_path: Path) -> None:
+    with pytest.raises(ConsumerError, match=r"--topic nowhere: it does not exist .*: name topics that exist"):
+        capture(bootstrap, "nowhere", tmp_path)
+
+
+# Runners that go on -------------------------------------------------------------------------------------------------------------
+
+
+class Running:
+    """A runner in a thread of this process."""
+
+    def __init__(self, bootstrap: str, topic: str, directory: Path, name: str, **changes: object) -> None:
+        self.stop = threading.Event()
+        self.error: Exception | None = None
+        plan = plan_of(bootstrap, topic, directory, name, is_once=False, **changes)
+        self._runner = Runner(plan, lambda _line: None, self.stop)
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._runner.run()
+        except ConsumerError as error:
+            self.error = error
+
+    @property
+    def has_ended(self) -> bool:
+        return not self._thread.is_alive()
+
+    def end(self) -> None:
+        self.stop.set()
+        self._thread.join(30)
+        assert self.has_ended
+
+
+def test_a_second_runner_takes_over_and_the_first_ends(
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    make_topic()
+    often = {"limits": Limits(0.1, 1 << 30)}
+    first = Running(bootstrap, topic, tmp_path, "two", **often)
+    try:
+        produce(bootstrap, topic, [b"a"])
+        eventually(lambda: len(names_in(tmp_path)) == 1)
+        second = Running(bootstrap, topic, tmp_path, "two", **often)
+        try:
+
+            def produced() -> bool:
+                produce(bootstrap, topic, [b"b"])
+                return first.has_ended
+
+            eventually(produced, 30)
+            assert isinstance(first.error, OvertakenError)
+        finally:
+            second.end()
+    finally:
+        first.end()
+    assert second.error is None
+    assert verify(bootstrap, tmp_path) == 0
+    assert not [*(tmp_path / "_work").iterdir()]
+
+
+def test_new_partitions_are_captured_from_their_start(
+    bootstrap: str,
+    topic: str,
+    make_topic: MakeTopic,
+    tmp_path: Path,
+    admin: KafkaAdminClient,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runner, "_TOPICS_S", 0.2)
+    make_topic()
+    running = Running(bootstrap, topic, tmp_path, "grown", limits=Limits(0.1, 1 << 30))
+    try:
+        produce(bootstrap, topic, [b"a"])
+        add_partitions(admin, topic, 2)
+        produce(bootstrap, topic, [b"b"], partition=1)
+        eventually(lambda: {name.partition.number for name in names_in(tmp_path)} == {0, 1})
+    finally:
+        running.end()
+    assert running.error is None
+    assert verify(bootstrap, tmp_path) == 0

@@ -3,6 +3,9 @@
 import typer
 
 from esp.cli.capture.start import start
+from esp.cli.capture.status import list_captures, status
+from esp.cli.capture.verify import verify
+from esp.cli.options import asking
 
 capture = typer.Typer(
     no_args_is_help=True,
@@ -21,3 +24,6 @@ capture = typer.Typer(
 )
 
 capture.command("start")(start)
+capture.command("list")(asking(list_captures))
+capture.command("status")(asking(status))
+capture.command("verify")(verify)
