@@ -6,6 +6,7 @@ file is durable when it is closed, and gets its name by a copy.
 
 import json
 import os
+import secrets
 from collections.abc import Collection
 from pathlib import PurePosixPath
 from typing import IO, Any, Final
@@ -64,14 +65,15 @@ class Directory:
 
     def write_owner(self, name: str) -> None:
         """See :class:`~esp.capture.claim.Store`."""
-        self._make(".")
-        with self.open_output(_OWNER_FILE) as stream:
+        work = f"{WORK_DIRECTORY}/owner-{secrets.token_hex(8)}"
+        with self.open_output(work) as stream:
             stream.write(json.dumps({_OWNER: name}).encode() + b"\n")
-        self.make_durable(_OWNER_FILE)
+        self.make_durable(work)
+        self.publish(work, _OWNER_FILE)
 
     def has_files(self) -> bool:
         """See :class:`~esp.capture.claim.Store`."""
-        return any(self._paths("."))
+        return bool(self.topics())
 
     def names_of(self, topic: str) -> list[FileName]:
         """Return the names of a topic's files, in order."""

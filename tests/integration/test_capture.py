@@ -1,9 +1,13 @@
 """Captures of a node's topics: what files hold, where they are cut, and what a start finds; runners that die, and two of one name."""
 
 import datetime as dt
+import os
 import shutil
 import threading
+import time
+from collections.abc import Iterable
 from pathlib import Path
+from random import Random
 
 import pytest
 from kafka import TopicPartition
@@ -19,10 +23,27 @@ from esp.consumer.messages import Partition
 from esp.options.value_options import parse_value_options
 from esp.testing.node_process import NodeProcess
 from esp.testing.pytest_plugin import AGAINST_KAFKA
+from tests.integration.capture_kills import (
+    BUGS,
+    FINISHED,
+    GO_ON,
+    KILLED,
+    REFUSED,
+    SMALL_FILES,
+    THERE,
+    begin,
+    end,
+    kill,
+    work_left,
+)
 from tests.integration.capture_runs import capture, names_in, offsets_in, plan_of, produce, rows_in
 from tests.integration.conftest import MakeTopic, eventually
 from tests.integration.topic_changes import add_partitions, recreate
 from tests.integration.transactions import serve_transactions, write_by_librdkafka
+
+KILLS = int(os.environ.get("ESP_CAPTURE_KILLS", "6"))
+"""``make capture-kills`` has 20."""
+KILLS_SEED = int(os.environ.get("ESP_CAPTURE_SEED", "1"))
 
 DAY = dt.datetime(2026, 11, 26, 12, tzinfo=dt.UTC)
 DAY_MS = int(DAY.timestamp() * 1000)
@@ -310,3 +331,112 @@ def test_new_partitions_are_captured_from_their_start(
         running.end()
     assert running.error is None
     assert verify(bootstrap, tmp_path) == 0
+
+
+# Runners that die ---------------------------------------------------------------------------------------------------------------
+
+
+def kill_everywhere(
+    bootstrap: str, topic: str, directory: Path, name: str, steps: Iterable[int], bug: str | None = None
+) -> int:
+    """Let runners die one operation later each, with new records before each; return how many died."""
+    died = 0
+    for step in steps:
+        produce(bootstrap, topic, [b"%d" % step] * 3)
+        plan = plan_of(bootstrap, topic, directory, name)
+        status = end(begin(plan, step, bug))
+        assert status in (KILLED, FINISHED, REFUSED)
+        died += status == KILLED
+        if status == FINISHED:
+            break
+    assert end(begin(plan_of(bootstrap, topic, directory, name), None, bug)) == FINISHED
+    return died
+
+
+def test_a_runner_that_dies_at_any_operation_leaves_each_record_once(
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    make_topic()
+    died = kill_everywhere(bootstrap, topic, tmp_path, "dies", range(100))
+    assert died > 16  # of ten requests and five operations, before and after
+    assert offsets_in(tmp_path, Partition(topic, 0)) == [*range(3 * (died + 1))]
+    assert verify(bootstrap, tmp_path) == 0
+    assert not work_left(tmp_path)
+
+
+def run_zombie(bootstrap: str, topic: str, directory: Path, gate: Path, name: str, bug: str | None = None) -> int:
+    """Let a runner stop just before it commits a file, another one capture more, and the first one go on; return its status."""
+    gate.mkdir()
+    produce(bootstrap, topic, [b"a"] * 3)
+    zombie = begin(plan_of(bootstrap, topic, directory, name), None, bug, gate)
+    eventually((gate / THERE).exists, 30)
+    produce(bootstrap, topic, [b"b"] * 3)
+    assert end(begin(plan_of(bootstrap, topic, directory, name), None, bug)) == FINISHED
+    (gate / GO_ON).touch()
+    status = end(zombie)
+    produce(bootstrap, topic, [b"c"] * 3)
+    end(begin(plan_of(bootstrap, topic, directory, name), None, bug))
+    return status
+
+
+def test_a_runner_that_was_overtaken_commits_nothing(
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    make_topic()
+    lake = tmp_path / "lake"
+    assert run_zombie(bootstrap, topic, lake, tmp_path / "gate", "zombie") == REFUSED
+    assert [(name.first, name.end) for name in names_in(lake)] == [(0, 6), (6, 9)]
+    assert verify(bootstrap, lake) == 0
+    assert not work_left(lake)
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_bugs_are_noticed(
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path, bug: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_topic()
+    lake, name = tmp_path / "lake", f"bug-{len(bug)}"
+    if bug == "publish before commit":
+        kill_everywhere(bootstrap, topic, lake, name, range(20, 34), bug)
+    else:
+        run_zombie(bootstrap, topic, lake, tmp_path / "gate", name, bug)
+    assert verify(bootstrap, lake) == 1
+    assert "overlap: " in capsys.readouterr().out
+
+
+def test_a_capture_is_whole_after_kills_of_two_runners(
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    make_topic(partitions=3)
+    random = Random(KILLS_SEED)
+    plan = plan_of(bootstrap, topic, tmp_path, "kills", is_once=False, limits=SMALL_FILES)
+    is_over = threading.Event()
+    written = [0, 0, 0]
+
+    def write() -> None:
+        while not is_over.is_set():
+            for number in range(3):
+                produce(bootstrap, topic, [bytes(100)] * 50, number)
+                written[number] += 50
+            is_over.wait(0.02)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    runners_alive = [begin(plan), begin(plan)]
+    try:
+        for _ in range(KILLS):
+            time.sleep(random.uniform(0.05, 0.6))
+            number = random.randrange(2)
+            kill(runners_alive[number])  # it may have been overtaken, and have ended
+            runners_alive[number] = begin(plan)
+    finally:
+        is_over.set()
+        writer.join()
+        for one in runners_alive:
+            kill(one)
+    assert end(begin(plan_of(bootstrap, topic, tmp_path, "kills", limits=SMALL_FILES))) == FINISHED
+    for number in range(3):
+        assert offsets_in(tmp_path, Partition(topic, number)) == [*range(written[number])]
+    assert verify(bootstrap, tmp_path) == 0
+    assert len(names_in(tmp_path)) > 3
+    assert not work_left(tmp_path)
