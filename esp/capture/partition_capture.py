@@ -130,14 +130,16 @@ class PartitionCapture:
         if self._file is None:
             return
         assert self._writer is not None, "a file has a writer"
-        self._writer.close()
-        name = FileName(self.partition, self._first, self._end, self._file.day)
-        self._commit(self.partition, self._end, self._writer.work, name.path)
+        file, writer = self._file, self._writer
+        writer.close()
+        # from here on it may be committed even if that fails: a newer runner finishes it, or removes it
         self._file = self._writer = None
+        name = FileName(self.partition, self._first, self._end, file.day)
+        self._commit(self.partition, self._end, writer.work, name.path)
         self._first = self._end
 
     def discard(self) -> None:
-        """Forget the records that are not committed."""
+        """Forget the records of the file that takes more."""
         if self._writer is not None:
             self._writer.discard()
         self._file = self._writer = None

@@ -42,5 +42,5 @@ def test_directories_are_paths_and_urls(tmp_path: Path, form: str) -> None:
 
 
 def test_a_file_system_that_is_not_known_is_told() -> None:
-    with pytest.raises(ConsumerError, match="--to nosuch://x: .*: name a directory, or a URL that pyarrow knows"):
+    with pytest.raises(ConsumerError, match=r"--to nosuch://x: .*: name a directory, or a URL that pyarrow knows"):
         Directory("nosuch://x")

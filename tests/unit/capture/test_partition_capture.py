@@ -1,0 +1,58 @@
+from pathlib import Path
+
+import pytest
+
+from esp.arrow.decoding import decode
+from esp.arrow.errors import Place
+from esp.capture.cutting import Limits
+from esp.capture.decision import OvertakenError
+from esp.capture.directory import Directory
+from esp.capture.footer import Footer, read_footer
+from esp.capture.partition_capture import Commit, FileTerms, PartitionCapture
+from esp.consumer.connection import Terms
+from esp.consumer.messages import Partition
+from esp.records.builder import NewRecord, build_batch
+
+HERE = Partition("t", 0)
+
+
+def capture_of(directory: Path, commit: Commit) -> PartitionCapture:
+    """The capture of a partition from offset 5 on, which has been given three records."""
+    terms = FileTerms(Directory(str(directory)), Limits(), None, "r", "c")
+    part = PartitionCapture(HERE, "0a", 5, terms, commit, [], Terms(), lambda _line: None)
+    records = [NewRecord(b"v", None, (), 86_400_000)] * 3
+    for batch in decode(build_batch(records, base_offset=5), Place("t", 0)):
+        part._add(batch)
+    return part
+
+
+def test_a_file_is_whole_when_it_is_committed(tmp_path: Path) -> None:
+    committed: list[tuple[Partition, int, str, str]] = []
+
+    def commit(partition: Partition, end: int, work: str, path: str) -> None:
+        committed.append((partition, end, work, path))
+        assert read_footer(Directory(str(tmp_path)), work) == Footer("t", "0a", 3)
+
+    part = capture_of(tmp_path, commit)
+    part.close()
+    part.close()
+    assert committed == [(HERE, 8, "_work/t-0-5-r.parquet", "t/dt=1970-01-02/0-5-8.parquet")]
+
+
+def test_a_file_whose_commit_is_in_doubt_is_left_to_the_runner_that_took_over(tmp_path: Path) -> None:
+    def commit(partition: Partition, end: int, work: str, path: str) -> None:
+        raise OvertakenError("its answer was lost, and a newer runner is there")
+
+    part = capture_of(tmp_path, commit)
+    with pytest.raises(OvertakenError):
+        part.close()
+    part.discard()
+    assert (tmp_path / "_work/t-0-5-r.parquet").exists()
+
+
+def test_a_file_that_takes_more_records_is_removed(tmp_path: Path) -> None:
+    def commit(partition: Partition, end: int, work: str, path: str) -> None:
+        raise AssertionError("nothing is committed")
+
+    capture_of(tmp_path, commit).discard()
+    assert not [*(tmp_path / "_work").iterdir()]
