@@ -58,7 +58,7 @@ sim-coverage: $(STAMP)  ## List the functions of the product that no simulated r
 mutants: $(STAMP)  ## Put known bugs back, one at a time, and see each of them caught (ARGS=...)
 	$(BIN)/python -m tests.mutants $(ARGS)
 
-mutants-security: $(STAMP)  ## Put security bugs of Kafka and others back, one at a time, and see each caught by its test (ARGS=NAME)
+mutants-security: $(STAMP)  ## Put bugs of security and of captures back, one at a time, and see each caught by its test (ARGS=NAME)
 	$(BIN)/python -m tests.mutants.security_wall $(ARGS)
 
 mutants-random: $(STAMP)  ## Put small bugs in at random places, and list those that nobody notices (N=300 FIRST=1; ARGS=...)

@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 from esp.capture.decision import (
     Doubt,
     Log,
+    OvertakenError,
     Publication,
     check_directory,
     decide_doubt,
@@ -66,7 +67,7 @@ class Store(Protocol):
 
 
 class Claim:
-    """A runner's claim. One thread uses it at a time.
+    """A runner's claim. One thread uses it at a time. A runner whose commit failed commits nothing more.
 
     Args:
         name: of the capture.
@@ -98,6 +99,7 @@ class Claim:
         self._warn = warn
         self._skips_lost = skips_lost
         self._positions: dict[Partition, Position] = {}
+        self._is_over = False
 
     @property
     def positions(self) -> Mapping[Partition, Position]:
@@ -184,6 +186,8 @@ class Claim:
         self._positions |= self._ledger.in_attempts(attempt, f"capture {self._name} was not taken over")
 
     def _change(self, wanted: Mapping[Partition, Position]) -> None:
+        if self._is_over:
+            raise OvertakenError("this runner ends: an earlier commit of it failed")
         tries = count()
 
         def attempt(deadline: Deadline) -> None:
@@ -193,7 +197,10 @@ class Claim:
                     return
             self._ledger.commit({partition: each.to_committed() for partition, each in wanted.items()}, deadline)
 
+        # an attempt that fails may leave a fresh epoch, in which other partitions must not be committed: no look stands before that
+        self._is_over = True
         self._ledger.in_attempts(attempt, f"offsets of capture {self._name} were not committed")
+        self._is_over = False
         self._positions |= wanted
 
     def _finish(self, position: Position) -> None:

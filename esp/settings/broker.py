@@ -638,7 +638,7 @@ class BrokerSettings:
         600_000, Kind.LONG, "Milliseconds between two checks for expired committed offsets.", at_least(1)
     )
     offsets_retention_exempt_groups: tuple[str, ...] = setting(
-        ("esp-sink.*",),
+        ("esp-capture.*", "esp-sink.*"),
         Kind.LIST,
         "Groups whose committed offsets never expire: ids, in which * stands for any characters. Not Kafka's.",
     )

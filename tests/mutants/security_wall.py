@@ -1,4 +1,4 @@
-"""``python -m tests.mutants.security_wall [NAME …]``: puts security bugs back, one at a time, and runs the test that is to catch each."""
+"""``python -m tests.mutants.security_wall [NAME …]``: puts bugs back, one at a time, and runs the test that is to catch each."""
 
 import re
 import subprocess
@@ -7,7 +7,8 @@ from typing import Final
 
 import typer
 
-from tests.mutants.security import SECURITY_MUTANTS, SecurityMutant
+from tests.mutants.by_tests import TESTED_MUTANTS
+from tests.mutants.security import SecurityMutant
 
 FAILED: Final = 1
 """pytest's status if a test has failed; a file that cannot be imported, or a test that is gone, has another one."""
@@ -24,7 +25,7 @@ def is_caught(found: SecurityMutant) -> bool:
 
 def main(names: list[str]) -> int:
     """Print what became of each bug, of all unless some are named; 1 if one is not caught."""
-    chosen = [each for each in SECURITY_MUTANTS if not names or each.mutant.name in names]
+    chosen = [each for each in TESTED_MUTANTS if not names or each.mutant.name in names]
     alive = 0
     for found in chosen:
         caught = is_caught(found)

@@ -192,11 +192,24 @@ class Runner:
         """Run until another runner takes over, or nothing is left."""
         with suppress(OvertakenError):
             self._claim.take(PARTITIONS)
-            while any(self._capture(partition) for partition in PARTITIONS):
+            while self._capture_all():
                 pass
             self._world.fates.append("done")
             return
         self._world.fates.append("overtaken")
+
+    def _capture_all(self) -> bool:
+        """Capture a file of each partition; a failure of one is told when all are through, as by threads."""
+        ended: OvertakenError | None = None
+        is_any = False
+        for partition in PARTITIONS:
+            try:
+                is_any |= self._capture(partition)
+            except OvertakenError as error:
+                ended = error
+        if ended is not None:
+            raise ended
+        return is_any
 
     def _capture(self, partition: Partition) -> bool:
         """Capture one file; False if there are no records."""

@@ -1,0 +1,70 @@
+"""Bugs of captures: each makes a record stand in no file, or in two, when a runner dies or two run at once. A named test catches each."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+from tests.mutants.security import TEST, SecurityMutant
+
+_MODEL: Final = "tests/unit/capture/test_claim.py::test_each_record_is_in_one_file_whatever_dies"
+_DOUBT: Final = "tests/unit/capture/test_partition_capture.py::test_a_file_whose_commit_is_in_doubt_is_left_to_the_runner_that_took_over"
+
+
+def _bug(name: str, bug: str, test: str, module: str, text: str, replacement: str) -> SecurityMutant:
+    return SecurityMutant(Mutant(name, bug, "CAPTURE", module, text, replacement, tiers=(TEST,)), test)
+
+
+CAPTURE_MUTANTS: Final = (
+    _bug(
+        "files-get-names-before-the-commit",
+        "publish before commit",
+        _MODEL,
+        "esp.capture.claim",
+        "        self._change({partition: wanted})\n        self._finish(wanted)\n",
+        "        self._finish(wanted)\n        self._change({partition: wanted})\n",
+    ),
+    _bug(
+        "captures-look-before-the-epoch",
+        "no InitProducerId before the look",
+        _MODEL,
+        "esp.capture.claim",
+        "        def attempt(deadline: Deadline) -> dict[Partition, Position]:\n"
+        "            found = self._ledger.look(partitions, deadline)\n",
+        "        found = self._ledger.look(partitions, Deadline(60.0))\n\n"
+        "        def attempt(deadline: Deadline) -> dict[Partition, Position]:\n",
+    ),
+    _bug(
+        "work-files-are-listed-after-the-takeover",
+        "a newer runner's file is removed",
+        _MODEL,
+        "esp.capture.claim",
+        "        left = self._store.list_work()  # before an epoch begins: a newer runner's files are not among them\n"
+        "        self._begin(partitions)\n",
+        "        self._begin(partitions)\n        left = self._store.list_work()\n",
+    ),
+    _bug(
+        "commits-in-doubt-are-repeated",
+        "an overtaken runner commits",
+        _MODEL,
+        "esp.capture.claim",
+        "            if next(tries):\n",
+        "            if next(tries) < 0:\n",
+    ),
+    _bug(
+        "runners-go-on-after-a-commit-that-failed",
+        "an overtaken runner commits",
+        _MODEL,
+        "esp.capture.claim",
+        "        if self._is_over:\n",
+        "        if self._is_over and not self._positions:\n",
+    ),
+    _bug(
+        "files-in-doubt-are-removed",
+        "a committed file is removed",
+        _DOUBT,
+        "esp.capture.partition_capture",
+        "        self._file = self._writer = None\n        name = FileName(self.partition, self._first, self._end, file.day)\n"
+        "        self._commit(self.partition, self._end, writer.work, name.path)\n",
+        "        name = FileName(self.partition, self._first, self._end, file.day)\n"
+        "        self._commit(self.partition, self._end, writer.work, name.path)\n        self._file = self._writer = None\n",
+    ),
+)
