@@ -103,7 +103,7 @@ class Claim:
 
     @property
     def positions(self) -> Mapping[Partition, Position]:
-        """What is committed."""
+        """The committed positions."""
         return self._positions
 
     def take(self, partitions: Sequence[Partition]) -> None:

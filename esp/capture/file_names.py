@@ -19,7 +19,7 @@ DAY_MS: Final = 86_400_000
 _EPOCH: Final = dt.date(1970, 1, 1)
 _DAYS_MOST: Final = (dt.date.max - _EPOCH).days
 _NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
-"""What readers of such directories take for null."""
+"""The text that readers of such directories take for null."""
 _FORM: Final = re.compile(
     rf"([^/]+)/dt=(\d{{4}}-\d\d-\d\d|{_NO_DATE})/(0|[1-9]\d*)-(0|[1-9]\d*)-([1-9]\d*)\.parquet", re.ASCII
 )

@@ -37,7 +37,7 @@ class Commit(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileTerms:
-    """What files of all partitions share.
+    """The terms that files of all partitions share.
 
     Attributes:
         directory: where they are.

@@ -37,7 +37,7 @@ _RENEWAL_S: Final = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class CapturePlan:
-    """What is captured, and how.
+    """A capture, and the way in which a runner does it.
 
     Attributes:
         name: of the capture.

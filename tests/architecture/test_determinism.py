@@ -16,6 +16,8 @@ NEVER_SIMULATED: Final = (
     "esp/testing",
     "esp/rebalance",
     "esp/consumer",
+    "esp/capture",
+    "esp/options",
     "esp/sink",
     "esp/spark",
 )

@@ -34,6 +34,7 @@ COUNTS: Final = {
     "broker": (0, 0),
     "checkpoints": (0, 0),
     "sink": (0, 0),
+    "capture": (0, 0),
     "simulation": (0, 5),  # the parameter ``who`` in lists of arguments
 }
 """For each room: docstrings that begin with a question word, and pronouns for persons. A count that has fallen is written down here."""

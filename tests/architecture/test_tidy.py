@@ -31,6 +31,7 @@ LONGEST_FUNCTIONS: Final = {
     "esp/cli/topics.py:topics": 101,
     "esp/cli/consume.py:consume": 98,
     "esp/cli/acls/command.py:acls": 108,
+    "esp/cli/capture/start.py:start": 107,
     "esp/storage/recovery.py:load_log_blocking": 85,
     "esp/controller/partition_change.py:plan_partition_change": 87,  # the rules of one decision, in their order
     "esp/cli/produce.py:produce": 73,
@@ -48,6 +49,7 @@ SLEEPS: Final = {
     "tests/integration/hostile_clients.py": 1,  # an attack that is patience
     "tests/integration/hostile_strangers.py": 3,  # others
     "tests/integration/test_bad_input.py": 1,  # each byte is to be a read of its own
+    "tests/integration/test_capture.py": 1,  # a runner is killed at a moment that a seed chooses
     "tests/integration/test_restart.py": 1,  # the time that segment.ms names has to go by
     "tests/unit/runtime/test_system.py": 1,  # the real clock is to go on
 }

@@ -3,6 +3,9 @@
 import datetime as dt
 import os
 import shutil
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -440,3 +443,19 @@ def test_a_capture_is_whole_after_kills_of_two_runners(
     assert verify(bootstrap, tmp_path) == 0
     assert len(names_in(tmp_path)) > 3
     assert not work_left(tmp_path)
+
+
+def test_a_command_that_is_stopped_commits_what_it_has_read(
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    make_topic()
+    produce(bootstrap, topic, [b"a", b"b"])
+    command = [sys.executable, "-m", "esp", "capture", "start", "stopped", "--topic", topic, "--to", str(tmp_path)]
+    with subprocess.Popen([*command, "--bootstrap-server", bootstrap], stderr=subprocess.PIPE, text=True) as process:
+        eventually(lambda: bool(work_left(tmp_path)) and work_left(tmp_path)[0].startswith(topic), 30)
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=30)
+    assert process.returncode == 0, told
+    assert told == ""
+    assert verify(bootstrap, tmp_path) == 0
+    assert [(name.first, name.end) for name in names_in(tmp_path)] == [(0, 2)]

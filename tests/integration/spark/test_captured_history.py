@@ -1,5 +1,6 @@
 """The history of a topic: captured files, and the topic behind them, each record once."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,19 @@ def test_each_record_comes_once(
     capture(bootstrap, topic, tmp_path, "history")
     assert rows.sparkSession.read.parquet(str(tmp_path / topic)).count() == 5, "other readers see whole files only"
     assert history(spark, topic, str(tmp_path), servers(bootstrap)).count() == 5
+
+
+def test_the_example_of_the_page_runs(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_topic("flights")
+    produce(bootstrap, "flights", [b"a", b"b"])
+    capture(bootstrap, "flights", tmp_path, "page")
+    produce(bootstrap, "flights", [b"c"])
+    page = (Path(__file__).parents[3] / "docs" / "CAPTURE.md").read_text(encoding="utf-8")
+    [example] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(example.replace("/data/lake", str(tmp_path)).replace("127.0.0.1:9092", bootstrap), {"spark": spark})
+    assert capsys.readouterr().out == "3\n"
 
 
 def test_fields_of_values_are_columns_of_both(
