@@ -311,7 +311,8 @@ def test_a_second_runner_takes_over_and_the_first_ends(
         first.end()
     assert second.error is None
     assert verify(bootstrap, tmp_path) == 0
-    assert not [*(tmp_path / "_work").iterdir()]
+    capture(bootstrap, topic, tmp_path, name="two")
+    assert not work_left(tmp_path), "the next start removes what the first runner left"
 
 
 def test_new_partitions_are_captured_from_their_start(
