@@ -34,8 +34,8 @@ class Ledger(Protocol):
     def in_attempts(self, attempt: Callable[[Deadline], _Found], failure: str) -> _Found:
         """Return what an attempt returns that succeeds; each is made in an epoch, a failed one is followed by a new epoch."""
 
-    def look(self, partitions: Sequence[Partition], deadline: Deadline) -> Mapping[Partition, Committed]:
-        """Return what is committed."""
+    def look(self, partitions: Sequence[Partition] | None, deadline: Deadline) -> Mapping[Partition, Committed]:
+        """Return what is committed for partitions; None: for all, those of other topics too."""
 
     def commit(self, offsets: Mapping[Partition, Committed], deadline: Deadline) -> None:
         """Commit offsets, all or none; nothing is committed in an epoch that was fenced."""
@@ -169,8 +169,10 @@ class Claim:
             )  # behind the look: a runner that was just fenced may have read further
             owner = self._store.read_owner()
             if not self._positions:
+                is_new = owner is None
+                has_offsets = is_new and bool(self._ledger.look(None, deadline))
                 check_directory(
-                    self._name, owner, has_offsets=bool(found), has_files=owner is None and self._store.has_files()
+                    self._name, owner, has_offsets=has_offsets, has_files=is_new and self._store.has_files()
                 )
             positions = {
                 partition: plan_start(

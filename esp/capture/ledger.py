@@ -35,7 +35,7 @@ class OffsetLedger:
         """See :class:`~esp.capture.claim.Ledger`."""
         return in_attempts(self._producer, attempt, failure, self._timeout_s, _PAUSE_S)
 
-    def look(self, partitions: Sequence[Partition], deadline: Deadline) -> Mapping[Partition, Committed]:
+    def look(self, partitions: Sequence[Partition] | None, deadline: Deadline) -> Mapping[Partition, Committed]:
         """See :class:`~esp.capture.claim.Ledger`."""
         return fetch_decided(self._offsets, partitions, self._timeout_s, deadline)
 

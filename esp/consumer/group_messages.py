@@ -21,6 +21,8 @@ FIND_COORDINATOR: Final = Api(10, 3, "FindCoordinator", True)
 _GROUP: Final = b"\0"
 _TRANSACTIONAL_ID: Final = b"\1"
 _NO_TAGS: Final = b"\0"
+_NO_PARTITIONS: Final = b"\0"
+"""A null array: all partitions are asked for."""
 _NO_GENERATION: Final = -1
 _NO_EPOCH: Final = -1
 
@@ -125,9 +127,10 @@ def encode_partitions(partitions: Sequence[Partition]) -> bytes:
     return b"".join(parts)
 
 
-def encode_offset_fetch(group: str, partitions: Sequence[Partition]) -> bytes:
-    """A question for the offsets of a group, behind all transactions that change them."""
-    return pack_nullable_text(group, flexible=True) + encode_partitions(partitions) + b"\1" + _NO_TAGS
+def encode_offset_fetch(group: str, partitions: Sequence[Partition] | None) -> bytes:
+    """A question for the offsets of a group, of all partitions without any given, behind all transactions that change them."""
+    wanted = _NO_PARTITIONS if partitions is None else encode_partitions(partitions)
+    return pack_nullable_text(group, flexible=True) + wanted + b"\1" + _NO_TAGS
 
 
 @checked

@@ -62,12 +62,12 @@ class GroupOffsets:
             self._ask(group_messages.OFFSET_COMMIT, body, read, timeout_s)
 
     def fetch(
-        self, partitions: Sequence[Partition], timeout_s: float, *, waits: bool = True
+        self, partitions: Sequence[Partition] | None, timeout_s: float, *, waits: bool = True
     ) -> dict[Partition, Committed]:
         """Return what the group has committed for partitions; those that it has nothing for are left out.
 
         Args:
-            partitions: the partitions.
+            partitions: the partitions; None: all.
             timeout_s: the time for an answer, over all that is tried for it.
             waits: whether transactions that change the offsets are waited for.
 

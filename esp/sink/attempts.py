@@ -60,9 +60,9 @@ def in_attempts(
 
 
 def fetch_decided(
-    offsets: GroupOffsets, partitions: Sequence[Partition], timeout_s: float, deadline: Deadline
+    offsets: GroupOffsets, partitions: Sequence[Partition] | None, timeout_s: float, deadline: Deadline
 ) -> Mapping[Partition, Committed]:
-    """Return the committed offsets, behind all transactions of other epochs.
+    """Return the committed offsets of partitions, of all for None, behind all transactions of other epochs.
 
     Raises:
         BeginAnewError: one of them is not ended.

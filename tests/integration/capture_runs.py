@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,13 +18,15 @@ from tests.integration.sink_runs import address_of
 Warnings = list[str]
 
 
-def plan_of(bootstrap: str, topic: str, directory: Path, name: str = "c", **changes: object) -> CapturePlan:
-    """A capture up to the ends that are there."""
+def plan_of(bootstrap: str, topic: str, directory: Path, name: str = "", **changes: object) -> CapturePlan:
+    """A capture up to the ends that are there; without a name it has one by its topic."""
     given = {"limits": Limits(900.0, 128 * 1024 * 1024), "is_once": True, **changes}
-    return CapturePlan(name, (topic,), str(directory), (address_of(bootstrap),), **given)
+    return CapturePlan(
+        name or f"c-{crc32(topic.encode())}", (topic,), str(directory), (address_of(bootstrap),), **given
+    )
 
 
-def capture(bootstrap: str, topic: str, directory: Path, name: str = "c", **changes: object) -> Warnings:
+def capture(bootstrap: str, topic: str, directory: Path, name: str = "", **changes: object) -> Warnings:
     """Capture up to the ends; return the warnings."""
     warnings: Warnings = []
     Runner(plan_of(bootstrap, topic, directory, name, **changes), warnings.append, threading.Event()).run()

@@ -121,9 +121,9 @@ class Ledger:
     def in_attempts(self, attempt: Callable[[Deadline], _Found], failure: str) -> _Found:
         return in_attempts(self, attempt, failure, 60.0, 0.0)
 
-    def look(self, partitions: Sequence[Partition], _deadline: Deadline) -> Mapping[Partition, Committed]:
+    def look(self, partitions: Sequence[Partition] | None, _deadline: Deadline) -> Mapping[Partition, Committed]:
         self._world.step()
-        found = {each: self._world.offsets[each] for each in partitions if each in self._world.offsets}
+        found = {each: self._world.offsets[each] for each in partitions or PARTITIONS if each in self._world.offsets}
         self._world.step()
         return found
 

@@ -57,6 +57,8 @@ def test_offsets_are_asked_for_behind_transactions(group: str, partitions: list[
     assert (request.group_id, request.require_stable) == (group, True)
     found = [Partition(topic.name, number) for topic in request.topics for number in topic.partition_indexes]
     assert sorted(found) == sorted(partitions)
+    request = read_request(group_messages.OFFSET_FETCH, group_messages.encode_offset_fetch(group, None))
+    assert (request.group_id, request.topics, request.require_stable) == (group, None, True)
 
 
 @SOME
