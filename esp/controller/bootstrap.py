@@ -4,7 +4,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from esp.controller.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION, SUPPORTED_FEATURES, TRANSACTION_VERSION
+from esp.controller.features import (
+    ELIGIBLE_LEADER_REPLICAS,
+    GROUP_VERSION,
+    METADATA_VERSION,
+    SUPPORTED_FEATURES,
+    TRANSACTION_VERSION,
+)
 from esp.controller.image import CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, FeatureRange
 from esp.schemas.metadata_records import (
     BROKER_RESOURCE,
@@ -17,7 +23,7 @@ from esp.schemas.metadata_records import (
 )
 
 FIRST_LEVELS: Final[Mapping[str, int]] = MappingProxyType(
-    {METADATA_VERSION: 30, ELIGIBLE_LEADER_REPLICAS: 1, TRANSACTION_VERSION: 2}
+    {METADATA_VERSION: 30, ELIGIBLE_LEADER_REPLICAS: 1, TRANSACTION_VERSION: 2, GROUP_VERSION: 1}
 )
 """The levels of a new cluster unless its operator says otherwise; others begin at 0. UpdateFeatures raises them later."""
 

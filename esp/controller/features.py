@@ -10,6 +10,8 @@ METADATA_VERSION: Final = "metadata.version"
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 KRAFT_VERSION: Final = "kraft.version"
 TRANSACTION_VERSION: Final = "transaction.version"
+GROUP_VERSION: Final = "group.version"
+"""Level 1: consumer groups whose coordinator assigns (KIP-848)."""
 
 SUPPORTED_FEATURES: Final[Mapping[str, FeatureRange]] = MappingProxyType(
     {
@@ -17,6 +19,7 @@ SUPPORTED_FEATURES: Final[Mapping[str, FeatureRange]] = MappingProxyType(
         ELIGIBLE_LEADER_REPLICAS: FeatureRange(0, 1),
         KRAFT_VERSION: FeatureRange(0, 1),
         TRANSACTION_VERSION: FeatureRange(0, 2),
+        GROUP_VERSION: FeatureRange(0, 1),
     }
 )
 

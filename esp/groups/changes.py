@@ -1,15 +1,15 @@
 """Changes of offsets, and removals of groups, on their way through the log."""
 
-from functools import partial
-
 from esp.groups.appends import Outcome
+from esp.groups.consumer.group import ConsumerGroup
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.effects import Transaction
 from esp.groups.group import Group, GroupEvent
-from esp.groups.group_log import deleted_group_record, offset_record
+from esp.groups.group_log import consumer_group_record, deleted_group_record, offset_record
 from esp.groups.transactional_offsets import OffsetChange
 from esp.model.errors import ErrorCode
 from esp.model.now import Now
+from esp.schemas.consumer_group_records import ConsumerGroupRecord
 
 
 def append_changes(
@@ -18,13 +18,27 @@ def append_changes(
     now: Now,
     *,
     removed: tuple[Group, ...] = (),
+    removed_consumers: tuple[ConsumerGroup, ...] = (),
     outcome: Outcome | None = None,
 ) -> None:
     """Append these changes, then the tombstones of these empty groups, in one batch; they show once they are committed."""
+    tombstones = tuple(
+        ConsumerGroupRecord(key, None) for group in removed_consumers for key in sorted(group.keys, reverse=True)
+    )
     records = [offset_record(change) for change in changes]
     records += (deleted_group_record(group) for group in removed)
+    records += map(consumer_group_record, tombstones)
     pending = state.offsets.begin(changes)
-    state.appends.append(records, now, settle=partial(_on_settled, state, pending, changes, removed), outcome=outcome)
+    inverses = [state.consumers.apply(record) for record in tombstones]
+
+    def settle(error: ErrorCode | None, now: Now) -> None:
+        if error is None:
+            state.consumers.commit(tombstones)
+        else:
+            state.consumers.undo(inverses)
+        _on_settled(state, pending, changes, removed, error, now)
+
+    state.appends.append(records, now, settle=settle, outcome=outcome)
     for group in removed:
         for timer in group.pending_joins.values():
             timer.cancel()
@@ -81,6 +95,8 @@ def _on_settled(
 
 def _commit_group(state: CoordinatorState, group_id: str, now: Now) -> None:
     """Offsets of a group are committed, and so the group is: one of nothing but offsets comes about now."""
+    if state.consumers.find(group_id) is not None:
+        return
     group = state.directory.find(group_id)
     if group is None:
         if state.directory.is_being_removed(group_id):

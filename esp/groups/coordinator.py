@@ -1,9 +1,9 @@
 """The coordinator of the groups of one partition of ``__consumer_offsets``.
 
 This module is the door: it hands requests, the time and the results of appends to the part that they concern, and gives back the effects.
-The parts are :mod:`~esp.groups.joining`, :mod:`~esp.groups.leaving`, :mod:`~esp.groups.rebalances`, :mod:`~esp.groups.offset_requests` and
-:mod:`~esp.groups.deletion`; the state that they share is the :class:`~esp.groups.coordinator_state.CoordinatorState`. DescribeGroups and
-ListGroups, which show committed groups to administrators, are answered here.
+The parts are :mod:`~esp.groups.joining`, :mod:`~esp.groups.leaving`, :mod:`~esp.groups.rebalances`, :mod:`~esp.groups.consumer`,
+:mod:`~esp.groups.offset_requests`, :mod:`~esp.groups.deletion` and :mod:`~esp.groups.describing`; the state that they share is the
+:class:`~esp.groups.coordinator_state.CoordinatorState`.
 """
 
 from collections.abc import Collection, Iterable
@@ -11,12 +11,16 @@ from typing import Final
 
 from esp.groups.appends import Appends
 from esp.groups.changes import end_transaction
+from esp.groups.consumer.directory import ConsumerGroups
+from esp.groups.consumer.heartbeats import Heartbeats
+from esp.groups.consumer.topics import TopicCatalog
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.deadlines import Deadlines
 from esp.groups.deletion import Deletion
+from esp.groups.describing import describe_consumer_group, describe_group, list_groups
 from esp.groups.directory import GroupDirectory
 from esp.groups.effects import Effect, Outbox
-from esp.groups.group import Group, GroupState
+from esp.groups.group import Group
 from esp.groups.group_log import load_group
 from esp.groups.joining import Joining
 from esp.groups.leaving import Leaving, Syncing
@@ -24,6 +28,7 @@ from esp.groups.offset_requests import OffsetRequests
 from esp.groups.offset_store import OffsetStore
 from esp.groups.rebalances import Rebalances
 from esp.groups.requests import (
+    ConsumerGroupHeartbeat,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -34,51 +39,16 @@ from esp.groups.requests import (
     SyncGroup,
     TxnOffsetCommit,
 )
-from esp.groups.responses import DescribedGroup, ListedGroup, OffsetFetchResult
+from esp.groups.responses import DescribedConsumerGroup, DescribedGroup, ListedGroup, OffsetFetchResult
 from esp.groups.settings import GroupSettings
 from esp.groups.transactional_offsets import OffsetChange
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
 from esp.model.now import Now
 from esp.ports.random import Random
+from esp.schemas.consumer_group_record_codec import decode_consumer_group_record
 from esp.schemas.group_record_codec import decode_group_record
 from esp.schemas.group_records import GroupMetadataValue, OffsetCommitRecord
-
-GROUP_TYPE = "classic"
-"""Kafka's name for groups of this protocol."""
-
-
-def describe_group(directory: GroupDirectory, group_id: str) -> DescribedGroup:
-    """Describe a group; the members' metadata only while it is stable."""
-    group = directory.find_committed(group_id)
-    if group is None:
-        return DescribedGroup(
-            group_id=group_id,
-            error=ErrorCode.group_id_not_found,
-            error_message=f"Group {group_id} not found.",
-            state=GroupState.DEAD.value,
-        )
-    protocol_name = group.protocol_name if group.state is GroupState.STABLE else None
-    return DescribedGroup(
-        group_id=group_id,
-        state=group.state.value,
-        protocol_type=group.protocol_type or "",
-        protocol_name=protocol_name or "",
-        members=tuple(member.described(protocol_name) for member in group),
-    )
-
-
-def list_groups(directory: GroupDirectory, request: ListGroups) -> list[ListedGroup]:
-    """All groups that pass the filters; states and types that do not exist let none pass."""
-    if request.types and GROUP_TYPE not in (name.lower() for name in request.types):
-        return []
-    states = frozenset(name.lower() for name in request.states)
-    return [
-        ListedGroup(group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE)
-        for group in directory.committed()
-        if not states or group.state.value.lower() in states
-    ]
-
 
 _US_PER_MS: Final = 1_000
 _NO_TIME_MS: Final = 0
@@ -92,31 +62,46 @@ class GroupCoordinator:
     Args:
         settings: the operator's.
         random: draws the ids of members.
+        topics: the topics that there are.
     """
 
-    def __init__(self, settings: GroupSettings, random: Random) -> None:
+    def __init__(self, settings: GroupSettings, random: Random, topics: TopicCatalog) -> None:
         deadlines = Deadlines()
         outbox = Outbox()
         appends = Appends(outbox, deadlines, settings.offsets_commit_timeout_ms * _US_PER_MS)
-        self._state = CoordinatorState(settings, random, outbox, deadlines, appends, GroupDirectory(), OffsetStore())
+        self._state = CoordinatorState(
+            settings=settings,
+            random=random,
+            outbox=outbox,
+            deadlines=deadlines,
+            appends=appends,
+            directory=GroupDirectory(),
+            consumers=ConsumerGroups(),
+            topics=topics,
+            offsets=OffsetStore(),
+        )
         self._rebalances = Rebalances(self._state)
         self._joining = Joining(self._state, self._rebalances)
         self._syncing = Syncing(self._state, self._rebalances)
         self._leaving = Leaving(self._state, self._rebalances)
+        self._heartbeats = Heartbeats(self._state)
         self._offset_requests = OffsetRequests(self._state, self._rebalances)
         self._deletion = Deletion(self._state)
 
     def replay(self, key: bytes | None, value: bytes | None) -> None:
-        """Apply one record of the log. Records of types that the classic protocol does not have are skipped; the caller skips control
-        records, and records of transactions that did not commit.
+        """Apply one record of the log. Records of share groups and groups of streams are skipped; the caller skips control records, and
+        records of transactions that did not commit.
 
         Raises:
             CorruptionError: the record is malformed, or its version is not known.
         """
         record = decode_group_record(key, value)
         if record is None:
-            return
-        if isinstance(record, OffsetCommitRecord):
+            assert key is not None, "a record without a key is malformed"
+            consumer_record = decode_consumer_group_record(key, value)
+            if consumer_record is not None:
+                self._state.consumers.replay(consumer_record)
+        elif isinstance(record, OffsetCommitRecord):
             partition = TopicPartition(record.key.topic, record.key.partition)
             self._state.offsets.apply((OffsetChange(record.key.group, partition, record.value),))
         else:
@@ -140,13 +125,14 @@ class GroupCoordinator:
     def begin(self, now: Now) -> list[Effect]:
         """All records are replayed: members of loaded groups have their full session from now on."""
         for group_id in self._state.offsets.committed_groups():
-            if self._state.directory.find(group_id) is None:
+            if self._state.directory.find(group_id) is None and self._state.consumers.find(group_id) is None:
                 self._install(Group(group_id, now.wall_ms))
         for group in self._state.directory.newest():
             for member in group:
                 self._rebalances.sessions.restart(group, member, now)
             if len(group) > self._state.settings.group_max_size:
                 self._rebalances.prepare(group, now)
+        self._heartbeats.begin(now)
         self._deletion.begin(now)
         return self._state.outbox.take()
 
@@ -191,6 +177,11 @@ class GroupCoordinator:
         """Heartbeat; the answer is returned, and no effects follow."""
         return self._leaving.heartbeat(request, now)
 
+    def consumer_group_heartbeat(self, request: ConsumerGroupHeartbeat, ticket: object, now: Now) -> list[Effect]:
+        """ConsumerGroupHeartbeat; answered with a ConsumerGroupHeartbeatResult when all that follows from it is committed."""
+        self._heartbeats.heartbeat(request, ticket, now)
+        return self._state.outbox.take()
+
     def leave(self, request: LeaveGroup, ticket: object, now: Now) -> list[Effect]:
         """LeaveGroup; answered with a LeaveResult."""
         self._leaving.leave(request, ticket, now)
@@ -231,11 +222,15 @@ class GroupCoordinator:
 
     def describe_group(self, group_id: str) -> DescribedGroup:
         """One group of DescribeGroups."""
-        return describe_group(self._state.directory, group_id)
+        return describe_group(self._state, group_id)
+
+    def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
+        """One group of ConsumerGroupDescribe."""
+        return describe_consumer_group(self._state, group_id)
 
     def list_groups(self, request: ListGroups) -> list[ListedGroup]:
         """ListGroups: this coordinator's share of it."""
-        return list_groups(self._state.directory, request)
+        return list_groups(self._state, request)
 
     def on_partitions_deleted(self, partitions: Collection[TopicPartition], now: Now) -> list[Effect]:
         """Partitions are gone with their topics: their offsets are forgotten."""

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from esp.groups.appends import Appends
+from esp.groups.consumer.directory import ConsumerGroups
+from esp.groups.consumer.topics import TopicCatalog
 from esp.groups.deadlines import Deadlines
 from esp.groups.directory import GroupDirectory
 from esp.groups.effects import Outbox
@@ -21,4 +23,9 @@ class CoordinatorState:
     deadlines: Deadlines
     appends: Appends
     directory: GroupDirectory
+    """The groups of the classic protocol, and of nothing but offsets."""
+    consumers: ConsumerGroups
+    """The groups of KIP-848."""
+    topics: TopicCatalog
+    """The topics that there are."""
     offsets: OffsetStore

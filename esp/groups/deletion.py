@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Final
 
 from esp.groups.changes import append_changes
+from esp.groups.consumer.group import ConsumerGroup
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.deadlines import Timer
 from esp.groups.group import Group, GroupState
@@ -39,8 +40,12 @@ class Deletion:
 
     def delete_group(self, group_id: str, ticket: object, now: Now) -> None:
         """Forget an empty group and its offsets in one batch; answer when that is committed."""
+        consumers = self._state.consumers.find(group_id)
+        if consumers is not None and len(consumers):
+            self._state.outbox.answer(ticket, DeleteGroupResult(error=ErrorCode.non_empty_group))
+            return
         group = self._state.directory.find(group_id)
-        if group is None or group.state is not GroupState.EMPTY:
+        if consumers is None and (group is None or group.state is not GroupState.EMPTY):
             error = ErrorCode.group_id_not_found if group is None else ErrorCode.non_empty_group
             self._state.outbox.answer(ticket, DeleteGroupResult(error=error))
             return
@@ -52,7 +57,9 @@ class Deletion:
         offsets = self._state.offsets
         partitions = dict.fromkeys([*offsets.newest(group_id), *offsets.transactional.partitions(group_id)])
         changes = tuple(OffsetChange(group_id, partition, None) for partition in partitions)
-        append_changes(self._state, changes, now, removed=(group,), outcome=outcome)
+        removed = () if group is None else (group,)
+        removed_consumers = () if consumers is None else (consumers,)
+        append_changes(self._state, changes, now, removed=removed, removed_consumers=removed_consumers, outcome=outcome)
 
     def on_partitions_deleted(self, partitions: Collection[TopicPartition], now: Now) -> None:
         """Forget all offsets of these partitions, whether or not a member still reads them."""
@@ -79,8 +86,32 @@ class Deletion:
             is_unused = group.state is GroupState.EMPTY and not group.pending_joins and not pending
             if is_unused and len(expired) == len(offsets):
                 batches.remove(group)
+        for consumers in self._state.consumers.newest():
+            self._expire_consumers(consumers, batches, now)
         batches.flush()
         self.begin(now)
+
+    def _expire_consumers(self, group: ConsumerGroup, batches: "_Batches", now: Now) -> None:
+        """As for other groups; the time of an offset that no member reads runs from its commit, as in Kafka."""
+        offsets = self._state.offsets.newest(group.group_id)
+        pending = frozenset(self._state.offsets.transactional.partitions(group.group_id))
+        is_exempt = self._exempt.matches(group.group_id)
+        expired = [
+            partition
+            for partition, value in offsets.items()
+            if not is_exempt
+            and partition not in pending
+            and not group.is_subscribed_to(partition.topic)
+            and self._is_old(value, value.commit_timestamp_ms, now)
+        ]
+        batches.add(group.group_id, expired)
+        if not len(group) and not pending and len(expired) == len(offsets):
+            batches.remove_consumers(group)
+
+    def _is_old(self, value: OffsetCommitValue, since_ms: int, now: Now) -> bool:
+        if value.expire_timestamp_ms != NO_TIMESTAMP:
+            return now.wall_ms >= value.expire_timestamp_ms
+        return now.wall_ms - since_ms >= self._state.settings.offsets_retention_ms
 
     def _is_expired(self, group: Group, partition: TopicPartition, value: OffsetCommitValue, now: Now) -> bool:
         """True if an offset is too old.
@@ -103,9 +134,7 @@ class Deletion:
                 and group.subscribed_topics is not None
             ):
                 return False
-        if value.expire_timestamp_ms != NO_TIMESTAMP:
-            return now.wall_ms >= value.expire_timestamp_ms
-        return now.wall_ms - since_ms >= self._state.settings.offsets_retention_ms
+        return self._is_old(value, since_ms, now)
 
 
 class _Batches:
@@ -116,6 +145,7 @@ class _Batches:
         self._now = now
         self._changes: list[OffsetChange] = []
         self._removed: list[Group] = []
+        self._removed_consumers: list[ConsumerGroup] = []
 
     def add(self, group_id: str, partitions: list[TopicPartition]) -> None:
         """Forget these offsets of the group."""
@@ -130,9 +160,15 @@ class _Batches:
         if len(self._removed) >= _TOMBSTONES_MAX:
             self.flush()
 
+    def remove_consumers(self, group: ConsumerGroup) -> None:
+        """Forget the consumer group."""
+        self._removed_consumers.append(group)
+        if len(self._removed_consumers) >= _TOMBSTONES_MAX:
+            self.flush()
+
     def flush(self) -> None:
         """Append the tombstones that there are."""
-        changes, removed = tuple(self._changes), tuple(self._removed)
-        self._changes, self._removed = [], []
-        if changes or removed:
-            append_changes(self._state, changes, self._now, removed=removed)
+        changes, removed, consumers = tuple(self._changes), tuple(self._removed), tuple(self._removed_consumers)
+        self._changes, self._removed, self._removed_consumers = [], [], []
+        if changes or removed or consumers:
+            append_changes(self._state, changes, self._now, removed=removed, removed_consumers=consumers)

@@ -6,6 +6,8 @@ from esp.groups.group import Group, GroupState, Member
 from esp.groups.requests import Protocol
 from esp.groups.transactional_offsets import OffsetChange
 from esp.records.builder import NewRecord
+from esp.schemas.consumer_group_record_codec import encode_consumer_group_key, encode_consumer_group_value
+from esp.schemas.consumer_group_records import ConsumerGroupRecord
 from esp.schemas.group_record_codec import (
     encode_group_metadata_key,
     encode_group_metadata_value,
@@ -70,6 +72,12 @@ def offset_record(change: OffsetChange) -> NewRecord:
     key = OffsetCommitKey(change.group_id, change.partition.topic, change.partition.partition)
     value = None if change.value is None else encode_offset_commit_value(change.value)
     return NewRecord(value, encode_offset_commit_key(key))
+
+
+def consumer_group_record(record: ConsumerGroupRecord) -> NewRecord:
+    """A part of a consumer group, or the tombstone of one."""
+    value = None if record.value is None else encode_consumer_group_value(record.value)
+    return NewRecord(value, encode_consumer_group_key(record.key))
 
 
 def load_group(group_id: str, value: GroupMetadataValue) -> Group:

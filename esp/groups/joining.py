@@ -6,6 +6,7 @@ A static member comes back without its id: it takes the place of its former self
 from dataclasses import dataclass, replace
 from functools import partial
 
+from esp.groups.changes import append_changes
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.group import Group, GroupState, Member, unique
 from esp.groups.group_log import generation_record, new_group_record
@@ -137,6 +138,7 @@ class Joining:
         """Answer now, or when the generation begins; a group that is not there is made if the client has no member id yet."""
         try:
             self._check(request)
+            self._replace_consumers(request.group_id, now)
             group = self._state.directory.find(request.group_id)
             if group is None:
                 if request.member_id:
@@ -157,6 +159,19 @@ class Joining:
         except ApiError as refusal:
             member_id = "" if refusal.code is ErrorCode.group_max_size_reached else request.member_id
             self._refuse(ticket, refusal.code, member_id)
+
+    def _replace_consumers(self, group_id: str, now: Now) -> None:
+        """An empty consumer group of this name gives way; its offsets stay.
+
+        Raises:
+            ApiError: INCONSISTENT_GROUP_PROTOCOL: it has members.
+        """
+        consumers = self._state.consumers.find(group_id)
+        if consumers is None:
+            return
+        if len(consumers):
+            raise ApiError(ErrorCode.inconsistent_group_protocol)
+        append_changes(self._state, (), now, removed_consumers=(consumers,))
 
     def _check(self, request: JoinGroup) -> None:
         """Refuse requests that no group could take."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from esp.groups.changes import append_changes, append_transactional
+from esp.groups.consumer.membership import require_commit, require_fetch
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.group import GroupState
 from esp.groups.rebalances import Rebalances
@@ -25,13 +26,22 @@ from esp.groups.responses import (
 )
 from esp.groups.transactional_offsets import OffsetChange
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import TopicPartition
+from esp.model.ids import TopicId, TopicPartition
 from esp.model.now import Now
+from esp.schemas.consumer_group_records import TopicIdPartition
 from esp.schemas.group_record_codec import STRING_BYTES_MAX
 from esp.schemas.group_records import NO_TIMESTAMP, OffsetCommitValue
 
 _TIMESTAMP_MAX: Final = 2**63 - 1
 _WITH_MEMBERS: Final = frozenset({GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE, GroupState.STABLE})
+
+
+MayCommit = Callable[[TopicIdPartition | None], bool]
+
+
+def _all_partitions(_partition: TopicIdPartition | None) -> bool:
+    """Members of the classic protocol may commit for any partition."""
+    return True
 
 
 class OffsetRequests:
@@ -49,7 +59,7 @@ class OffsetRequests:
     def commit(self, request: OffsetCommit, ticket: object, now: Now) -> None:
         """Answer when the offsets are committed; offsets with too much text beside them are refused one by one."""
         try:
-            self._require_right_to_commit(request, now)
+            may_commit = self._require_right_to_commit(request, now)
         except ApiError as refusal:
             self._state.outbox.answer(ticket, _same_for_all(request, refusal.code))
             return
@@ -58,6 +68,9 @@ class OffsetRequests:
         outcomes: list[PartitionError] = []
         changes: list[OffsetChange] = []
         for committed in request.offsets:
+            if not may_commit(self._identify(committed)):
+                outcomes.append(PartitionError(committed.partition, ErrorCode.stale_member_epoch))
+                continue
             if self._is_too_large(committed.metadata, expires=expires):
                 outcomes.append(PartitionError(committed.partition, ErrorCode.offset_metadata_too_large))
                 continue
@@ -73,13 +86,16 @@ class OffsetRequests:
         Sessions are not kept alive: the producer may be another process than the member.
         """
         try:
-            self._require_right_to_commit_transactional(request)
+            may_commit = self._require_right_to_commit_transactional(request)
         except ApiError as refusal:
             self._state.outbox.answer(ticket, _same_for_all(request, refusal.code))
             return
         outcomes: list[PartitionError] = []
         changes: list[OffsetChange] = []
         for committed in request.offsets:
+            if not may_commit(self._identify(committed)):
+                outcomes.append(PartitionError(committed.partition, ErrorCode.stale_member_epoch))
+                continue
             if self._is_too_large(committed.metadata, expires=False):
                 outcomes.append(PartitionError(committed.partition, ErrorCode.offset_metadata_too_large))
                 continue
@@ -101,6 +117,12 @@ class OffsetRequests:
 
         A request for stable offsets is refused those that an open transaction may still replace (KIP-447).
         """
+        consumers = self._state.consumers.find(request.group_id)
+        if consumers is not None:
+            try:
+                require_fetch(consumers, request.member_id, request.member_epoch)
+            except ApiError as refusal:
+                return OffsetFetchResult(error=refusal.code)
         store = self._state.offsets
         offsets = store.committed(request.group_id)
         unstable = (
@@ -121,21 +143,23 @@ class OffsetRequests:
     def delete(self, request: OffsetDelete, ticket: object, now: Now) -> None:
         """Answer when the tombstones are committed; topics that members are subscribed to keep their offsets (KIP-496)."""
         group = self._state.directory.find(request.group_id)
+        consumers = self._state.consumers.find(request.group_id)
         error = ErrorCode.none
         if not request.group_id:
             error = ErrorCode.invalid_group_id
-        elif group is None:
+        elif group is None and consumers is None:
             error = ErrorCode.group_id_not_found
-        elif group.state in _WITH_MEMBERS and not group.uses_consumer_protocol:
+        elif group is not None and group.state in _WITH_MEMBERS and not group.uses_consumer_protocol:
             error = ErrorCode.non_empty_group
-        if group is None or error is not ErrorCode.none:
+        readers = group if consumers is None else consumers
+        if readers is None or error is not ErrorCode.none:
             self._state.outbox.answer(ticket, OffsetDeleteResult(error=error))
             return
         offsets = self._state.offsets.newest(request.group_id)
         outcomes: list[PartitionError] = []
         changes: list[OffsetChange] = []
         for partition in request.partitions:
-            is_subscribed = group.is_subscribed_to(partition.topic)
+            is_subscribed = readers.is_subscribed_to(partition.topic)
             outcomes.append(
                 PartitionError(partition, ErrorCode.group_subscribed_to_topic if is_subscribed else ErrorCode.none)
             )
@@ -146,7 +170,15 @@ class OffsetRequests:
         result = OffsetDeleteResult(partitions=tuple(outcomes))
         self._append(tuple(changes), ticket, result, lambda error: OffsetDeleteResult(error=error), now)
 
-    def _require_right_to_commit(self, request: OffsetCommit, now: Now) -> None:
+    def _identify(self, committed: CommittedOffset) -> TopicIdPartition | None:
+        """The partition by the id of its topic; None if there is no such topic."""
+        topic_id = committed.topic_id
+        if topic_id is None:
+            known = self._state.topics.find(committed.partition.topic)
+            topic_id = None if known is None else known.topic.topic_id
+        return None if topic_id is None else TopicIdPartition(TopicId(topic_id), committed.partition.partition)
+
+    def _require_right_to_commit(self, request: OffsetCommit, now: Now) -> MayCommit:
         """Let members of the generation commit, and clients that are no members only while the group has none.
 
         A group that is not there comes about when the first of its offsets is committed.
@@ -154,6 +186,20 @@ class OffsetRequests:
         Raises:
             ApiError: the client is no member, or one of another generation, or is to join or sync first.
         """
+        consumers = self._state.consumers.find(request.group_id)
+        if consumers is not None:
+            return require_commit(
+                consumers,
+                request.member_id,
+                request.generation_id,
+                is_transactional=False,
+                knows_epochs=request.knows_member_epochs,
+            )
+        self._require_member_of_generation(request, now)
+        return _all_partitions
+
+    def _require_member_of_generation(self, request: OffsetCommit, now: Now) -> None:
+        """As :meth:`_require_right_to_commit`, of a group of the classic protocol."""
         group = self._state.directory.find(request.group_id)
         if group is None:
             _require_simple(request)
@@ -169,12 +215,22 @@ class OffsetRequests:
             raise ApiError(ErrorCode.rebalance_in_progress)
         self._rebalances.sessions.restart(group, member, now)
 
-    def _require_right_to_commit_transactional(self, request: TxnOffsetCommit) -> None:
+    def _require_right_to_commit_transactional(self, request: TxnOffsetCommit) -> MayCommit:
         """Let members of the generation commit, at any time in it, and producers that name no member (KIP-447).
 
         Raises:
             ApiError: the request names a member or a generation that is not the group's.
         """
+        consumers = self._state.consumers.find(request.group_id)
+        if consumers is not None:
+            return require_commit(
+                consumers, request.member_id, request.generation_id, is_transactional=True, knows_epochs=True
+            )
+        self._require_named_generation(request)
+        return _all_partitions
+
+    def _require_named_generation(self, request: TxnOffsetCommit) -> None:
+        """As :meth:`_require_right_to_commit_transactional`, of a group of the classic protocol."""
         group = self._state.directory.find(request.group_id)
         if group is None:
             if request.generation_id >= 0:
@@ -225,9 +281,7 @@ def _require_simple(request: OffsetCommit) -> None:
         ApiError: it names one, or the log could not hold the group's name.
     """
     if request.generation_id >= 0:
-        raise ApiError(
-            ErrorCode.group_id_not_found if request.knows_group_id_not_found else ErrorCode.illegal_generation
-        )
+        raise ApiError(ErrorCode.group_id_not_found if request.knows_member_epochs else ErrorCode.illegal_generation)
     if len(request.group_id.encode()) > STRING_BYTES_MAX:
         raise ApiError(ErrorCode.invalid_group_id)
 

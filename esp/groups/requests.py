@@ -1,11 +1,13 @@
 """The requests to a coordinator, free of the wire's versions: the shell sets fields that a version lacks to the defaults here."""
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from esp.groups.effects import Transaction
 from esp.model.ids import TopicPartition
+from esp.schemas.consumer_group_records import TopicIdPartition
 
 NO_GENERATION: Final = -1
 """The generation in requests of clients that are no members of a group (a "simple consumer", or an administrator)."""
@@ -75,6 +77,44 @@ class Heartbeat:
     group_instance_id: str | None = None
 
 
+JOIN_EPOCH: Final = 0
+"""The member epoch of a client that joins a consumer group."""
+
+LEAVE_EPOCH: Final = -1
+"""The member epoch of a member that leaves."""
+
+LEAVE_STATIC_EPOCH: Final = -2
+"""The member epoch of a static member that will be back: its partitions stay its own."""
+
+UNCHANGED_TIMEOUT: Final = -1
+"""``ConsumerGroupHeartbeat.rebalance_timeout_ms`` of a member that has told it before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeat:
+    """A member of a consumer group is alive (KIP-848), or joins, or leaves. What is None it has told before."""
+
+    group_id: str
+    member_id: str
+    """Made by the client. Empty in version 0: the answer brings one then."""
+    makes_member_id: bool = True
+    """True if an empty member id is an error: from version 1 on."""
+    member_epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = UNCHANGED_TIMEOUT
+    topic_names: tuple[str, ...] | None = None
+    topic_regex: str | None = None
+    """Empty for a member that does without one from now on."""
+    assignor: str | None = None
+    owned: frozenset[TopicIdPartition] | None = None
+    """The partitions that it has."""
+    client_id: str = ""
+    client_host: str = ""
+    may_describe: Callable[[str], bool] = field(default=lambda _topic: True, compare=False)
+    """Tells whether the client may know of a topic that its expression matches."""
+
+
 class LeavingMember(NamedTuple):
     """A member that goes: by its id, or by its instance's id and no or the right member id."""
 
@@ -113,8 +153,9 @@ class OffsetCommit:
     group_instance_id: str | None = None
     retention_ms: int = NO_RETENTION
     """Versions 2 to 4: the time for which these offsets stay, whatever the settings."""
-    knows_group_id_not_found: bool = False
-    """True if a generation of an unknown group is refused with GROUP_ID_NOT_FOUND and not ILLEGAL_GENERATION: from version 9 on."""
+    knows_member_epochs: bool = False
+    """True from version 9 on: members of consumer groups may commit, and a generation of an unknown group is refused with
+    GROUP_ID_NOT_FOUND and not ILLEGAL_GENERATION."""
     offsets: tuple[CommittedOffset, ...] = ()
 
 
@@ -136,6 +177,9 @@ class OffsetFetch:
     """Committed offsets are asked for."""
 
     group_id: str
+    member_id: str | None = None
+    """None for a client that is no member, and before version 9."""
+    member_epoch: int = NO_GENERATION
     partitions: tuple[TopicPartition, ...] | None
     """None for all that the group has."""
     require_stable: bool = False

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
+from esp.schemas.consumer_group_records import MemberValue, TopicIdPartition
 
 NO_OFFSET: Final = -1
 """The offset of a partition for which none is committed."""
@@ -49,6 +50,19 @@ class HeartbeatResult:
     """The answer to a heartbeat: the member goes on, or the reason why not."""
 
     error: ErrorCode = ErrorCode.none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeatResult:
+    """The place of a member in its consumer group, or why it has none."""
+
+    error: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: frozenset[TopicIdPartition] | None = None
+    """The partitions that it may use; None if it knows them."""
 
 
 class LeftMember(NamedTuple):
@@ -123,7 +137,7 @@ class ListedGroup(NamedTuple):
     state: str
     """``GroupState.value``: Kafka's name of the state."""
     group_type: str
-    """``classic``."""
+    """``classic`` or ``consumer``."""
 
 
 class DescribedMember(NamedTuple):
@@ -150,8 +164,33 @@ class DescribedGroup:
     members: tuple[DescribedMember, ...] = ()
 
 
+class DescribedConsumer(NamedTuple):
+    """A member in the description of its consumer group."""
+
+    member_id: str
+    about: MemberValue
+    epoch: int
+    assigned: frozenset[TopicIdPartition]
+    target: frozenset[TopicIdPartition]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedConsumerGroup:
+    """A consumer group; one that is not there has GROUP_ID_NOT_FOUND."""
+
+    group_id: str
+    error: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+    state: str = ""
+    epoch: int = 0
+    assignment_epoch: int = 0
+    assignor: str = ""
+    members: tuple[DescribedConsumer, ...] = ()
+
+
 Result = (
     JoinResult
+    | ConsumerGroupHeartbeatResult
     | SyncResult
     | HeartbeatResult
     | LeaveResult

@@ -21,6 +21,16 @@ class GroupSettings:
     begins that time anew, up to its rebalance timeout."""
     group_max_size: int
     """``group.max.size``: members of one group."""
+    consumer_session_timeout_ms: int
+    """``group.consumer.session.timeout.ms``: the longest silence of a member of a consumer group (KIP-848)."""
+    consumer_heartbeat_interval_ms: int
+    """``group.consumer.heartbeat.interval.ms``: how often such a member is to send heartbeats."""
+    consumer_max_size: int
+    """``group.consumer.max.size``: members of one consumer group."""
+    consumer_assignors: tuple[str, ...]
+    """``group.consumer.assignors``: the assignors that members may ask for; the first is that of a group whose members ask for none."""
+    consumer_assignment_interval_ms: int
+    """``group.consumer.assignment.interval.ms``: the least time between two assignments of one group."""
     offset_metadata_max_bytes: int
     """``offset.metadata.max.bytes``: of the text beside a committed offset, in UTF-16 units, as Kafka counts."""
     offsets_retention_ms: int

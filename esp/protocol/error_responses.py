@@ -124,6 +124,10 @@ def _groups_to_describe(request: Any) -> _Content:
     return {"groups": [{"group_id": group_id} for group_id in request.groups]}
 
 
+def _consumer_groups_to_describe(request: Any) -> _Content:
+    return {"groups": [{"group_id": group_id} for group_id in request.group_ids]}
+
+
 def _groups_to_delete(request: Any) -> _Content:
     return {"results": [{"group_id": group_id} for group_id in request.groups_names]}
 
@@ -284,6 +288,7 @@ _REFUSED_SINGLY: Final[Mapping[int, Callable[[Any], _Content]]] = MappingProxyTy
         ApiKey.OFFSET_DELETE: _topics_with_partitions,
         ApiKey.DESCRIBE_PRODUCERS: _topics_with_indexes,
         ApiKey.DESCRIBE_GROUPS: _groups_to_describe,
+        ApiKey.CONSUMER_GROUP_DESCRIBE: _consumer_groups_to_describe,
         ApiKey.DELETE_GROUPS: _groups_to_delete,
         ApiKey.DESCRIBE_TRANSACTIONS: _transactions_to_describe,
     }

@@ -100,6 +100,8 @@ class ApiKey(IntEnum):
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
     ALLOCATE_PRODUCER_IDS = 67
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
     CONTROLLER_REGISTRATION = 70
     ASSIGN_REPLICAS_TO_DIRS = 73
     LIST_CONFIG_RESOURCES = 74
@@ -255,6 +257,11 @@ _APIS: Final = (
     _served(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", (0, 0), 0, listeners=_BOTH),
     _served(ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", (0, 0), 0),
     _served(ApiKey.LIST_TRANSACTIONS, "ListTransactions", (0, 2), 0),
+    # From version 1 on clients make the ids of members, and subscribe by regular expressions.
+    _served(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", (0, 1), 0, request_models=(0,), response_models=(0,)
+    ),
+    _served(ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", (0, 1), 0),
     _served(ApiKey.ALLOCATE_PRODUCER_IDS, "AllocateProducerIds", (0, 0), 0, listeners=_CONTROLLER),
     _served(ApiKey.CONTROLLER_REGISTRATION, "ControllerRegistration", (0, 0), 0, listeners=_CONTROLLER),
     _served(ApiKey.ASSIGN_REPLICAS_TO_DIRS, "AssignReplicasToDirs", (0, 0), 0, listeners=_CONTROLLER),

@@ -167,3 +167,13 @@ def encode_compact_string(value: str) -> bytes:
     """A string in flexible form."""
     data = value.encode()
     return encode_unsigned_varint(len(data) + 1) + data
+
+
+def encode_nullable_compact_string(value: str | None) -> bytes:
+    """A string, or null, in flexible form."""
+    return b"\x00" if value is None else encode_compact_string(value)
+
+
+def encode_compact_bytes(value: bytes) -> bytes:
+    """Bytes in flexible form."""
+    return encode_unsigned_varint(len(value) + 1) + value

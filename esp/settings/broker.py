@@ -616,6 +616,30 @@ class BrokerSettings:
         6_000, Kind.INT, "Shortest session timeout that a member may ask for, in ms."
     )
     group_max_size: int = setting(INT_MAX, Kind.INT, "Members that a consumer group accepts.", at_least(1))
+    group_consumer_session_timeout_ms: int = setting(
+        45_000,
+        Kind.INT,
+        "Longest silence of a member of a consumer group that speaks the consumer protocol, in ms.",
+        at_least(1),
+    )
+    group_consumer_heartbeat_interval_ms: int = setting(
+        5_000, Kind.INT, "Milliseconds between the heartbeats of such members.", at_least(1)
+    )
+    group_consumer_max_size: int = setting(
+        INT_MAX, Kind.INT, "Members that a consumer group of the consumer protocol accepts.", at_least(1)
+    )
+    group_consumer_assignors: tuple[str, ...] = setting(
+        ("uniform", "range"),
+        Kind.LIST,
+        "Assignors that members of the consumer protocol may ask for; the first is taken where none asks.",
+        one_of("uniform", "range"),
+    )
+    group_consumer_assignment_interval_ms: int = setting(
+        1_000,
+        Kind.INT,
+        "Least time between two assignments of one group of the consumer protocol, in ms.",
+        between(0, 15_000),
+    )
     offset_metadata_max_bytes: int = setting(4_096, Kind.INT, "Longest text that may be committed with an offset.")
     add_partitions_to_txn_retry_backoff_ms: int = setting(
         20,

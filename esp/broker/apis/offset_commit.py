@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Coroutine, Iterator
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kio.schema.offset_commit.v4.request import OffsetCommitRequest as RequestUpTo4
 from kio.schema.offset_commit.v9.request import OffsetCommitRequest as RequestUpTo9
@@ -18,6 +18,9 @@ from esp.groups.requests import NO_LEADER_EPOCH, NO_RETENTION, CommittedOffset, 
 from esp.groups.responses import OffsetCommitResult, PartitionError
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicId, TopicPartition
+
+MEMBER_EPOCHS_FROM: Final = 9
+"""From this version on members of consumer groups may commit (KIP-848)."""
 
 AnyRequest = RequestUpTo4 | RequestUpTo9 | OffsetCommitRequest
 
@@ -64,6 +67,7 @@ def handle(services: Services, request: Request, message: AnyRequest) -> Respons
         generation_id=message.generation_id_or_member_epoch,
         member_id=message.member_id,
         group_instance_id=None if isinstance(message, RequestUpTo4) else message.group_instance_id,
+        knows_member_epochs=request.api_version >= MEMBER_EPOCHS_FROM,
         retention_ms=milliseconds(message.retention_time) if isinstance(message, RequestUpTo4) else NO_RETENTION,
         offsets=offsets,
     )

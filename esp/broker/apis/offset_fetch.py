@@ -20,7 +20,7 @@ from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import ClusterImage
-from esp.groups.requests import OffsetFetch
+from esp.groups.requests import NO_GENERATION, OffsetFetch
 from esp.groups.responses import FetchedOffset, OffsetFetchResult
 from esp.model.acl import AclOperation, Permission, ResourceType
 from esp.model.errors import ApiError, ErrorCode
@@ -50,6 +50,8 @@ class _WantedGroup(NamedTuple):
     group_id: str
     topics: tuple[_WantedTopic, ...] | None
     require_stable: bool
+    member_id: str | None = None
+    member_epoch: int = NO_GENERATION
 
 
 class _Topic(NamedTuple):
@@ -119,7 +121,9 @@ def _wanted(image: ClusterImage, message: AnyRequest) -> list[_WantedGroup]:
             )
         elif group.topics is not None:
             topics = tuple(_WantedTopic(topic.name, None, topic.partition_indexes) for topic in group.topics)
-        wanted.append(_WantedGroup(group.group_id, topics, message.require_stable))
+        member_id = getattr(group, "member_id", None)
+        member_epoch = getattr(group, "member_epoch", NO_GENERATION)
+        wanted.append(_WantedGroup(group.group_id, topics, message.require_stable, member_id, member_epoch))
     return wanted
 
 
@@ -189,7 +193,13 @@ def _fetch(services: Services, request: Request, group: _WantedGroup) -> OffsetF
     except ApiError as error:
         return OffsetFetchResult(error=error.code)
     return core.fetch_offsets(
-        OffsetFetch(group_id=group.group_id, partitions=partitions, require_stable=group.require_stable)
+        OffsetFetch(
+            group_id=group.group_id,
+            member_id=group.member_id,
+            member_epoch=group.member_epoch,
+            partitions=partitions,
+            require_stable=group.require_stable,
+        )
     )
 
 

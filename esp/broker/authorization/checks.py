@@ -245,6 +245,16 @@ CHECKS: Final[Mapping[int, tuple[Check, ...]]] = MappingProxyType(
         ApiKey.LEAVE_GROUP: (_READ_GROUP,),
         ApiKey.SYNC_GROUP: (_READ_GROUP,),
         ApiKey.DESCRIBE_GROUPS: (_names(AclOperation.DESCRIBE, ResourceType.GROUP, _GROUP_DENIED, "groups", "groups"),),
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: (
+            _READ_GROUP,
+            InHandler(
+                "Describe topic", "the whole request is refused for one name, and an expression matches what is allowed"
+            ),
+        ),
+        ApiKey.CONSUMER_GROUP_DESCRIBE: (
+            _names(AclOperation.DESCRIBE, ResourceType.GROUP, _GROUP_DENIED, "group_ids", "groups"),
+            InHandler("Describe topic", "a group with a topic that the client may not know of is refused as a whole"),
+        ),
         ApiKey.LIST_GROUPS: (InHandler("Describe cluster, or Describe group", "other groups are left out"),),
         ApiKey.SASL_HANDSHAKE: (FREE,),
         ApiKey.API_VERSIONS: (FREE,),

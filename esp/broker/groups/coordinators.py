@@ -16,7 +16,9 @@ from esp.ports.env import Env
 
 if TYPE_CHECKING:
     from esp.broker.groups.driver import GroupCoordinatorDriver
+    from esp.broker.groups.topics import MetadataTopics
 
+_TOPICS: Final = "esp.broker.groups.topics"
 _DRIVER: Final = "esp.broker.groups.driver"
 
 
@@ -37,9 +39,12 @@ class GroupCoordinators(PartitionCoordinators["GroupCoordinatorDriver"]):
         super().__init__(metadata, tasks)
         self._env = env
         self._config = config
+        self._topics: MetadataTopics | None = None
 
     def _new_driver(self, hosted: HostedPartition) -> "GroupCoordinatorDriver":
-        return load_driver_class()(self._env, hosted, self._config)
+        if self._topics is None:
+            self._topics = _load_topics_class()(self._metadata)
+        return load_driver_class()(self._env, hosted, self._config, self._topics)
 
     def on_deleted(self, topics: Iterable[TopicImage]) -> None:
         """These topics were deleted."""
@@ -66,6 +71,12 @@ class GroupCoordinators(PartitionCoordinators["GroupCoordinatorDriver"]):
     def coordinator_at(self, partition: int) -> "GroupCoordinatorDriver | None":
         """The coordinator of a partition of ``__consumer_offsets``; None if it is not here."""
         return self._coordinators.get(partition)
+
+
+def _load_topics_class() -> "type[MetadataTopics]":
+    """As :func:`load_driver_class`."""
+    found: type[MetadataTopics] = importlib.import_module(_TOPICS).MetadataTopics
+    return found
 
 
 def load_driver_class() -> "type[GroupCoordinatorDriver]":

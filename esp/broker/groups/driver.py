@@ -9,6 +9,7 @@ from esp.broker.coordination.latest_records import LatestRecords
 from esp.broker.groups.config import CoordinatorConfig
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.request import ClientContext
+from esp.groups.consumer.topics import TopicCatalog
 from esp.groups.coordinator import GroupCoordinator
 from esp.groups.effects import Answer, Append, Effect
 from esp.model.ids import TopicPartition
@@ -26,12 +27,13 @@ class GroupCoordinatorDriver(CoordinatorDriver[GroupCoordinator]):
         env: the outside.
         hosted: the partition, led by this node.
         config: the node's.
+        topics: the topics that there are.
     """
 
     subject: ClassVar = "groups"
 
-    def __init__(self, env: Env, hosted: HostedPartition, config: CoordinatorConfig) -> None:
-        core = GroupCoordinator(config.settings, env.random)
+    def __init__(self, env: Env, hosted: HostedPartition, config: CoordinatorConfig, topics: TopicCatalog) -> None:
+        core = GroupCoordinator(config.settings, env.random, topics)
         super().__init__(env, hosted, core, DriverConfig(config.codec, config.on_disk_error))
         self._deleted: dict[TopicPartition, None] = {}
         """Partitions that were deleted while the log was read."""

@@ -30,7 +30,7 @@ from esp.schemas.group_records import OffsetCommitRecord
 from esp.settings.broker import BrokerSettings
 from esp.simulation.machine.env import SeededRandom
 from tests.scenarios.script import Stage, verb
-from tests.unit.groups.world import GROUP, START_MS, subscription
+from tests.unit.groups.world import GROUP, START_MS, Topics, subscription
 
 _APIS: Final = {
     JoinResult: "JoinGroup",
@@ -63,7 +63,7 @@ class GroupStage(Stage):
         self._asked: dict[int, Client] = {}
         self._tickets = count(1)
         self._names: dict[str, str] = {"": "-"}
-        self._coordinator = GroupCoordinator(coordinator_settings(BrokerSettings()), SeededRandom(Random(0)))
+        self._coordinator = GroupCoordinator(coordinator_settings(BrokerSettings()), SeededRandom(Random(0)), Topics())
         self._do(self._coordinator.begin(self._now))
 
     @property

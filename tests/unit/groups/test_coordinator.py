@@ -8,7 +8,7 @@ from esp.model.errors import CorruptionError, ErrorCode
 from esp.model.now import Now
 from esp.settings.broker import BrokerSettings
 from esp.simulation.machine.env import SeededRandom
-from tests.unit.groups.world import DELAY_MS, GROUP, SESSION_MS, World
+from tests.unit.groups.world import DELAY_MS, GROUP, SESSION_MS, Topics, World
 
 
 def test_members_go_on_with_a_new_coordinator():
@@ -77,14 +77,14 @@ def test_log_that_is_replayed_twice_says_the_same():
 
 
 def test_records_of_other_protocols_are_skipped():
-    coordinator = GroupCoordinator(coordinator_settings(BrokerSettings()), SeededRandom(None))
+    coordinator = GroupCoordinator(coordinator_settings(BrokerSettings()), SeededRandom(None), Topics())
     coordinator.replay(b"\0\3\0\1g", b"\0\0\0\0\0\1\0")
     coordinator.begin(Now(0, 0))
     assert coordinator.describe_group("g").error is ErrorCode.group_id_not_found
 
 
 def test_record_that_is_none_is_refused():
-    coordinator = GroupCoordinator(coordinator_settings(BrokerSettings()), SeededRandom(None))
+    coordinator = GroupCoordinator(coordinator_settings(BrokerSettings()), SeededRandom(None), Topics())
     with pytest.raises(CorruptionError):
         coordinator.replay(b"\0\1\0\1g", None)
 

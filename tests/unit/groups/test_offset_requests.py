@@ -93,7 +93,7 @@ def test_empty_group_name_is_a_name_for_offsets():
 @pytest.mark.parametrize("knows", [False, True])
 def test_generation_of_a_group_that_is_not_there_is_refused(knows):
     world = World()
-    ticket = world.commit_offsets({("t", 0): 1}, generation_id=3, member_id="a", knows_group_id_not_found=knows)
+    ticket = world.commit_offsets({("t", 0): 1}, generation_id=3, member_id="a", knows_member_epochs=knows)
     assert world.error(ticket) is (ErrorCode.group_id_not_found if knows else ErrorCode.illegal_generation)
     assert world.groups() == {}
 

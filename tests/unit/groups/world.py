@@ -1,10 +1,13 @@
 """A coordinator with a clock, a log and clients: what a driver would do, in the smallest way."""
 
+import uuid
 from dataclasses import replace
 from itertools import count
 from random import Random
 
 from esp.broker.groups.config import coordinator_settings
+from esp.groups.consumer.assignors import AssignedTopic
+from esp.groups.consumer.topics import KnownTopic
 from esp.groups.coordinator import GroupCoordinator
 from esp.groups.effects import Answer, Append
 from esp.groups.requests import (
@@ -21,8 +24,9 @@ from esp.groups.requests import (
     SyncGroup,
 )
 from esp.model.errors import ErrorCode
-from esp.model.ids import TopicPartition
+from esp.model.ids import TopicId, TopicPartition
 from esp.model.now import Now
+from esp.schemas.consumer_group_records import TopicIdPartition
 from esp.settings.broker import BrokerSettings
 from esp.simulation.machine.env import SeededRandom
 
@@ -44,10 +48,47 @@ def subscription(*topics):
 RANGE = (Protocol("range", subscription("t")),)
 
 
+class Topics:
+    """The topics of a cluster, see :class:`esp.groups.consumer.topics.TopicCatalog`."""
+
+    def __init__(self, **counts):
+        self.version = 1
+        self._topics = {}
+        for name, count in counts.items():
+            self.create(name, count)
+
+    def create(self, name, count, racks=()):
+        """Make a topic, or give it other partitions; ``racks`` are those of each partition."""
+        before = self._topics.get(name)
+        topic_id = TopicId(uuid.UUID(int=1000 + len(self._topics))) if before is None else before.topic.topic_id
+        topic = AssignedTopic(topic_id, tuple(racks) or (frozenset(),) * count)
+        self._topics[name] = KnownTopic(topic, repr(topic).encode())
+        self.version += 1
+
+    def delete(self, name):
+        del self._topics[name]
+        self.version += 1
+
+    @property
+    def offset(self):
+        return 100 + self.version
+
+    def find(self, name):
+        return self._topics.get(name)
+
+    def names(self):
+        return list(self._topics)
+
+    def partitions(self, name, *numbers):
+        """The partitions of a topic, all without numbers."""
+        topic = self._topics[name].topic
+        return frozenset(TopicIdPartition(topic.topic_id, number) for number in numbers or range(len(topic.racks)))
+
+
 class World:
     """One coordinator. ``log`` holds the committed records; with ``is_stuck`` appends wait for :meth:`commit` or :meth:`fail`."""
 
-    def __init__(self, *, log=(), is_stuck=False, **settings):
+    def __init__(self, *, log=(), is_stuck=False, topics=None, **settings):
         self.settings = replace(coordinator_settings(BrokerSettings()), **settings)
         self.now_us = 1_000_000
         self.wall_ms = START_MS
@@ -57,7 +98,8 @@ class World:
         self.answers = {}
         self.asked = set()
         self.tickets = count(1)
-        self.coordinator = GroupCoordinator(self.settings, SeededRandom(Random(len(self.log))))
+        self.topics = topics or Topics()
+        self.coordinator = GroupCoordinator(self.settings, SeededRandom(Random(len(self.log))), self.topics)
         for record in self.log:
             self.coordinator.replay(record.key, record.value)
         self.do(self.coordinator.begin(self.now))
@@ -109,7 +151,7 @@ class World:
     def restart(self, **settings):
         """Another coordinator, that has what is committed."""
         self.do(self.coordinator.unload())
-        return World(log=self.log, **settings)
+        return World(log=self.log, topics=self.topics, **settings)
 
     def ask(self, method, request, *, now=None):
         """Ask, and return the ticket."""

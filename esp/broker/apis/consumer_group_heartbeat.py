@@ -1,0 +1,98 @@
+"""ConsumerGroupHeartbeat (68), versions 0-1: a member of a consumer group joins, shows that it lives, or leaves (KIP-848)."""
+
+from collections.abc import Coroutine
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final
+
+from kio.schema.consumer_group_heartbeat.v0.request import ConsumerGroupHeartbeatRequest as RequestOf0
+from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
+from kio.schema.consumer_group_heartbeat.v1.response import (
+    Assignment,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from kio.static.primitive import i32, i32Timedelta
+
+from esp.broker.answer_fields import NO_THROTTLE
+from esp.broker.groups.level import require_consumer_groups
+from esp.broker.groups.wire import answered, milliseconds
+from esp.broker.request import Request
+from esp.broker.services import Services
+from esp.groups.requests import ConsumerGroupHeartbeat
+from esp.groups.responses import ConsumerGroupHeartbeatResult
+from esp.model.acl import AclOperation, Permission, ResourceType
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import TopicId
+from esp.schemas.consumer_group_records import TopicIdPartition
+
+CLIENT_MAKES_ID_FROM: Final = 1
+
+AnyRequest = RequestOf0 | ConsumerGroupHeartbeatRequest
+
+
+def handle(
+    services: Services, request: Request, message: AnyRequest
+) -> ConsumerGroupHeartbeatResponse | Coroutine[Any, Any, ConsumerGroupHeartbeatResponse]:
+    """Answer when all that follows from the heartbeat is committed."""
+    owned = None
+    if message.topic_partitions is not None:
+        owned = frozenset(
+            TopicIdPartition(TopicId(topic.topic_id), partition)
+            for topic in message.topic_partitions
+            if topic.topic_id is not None
+            for partition in topic.partitions
+        )
+    heartbeat = ConsumerGroupHeartbeat(
+        group_id=message.group_id,
+        member_id=message.member_id,
+        makes_member_id=request.api_version >= CLIENT_MAKES_ID_FROM,
+        member_epoch=message.member_epoch,
+        instance_id=message.instance_id,
+        rack_id=message.rack_id,
+        rebalance_timeout_ms=milliseconds(message.rebalance_timeout),
+        topic_names=message.subscribed_topic_names,
+        topic_regex=message.subscribed_topic_regex if isinstance(message, ConsumerGroupHeartbeatRequest) else None,
+        assignor=message.server_assignor,
+        owned=owned,
+        client_id=request.client_id or "",
+        client_host=f"/{request.client.address.host}",
+        may_describe=partial(services.access.allows, request.client, AclOperation.DESCRIBE, ResourceType.TOPIC),
+    )
+    try:
+        require_consumer_groups(services.metadata.image)
+        _require_topics(services, request, heartbeat)
+        coordinator = services.groups.coordinator_of(heartbeat.group_id)
+        return answered(coordinator.ask(coordinator.core.consumer_group_heartbeat, heartbeat), _response)
+    except ApiError as error:
+        return _response(ConsumerGroupHeartbeatResult(error=error.code, error_message=error.message))
+
+
+def _require_topics(services: Services, request: Request, heartbeat: ConsumerGroupHeartbeat) -> None:
+    """Refuse a subscription to a topic that the client may not know of. Raises ApiError: TOPIC_AUTHORIZATION_FAILED."""
+    for name in heartbeat.topic_names or ():
+        if services.access.refuses(request.client, Permission(AclOperation.DESCRIBE, ResourceType.TOPIC, name)):
+            raise ApiError(ErrorCode.topic_authorization_failed)
+
+
+def _response(result: ConsumerGroupHeartbeatResult) -> ConsumerGroupHeartbeatResponse:
+    assignment = None
+    if result.assignment is not None:
+        topics: dict[TopicId, list[i32]] = {}
+        for topic_id, partition in sorted(result.assignment):
+            topics.setdefault(topic_id, []).append(i32(partition))
+        assignment = Assignment(
+            topic_partitions=tuple(
+                TopicPartitions(topic_id=topic_id, partitions=tuple(partitions))
+                for topic_id, partitions in topics.items()
+            )
+        )
+    return ConsumerGroupHeartbeatResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=result.error,
+        error_message=result.error_message,
+        member_id=result.member_id,
+        member_epoch=i32(result.member_epoch),
+        heartbeat_interval=i32Timedelta.parse(timedelta(milliseconds=result.heartbeat_interval_ms)),
+        assignment=assignment,
+    )

@@ -1,0 +1,101 @@
+"""The topics of the applied metadata, as consumer groups see them."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+from esp.broker.cluster_view.cache import MetadataCache
+from esp.controller.image import EMPTY_IMAGE, ClusterImage, TopicImage
+from esp.groups.consumer.assignors import AssignedTopic
+from esp.groups.consumer.topics import KnownTopic
+from esp.model.ids import NodeId
+
+_DIGEST_BYTES = 16
+
+
+class MetadataTopics:
+    """See :class:`esp.groups.consumer.topics.TopicCatalog`. A topic is worked out when a group asks for it, and again when it changes.
+
+    Args:
+        metadata: as this node has applied it.
+    """
+
+    def __init__(self, metadata: MetadataCache) -> None:
+        self._metadata = metadata
+        self._image = EMPTY_IMAGE
+        self._racks: Mapping[NodeId, str | None] = {}
+        self._known: dict[str, tuple[TopicImage, KnownTopic]] = {}
+        self._version = 0
+
+    @property
+    def version(self) -> int:
+        """Rises with every change of topics that concerns their assignment."""
+        self._look()
+        return self._version
+
+    @property
+    def offset(self) -> int:
+        """The offset of the metadata that they are from."""
+        return self._metadata.image.offset
+
+    def find(self, name: str) -> KnownTopic | None:
+        """The topic of this name."""
+        self._look()
+        found = self._known.get(name)
+        if found is not None:
+            return found[1]
+        topic = self._image.topics_by_name.get(name)
+        if topic is None:
+            return None
+        known = _work_out(topic, self._racks)
+        self._known[name] = topic, known
+        return known
+
+    def names(self) -> Iterable[str]:
+        """The names of all topics."""
+        return self._metadata.image.topics_by_name
+
+    def _look(self) -> None:
+        """Bring what is known up to date with the applied image."""
+        before, image = self._image, self._metadata.image
+        if image is before:
+            return
+        self._image = image
+        has_changed = False
+        if image.brokers is not before.brokers:
+            racks = {node: broker.rack for node, broker in image.brokers.items()}
+            if racks != self._racks:
+                self._racks = racks
+                self._known.clear()
+                has_changed = True
+        if image.topics_by_name is not before.topics_by_name:
+            has_changed |= image.topics_by_name.keys() != before.topics_by_name.keys()
+            has_changed |= self._look_at_known(image)
+        self._version += has_changed
+
+    def _look_at_known(self, image: ClusterImage) -> bool:
+        """Forget topics that are gone and work those out again that have changed; says whether one differs."""
+        has_changed = False
+        for name, (topic, known) in tuple(self._known.items()):
+            now = image.topics_by_name.get(name)
+            if now is topic:
+                continue
+            if now is None:
+                del self._known[name]
+                has_changed = True
+                continue
+            worked_out = _work_out(now, self._racks)
+            self._known[name] = now, worked_out
+            has_changed |= worked_out.digest != known.digest
+        return has_changed
+
+
+def _work_out(topic: TopicImage, racks: Mapping[NodeId, str | None]) -> KnownTopic:
+    of_partitions = tuple(
+        frozenset(rack for node in partition.replicas if (rack := racks.get(node))) for partition in topic.partitions
+    )
+    digest = hashlib.blake2b(topic.topic_id.bytes, digest_size=_DIGEST_BYTES)
+    for number, found in enumerate(of_partitions):
+        digest.update(b"%d" % number)
+        for rack in sorted(found):
+            digest.update(b"\x00" + rack.encode())
+    return KnownTopic(AssignedTopic(topic.topic_id, of_partitions), digest.digest())

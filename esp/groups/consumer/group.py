@@ -1,0 +1,267 @@
+"""A consumer group (KIP-848): the values of its keys, and what follows from them. It makes no decisions.
+
+Invariants, after each whole operation: a partition has one owner at most, the member to which it is assigned or which must give it back; an
+instance's id belongs to one member; no member is beyond the assignment epoch, which is not beyond the group epoch.
+
+Records may come in any order, and tombstones of things that never were: a compacted log holds the last record of each key, and they stand
+where they were written.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from esp.schemas.consumer_group_records import (
+    ConsumerGroupKey,
+    ConsumerGroupRecord,
+    ConsumerGroupRecordType,
+    CurrentValue,
+    GroupEpochValue,
+    MemberState,
+    MemberValue,
+    RegexValue,
+    TargetEpochValue,
+    TargetValue,
+    TopicIdPartition,
+    Value,
+)
+
+FIRST_EPOCH: Final = 1
+"""The epoch of a group and of its assignment before a record names one."""
+
+NOTHING: Final = CurrentValue(0, 0, MemberState.STABLE, MappingProxyType({}), MappingProxyType({}))
+"""The place of a member that has just joined."""
+
+_NO_TARGET: Final[frozenset[TopicIdPartition]] = frozenset()
+_Type = ConsumerGroupRecordType
+
+
+class ConsumerGroupState(Enum):
+    """The state of a group, which follows from its epochs and members; the values are the names that clients see."""
+
+    EMPTY = "Empty"
+    """It has no members; its offsets stay until they expire."""
+    ASSIGNING = "Assigning"
+    """The assignment of the group epoch is not computed yet."""
+    RECONCILING = "Reconciling"
+    """Members are on their way to their targets."""
+    STABLE = "Stable"
+    """Each member has its target."""
+
+
+class ConsumerMember(NamedTuple):
+    """A member of a consumer group."""
+
+    member_id: str
+    about: MemberValue
+    current: CurrentValue
+
+
+class ConsumerGroup:
+    """A group, which comes about by :meth:`apply`.
+
+    Args:
+        group_id: its name.
+    """
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id: Final = group_id
+        self._values: Final[dict[ConsumerGroupKey, Value]] = {}
+        self._epoch = GroupEpochValue(FIRST_EPOCH)
+        self._target_epoch = TargetEpochValue(FIRST_EPOCH)
+        self._about: Final[dict[str, MemberValue]] = {}
+        self._current: Final[dict[str, CurrentValue]] = {}
+        self._targets: Final[dict[str, frozenset[TopicIdPartition]]] = {}
+        self._regexes: Final[dict[str, RegexValue]] = {}
+        self._owners: Final[dict[TopicIdPartition, str]] = {}
+        self._static: Final[dict[str, str]] = {}
+        self._name_counts: Final[Counter[str]] = Counter()
+        self._regex_counts: Final[Counter[str]] = Counter()
+
+    def apply(self, record: ConsumerGroupRecord) -> ConsumerGroupRecord:
+        """Let one key have this value, or none; returns the record that undoes it."""
+        key, value = record
+        before = self._values.get(key)
+        if value is None:
+            self._values.pop(key, None)
+        else:
+            self._values[key] = value
+        match key.type:
+            case _Type.GROUP_EPOCH:
+                self._epoch = value if isinstance(value, GroupEpochValue) else GroupEpochValue(FIRST_EPOCH)
+            case _Type.TARGET_EPOCH:
+                self._target_epoch = value if isinstance(value, TargetEpochValue) else TargetEpochValue(FIRST_EPOCH)
+            case _Type.MEMBER:
+                self._set_about(key.name, value if isinstance(value, MemberValue) else None)
+            case _Type.CURRENT:
+                self._set_current(key.name, value if isinstance(value, CurrentValue) else None)
+            case _Type.TARGET:
+                self._set_target(key.name, value if isinstance(value, TargetValue) else None)
+            case _Type.REGEX:
+                self._set_regex(key.name, value if isinstance(value, RegexValue) else None)
+            case _Type.PARTITION_METADATA:
+                pass
+        return ConsumerGroupRecord(key, before)
+
+    @property
+    def is_forgotten(self) -> bool:
+        """True if no key of it has a value: there is no such group."""
+        return not self._values
+
+    @property
+    def keys(self) -> tuple[ConsumerGroupKey, ...]:
+        """The keys that have a value."""
+        return tuple(self._values)
+
+    # The group.
+
+    @property
+    def epoch(self) -> int:
+        """The group epoch."""
+        return self._epoch.epoch
+
+    @property
+    def metadata_hash(self) -> int:
+        """The hash of the topics for which the group epoch stands."""
+        return self._epoch.metadata_hash
+
+    @property
+    def assignment_epoch(self) -> int:
+        """The group epoch for which the target assignment was computed."""
+        return self._target_epoch.epoch
+
+    @property
+    def assigned_ms(self) -> int:
+        """The time at which the target assignment was computed; NO_ASSIGNMENT_TIME_MS if that is not known."""
+        return self._target_epoch.timestamp_ms
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        """The state of the group."""
+        if not self._about:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return ConsumerGroupState.ASSIGNING
+        is_stable = all(
+            member.current.state is MemberState.STABLE and member.current.epoch == self.assignment_epoch
+            for member in self
+        )
+        return ConsumerGroupState.STABLE if is_stable else ConsumerGroupState.RECONCILING
+
+    # Members.
+
+    def __len__(self) -> int:
+        return len(self._about)
+
+    def __iter__(self) -> Iterator[ConsumerMember]:
+        for member_id, about in self._about.items():
+            yield ConsumerMember(member_id, about, self._current.get(member_id, NOTHING))
+
+    def find(self, member_id: str) -> ConsumerMember | None:
+        """The member with this id."""
+        about = self._about.get(member_id)
+        return None if about is None else ConsumerMember(member_id, about, self._current.get(member_id, NOTHING))
+
+    def find_static(self, instance_id: str) -> ConsumerMember | None:
+        """The member that is this instance."""
+        member_id = self._static.get(instance_id)
+        return None if member_id is None else self.find(member_id)
+
+    def target_of(self, member_id: str) -> frozenset[TopicIdPartition]:
+        """The partitions that a member is to have."""
+        return self._targets.get(member_id, _NO_TARGET)
+
+    @property
+    def targets(self) -> Mapping[str, frozenset[TopicIdPartition]]:
+        """The target assignment, by member id."""
+        return self._targets
+
+    def owner_of(self, partition: TopicIdPartition) -> str | None:
+        """The id of the member that has a partition, or has not given it back yet."""
+        owner = self._owners.get(partition)
+        return owner if owner in self._about else None
+
+    # Subscriptions.
+
+    def topics_of(self, about: MemberValue) -> frozenset[str]:
+        """The names of the topics to which a member is subscribed, known to the cluster or not."""
+        if about.topic_regex is None:
+            return frozenset(about.topic_names)
+        found = self._regexes.get(about.topic_regex)
+        return frozenset(about.topic_names if found is None else (*about.topic_names, *found.topics))
+
+    @property
+    def topic_names(self) -> frozenset[str]:
+        """The names of the topics to which any member is subscribed."""
+        names = set(self._name_counts)
+        for regex in self._regex_counts:
+            found = self._regexes.get(regex)
+            if found is not None:
+                names.update(found.topics)
+        return frozenset(names)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """True if a member reads the topic."""
+        return topic in self._name_counts or any(
+            regex in self._regex_counts and topic in found.topics for regex, found in self._regexes.items()
+        )
+
+    @property
+    def regexes(self) -> Mapping[str, RegexValue]:
+        """The regular expressions that are resolved."""
+        return self._regexes
+
+    def regex_count(self, regex: str) -> int:
+        """The number of members that use a regular expression."""
+        return self._regex_counts[regex]
+
+    # Values.
+
+    def _set_about(self, member_id: str, about: MemberValue | None) -> None:
+        before = self._about.get(member_id)
+        if before is not None:
+            self._count(before, -1)
+            if before.instance_id is not None and self._static.get(before.instance_id) == member_id:
+                del self._static[before.instance_id]
+        if about is None:
+            self._about.pop(member_id, None)
+            return
+        self._about[member_id] = about
+        self._count(about, 1)
+        if about.instance_id is not None:
+            self._static[about.instance_id] = member_id
+
+    def _count(self, about: MemberValue, step: int) -> None:
+        for name in about.topic_names:
+            self._name_counts[name] += step
+            if not self._name_counts[name]:
+                del self._name_counts[name]
+        if about.topic_regex is not None:
+            self._regex_counts[about.topic_regex] += step
+            if not self._regex_counts[about.topic_regex]:
+                del self._regex_counts[about.topic_regex]
+
+    def _set_current(self, member_id: str, current: CurrentValue | None) -> None:
+        before = self._current.pop(member_id, None)
+        if before is not None:
+            for partition in (*before.assigned, *before.pending_revocation):
+                if self._owners.get(partition) == member_id:
+                    del self._owners[partition]
+        if current is not None:
+            self._current[member_id] = current
+            for partition in (*current.assigned, *current.pending_revocation):
+                self._owners[partition] = member_id
+
+    def _set_target(self, member_id: str, target: TargetValue | None) -> None:
+        if target is None:
+            self._targets.pop(member_id, None)
+        else:
+            self._targets[member_id] = target.partitions
+
+    def _set_regex(self, regex: str, found: RegexValue | None) -> None:
+        if found is None:
+            self._regexes.pop(regex, None)
+        else:
+            self._regexes[regex] = found

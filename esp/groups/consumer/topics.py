@@ -1,0 +1,100 @@
+"""The topics of the cluster as consumer groups see them, and the regular expressions by which members name them.
+
+A change of a topic that concerns its assignment, of its partitions and of the racks of their replicas, shows in the topic's digest, and in
+the hash of a group that is subscribed to it.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple, Protocol
+
+import re2
+
+from esp.groups.consumer.assignors import AssignedTopic
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import INTERNAL_TOPICS
+from esp.schemas.consumer_group_records import NO_METADATA_HASH
+
+_INTERNAL_PREFIX: Final = "__"
+
+
+class KnownTopic(NamedTuple):
+    """A topic that exists."""
+
+    topic: AssignedTopic
+    digest: bytes
+    """It differs where anything differs that an assignment rests on."""
+
+
+class TopicCatalog(Protocol):
+    """The topics that there are."""
+
+    @property
+    def version(self) -> int:
+        """Rises with every change of topics that concerns their assignment; it begins anew with each process."""
+
+    @property
+    def offset(self) -> int:
+        """The offset of the metadata that they are from."""
+
+    def find(self, name: str) -> KnownTopic | None:
+        """The topic of this name."""
+
+    def names(self) -> Iterable[str]:
+        """The names of all topics."""
+
+
+def hash_topics(catalog: TopicCatalog, names: Iterable[str]) -> int:
+    """The hash of these topics, those that exist; only equality counts.
+
+    Args:
+        catalog: the topics that there are.
+        names: each once.
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    is_empty = True
+    for name in sorted(names):
+        known = catalog.find(name)
+        if known is not None:
+            digest.update(known.digest)
+            is_empty = False
+    return NO_METADATA_HASH if is_empty else int.from_bytes(digest.digest(), "big", signed=True)
+
+
+def resolve(regex: str, catalog: TopicCatalog, may_describe: Callable[[str], bool]) -> tuple[str, ...]:
+    """The names of the topics that a regular expression matches as a whole, in order.
+
+    Internal topics are matched only by an expression that begins with their prefix: consumers that read everything do not mean them.
+
+    Args:
+        regex: RE2's syntax, in which no expression takes long.
+        catalog: the topics that there are.
+        may_describe: whether the client may know of a topic.
+
+    Raises:
+        ApiError: INVALID_REGULAR_EXPRESSION.
+    """
+    pattern = compile_regex(regex)
+    names_internal = regex.startswith(_INTERNAL_PREFIX)
+    return tuple(
+        sorted(
+            name
+            for name in catalog.names()
+            if (names_internal or name not in INTERNAL_TOPICS)
+            and pattern.fullmatch(name) is not None
+            and may_describe(name)
+        )
+    )
+
+
+def compile_regex(regex: str) -> "re2._Regexp[str]":
+    """The compiled expression. Raises ApiError: INVALID_REGULAR_EXPRESSION."""
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(regex, options)
+    except re2.error as error:
+        raise ApiError(
+            ErrorCode.invalid_regular_expression,
+            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}",
+        ) from error

@@ -1,0 +1,94 @@
+"""DescribeGroups, ConsumerGroupDescribe and ListGroups, which show committed groups to administrators."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from esp.groups.consumer.assignment import preferred_assignor
+from esp.groups.coordinator_state import CoordinatorState
+from esp.groups.group import PROTOCOL_TYPE, GroupState
+from esp.groups.requests import ListGroups
+from esp.groups.responses import (
+    DescribedConsumer,
+    DescribedConsumerGroup,
+    DescribedGroup,
+    ListedGroup,
+)
+from esp.model.errors import ErrorCode
+
+CLASSIC_TYPE: Final = "classic"
+"""Kafka's name for groups of the classic protocol, and of nothing but offsets."""
+
+CONSUMER_TYPE: Final = "consumer"
+"""Kafka's name for groups of KIP-848."""
+
+
+def describe_group(state: CoordinatorState, group_id: str) -> DescribedGroup:
+    """Describe a group of the classic protocol; the members' metadata only while it is stable."""
+    group = state.directory.find_committed(group_id)
+    if group is None:
+        is_consumer = state.consumers.find_committed(group_id) is not None
+        return DescribedGroup(
+            group_id=group_id,
+            error=ErrorCode.group_id_not_found,
+            error_message=f"Group {group_id} is not a classic group."
+            if is_consumer
+            else f"Group {group_id} not found.",
+            state=GroupState.DEAD.value,
+        )
+    protocol_name = group.protocol_name if group.state is GroupState.STABLE else None
+    return DescribedGroup(
+        group_id=group_id,
+        state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_name=protocol_name or "",
+        members=tuple(member.described(protocol_name) for member in group),
+    )
+
+
+def describe_consumer_group(state: CoordinatorState, group_id: str) -> DescribedConsumerGroup:
+    """Describe a group of KIP-848."""
+    group = state.consumers.find_committed(group_id)
+    if group is None:
+        is_classic = state.directory.find_committed(group_id) is not None
+        return DescribedConsumerGroup(
+            group_id=group_id,
+            error=ErrorCode.group_id_not_found,
+            error_message=(
+                f"Group {group_id} is not a consumer group." if is_classic else f"Group {group_id} not found."
+            ),
+        )
+    return DescribedConsumerGroup(
+        group_id=group_id,
+        state=group.state.value,
+        epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor=preferred_assignor(group, state.settings.consumer_assignors),
+        members=tuple(
+            DescribedConsumer(
+                member_id=member.member_id,
+                about=member.about,
+                epoch=member.current.epoch,
+                assigned=frozenset(member.current.assigned),
+                target=group.target_of(member.member_id),
+            )
+            for member in group
+        ),
+    )
+
+
+def list_groups(state: CoordinatorState, request: ListGroups) -> list[ListedGroup]:
+    """All groups that pass the filters; states and types that do not exist let none pass."""
+    types = frozenset(name.lower() for name in request.types)
+    states = frozenset(name.lower() for name in request.states)
+    return [
+        group
+        for group in _all(state)
+        if (not types or group.group_type in types) and (not states or group.state.lower() in states)
+    ]
+
+
+def _all(state: CoordinatorState) -> Iterator[ListedGroup]:
+    for group in state.directory.committed():
+        yield ListedGroup(group.group_id, group.protocol_type or "", group.state.value, CLASSIC_TYPE)
+    for consumers in state.consumers.committed():
+        yield ListedGroup(consumers.group_id, PROTOCOL_TYPE, consumers.state.value, CONSUMER_TYPE)
