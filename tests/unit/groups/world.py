@@ -12,6 +12,7 @@ from esp.groups.coordinator import GroupCoordinator
 from esp.groups.effects import Answer, Append
 from esp.groups.requests import (
     CommittedOffset,
+    ConsumerGroupHeartbeat,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -48,20 +49,27 @@ def subscription(*topics):
 RANGE = (Protocol("range", subscription("t")),)
 
 
+def topic_id(number):
+    """The id of the topic that is created as this one, from 0."""
+    return TopicId(uuid.UUID(int=1000 + number))
+
+
 class Topics:
     """The topics of a cluster, see :class:`esp.groups.consumer.topics.TopicCatalog`."""
 
     def __init__(self, **counts):
         self.version = 1
         self._topics = {}
-        for name, count in counts.items():
-            self.create(name, count)
+        self._created = 0
+        for name, size in counts.items():
+            self.create(name, size)
 
     def create(self, name, count, racks=()):
         """Make a topic, or give it other partitions; ``racks`` are those of each partition."""
         before = self._topics.get(name)
-        topic_id = TopicId(uuid.UUID(int=1000 + len(self._topics))) if before is None else before.topic.topic_id
-        topic = AssignedTopic(topic_id, tuple(racks) or (frozenset(),) * count)
+        found = topic_id(self._created) if before is None else before.topic.topic_id
+        self._created += before is None
+        topic = AssignedTopic(found, tuple(racks) or (frozenset(),) * count)
         self._topics[name] = KnownTopic(topic, repr(topic).encode())
         self.version += 1
 
@@ -124,8 +132,9 @@ class World:
     def commit(self, most=1_000_000):
         """Commit what waits, oldest first."""
         for token in sorted(self.waiting)[:most]:
-            self.log += self.waiting.pop(token)
-            self.do(self.coordinator.on_committed(token, self.now))
+            if token in self.waiting:  # else what followed from one before has committed it
+                self.log += self.waiting.pop(token)
+                self.do(self.coordinator.on_committed(token, self.now))
 
     def fail(self, error=ErrorCode.not_enough_replicas, token=None):
         """Let the oldest append, or that of a token, fail."""
@@ -187,6 +196,24 @@ class World:
             **more,
         )
         return self.ask(self.coordinator.sync, request)
+
+    def consume(self, member_id, epoch=0, *, group=GROUP, topics=None, owned=None, joins=None, **more):
+        """A heartbeat of a member of a consumer group; one that joins tells all that it must."""
+        if epoch == 0 if joins is None else joins:
+            more.setdefault("rebalance_timeout_ms", REBALANCE_MS)
+            topics = ("t",) if topics is None and "topic_regex" not in more else topics
+            owned = () if owned is None else owned
+        request = ConsumerGroupHeartbeat(
+            group_id=group,
+            member_id=member_id,
+            member_epoch=epoch,
+            topic_names=topics,
+            owned=None if owned is None else frozenset(owned),
+            client_id=f"client of {member_id}",
+            client_host="/127.0.0.1",
+            **more,
+        )
+        return self.ask(self.coordinator.consumer_group_heartbeat, request)
 
     def beat(self, member_id, generation_id, *, group=GROUP, instance=None):
         request = Heartbeat(
