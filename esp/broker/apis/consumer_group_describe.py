@@ -105,7 +105,7 @@ def _member(services: Services, member: DescribedConsumer) -> Member:
         client_id=about.client_id,
         client_host=about.client_host,
         subscribed_topic_names=tuple(map(TopicName, about.topic_names)),
-        subscribed_topic_regex=about.topic_regex,
+        subscribed_topic_regex=about.topic_regex or "",
         assignment=_assignment(services, member.assigned),
         target_assignment=_assignment(services, member.target),
         member_type=_CONSUMER_MEMBER if about.classic is None else _CLASSIC_MEMBER,

@@ -62,7 +62,7 @@ def handle(
     try:
         require_consumer_groups(services.metadata.image)
         _require_topics(services, request, heartbeat)
-        coordinator = services.groups.coordinator_of(heartbeat.group_id)
+        coordinator = services.groups.coordinator_of(heartbeat.group_id, or_empty=True)
         return answered(coordinator.ask(coordinator.core.consumer_group_heartbeat, heartbeat), _response)
     except ApiError as error:
         return _response(ConsumerGroupHeartbeatResult(error=error.code, error_message=error.message))

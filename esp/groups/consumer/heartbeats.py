@@ -142,7 +142,7 @@ class Heartbeats:
         if classic is not None and (classic.state is not GroupState.EMPTY or classic.pending_joins):
             raise ApiError(ErrorCode.group_id_not_found, f"Group {request.group_id} is not a consumer group.")
         if request.member_epoch != JOIN_EPOCH:
-            raise ApiError(ErrorCode.group_id_not_found, f"Group {request.group_id} not found.")
+            raise ApiError(ErrorCode.group_id_not_found, f"Consumer group {request.group_id} not found.")
         if classic is not None:
             operation.replace(classic)
 

@@ -136,7 +136,7 @@ def find_member(group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> Consum
                 raise ApiError(
                     ErrorCode.unreleased_instance_id,
                     f"Static member {request.member_id} with instance id {request.instance_id} cannot join the group "
-                    f"because the instance id is owned by member {member.member_id}.",
+                    f"because the instance id is owned by {member.member_id} member.",
                 )
             return member
     else:

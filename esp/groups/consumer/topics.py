@@ -94,7 +94,9 @@ def compile_regex(regex: str) -> "re2._Regexp[str]":
     try:
         return re2.compile(regex, options)
     except re2.error as error:
+        reason = error.args[0] if error.args else ""
+        shown = reason.decode() if isinstance(reason, bytes) else reason
         raise ApiError(
             ErrorCode.invalid_regular_expression,
-            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}",
+            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {shown}.",
         ) from error
