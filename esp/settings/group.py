@@ -1,6 +1,6 @@
 """The settings of a group (KIP-848, KIP-932, KIP-1071), with the bounds that the nodes set to them: Kafka's ``GroupConfig``.
 
-They belong to the newer group protocols, so that none has an effect here; they are checked and kept for when one is.
+Settings of consumer groups have an effect; those of share groups and groups of streams are checked and kept for when they have one.
 """
 
 import re
@@ -13,6 +13,14 @@ from esp.settings.known import WITHOUT_EFFECT, known_settings
 from esp.settings.setting import Check, Kind, Setting, SettingError, Value, at_least, find_integer, one_of
 
 _DURATION: Final = re.compile(r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d{1,9})?S)?)?", re.IGNORECASE)
+
+
+_SERVED: Final[Mapping[str, str]] = {
+    "consumer.session.timeout.ms": "Longest silence of a member of the consumer protocol, in ms.",
+    "consumer.heartbeat.interval.ms": "Milliseconds between the heartbeats of such members.",
+    "consumer.assignment.interval.ms": "Least time between two assignments, in ms.",
+}
+"""The settings that have an effect, each with its line."""
 
 
 class GroupSetting(NamedTuple):
@@ -42,7 +50,7 @@ def _entry(name: str, check: Check | None) -> GroupSetting:
 
     most = "standby.replicas" if rest == "num.standby.replicas" else rest
     return GroupSetting(
-        Setting(name, kind, WITHOUT_EFFECT, check),
+        Setting(name, kind, _SERVED.get(name, WITHOUT_EFFECT), check),
         existing(f"group.{name}"),
         existing(f"group.{family}.min.{rest}"),
         existing(f"group.{family}.max.{most}"),

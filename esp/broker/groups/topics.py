@@ -1,4 +1,4 @@
-"""The topics of the applied metadata, as consumer groups see them."""
+"""The topics of the applied metadata, and the settings of groups, as consumer groups see them."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -53,6 +53,10 @@ class MetadataTopics:
     def names(self) -> Iterable[str]:
         """The names of all topics."""
         return self._metadata.image.topics_by_name
+
+    def group_configs(self, group_id: str) -> Mapping[str, str]:
+        """The settings of a group, as they were given to it."""
+        return self._metadata.image.group_configs.get(group_id, {})
 
     def _look(self) -> None:
         """Bring what is known up to date with the applied image."""

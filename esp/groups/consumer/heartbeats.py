@@ -15,6 +15,7 @@ from esp.groups.consumer.membership import find_member, require_valid
 from esp.groups.consumer.operation import Operation
 from esp.groups.consumer.reconciliation import Goal, reconcile
 from esp.groups.consumer.sessions import MemberTimers
+from esp.groups.consumer.timing import Timing, timing_of
 from esp.groups.consumer.topics import hash_topics, resolve
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.group import GroupState
@@ -126,7 +127,7 @@ class Heartbeats:
         return ConsumerGroupHeartbeatResult(
             member_id=member_id,
             member_epoch=current.epoch,
-            heartbeat_interval_ms=self._state.settings.consumer_heartbeat_interval_ms,
+            heartbeat_interval_ms=self._timing(request.group_id).heartbeat_interval_ms,
             assignment=frozenset(current.assigned) if is_told else None,
         )
 
@@ -221,7 +222,7 @@ class Heartbeats:
         age_ms = now.wall_ms - group.assigned_ms
         if (
             group.assigned_ms != NO_ASSIGNMENT_TIME_MS
-            and 0 <= age_ms < self._state.settings.consumer_assignment_interval_ms
+            and 0 <= age_ms < self._timing(group.group_id).assignment_interval_ms
         ):
             return
         for member_id, partitions in assign(group, self._catalog, self._state.settings.consumer_assignors).items():
@@ -328,6 +329,9 @@ class Heartbeats:
 
         operation.finish(now, outcome)
 
+    def _timing(self, group_id: str) -> Timing:
+        return timing_of(group_id, self._catalog, self._state.settings)
+
     def _look_again(self, group_id: str) -> None:
         """An operation is undone: what it has seen of the topics, no record of the group says."""
         self._seen.pop(group_id, None)
@@ -335,7 +339,8 @@ class Heartbeats:
             del self._resolved[key]
 
     def _restart_session(self, group: ConsumerGroup, member_id: str, now: Now) -> None:
-        self._sessions.restart(group.group_id, member_id, self._state.settings.consumer_session_timeout_ms, now)
+        timeout_ms = self._timing(group.group_id).session_timeout_ms
+        self._sessions.restart(group.group_id, member_id, timeout_ms, now)
 
 
 def _update(before: MemberValue | None, request: ConsumerGroupHeartbeat) -> MemberValue:

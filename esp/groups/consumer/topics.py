@@ -5,7 +5,7 @@ the hash of a group that is subscribed to it.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 import re2
@@ -27,7 +27,7 @@ class KnownTopic(NamedTuple):
 
 
 class TopicCatalog(Protocol):
-    """The topics that there are."""
+    """The topics that there are, and the settings that single groups have, whether or not they exist."""
 
     @property
     def version(self) -> int:
@@ -42,6 +42,9 @@ class TopicCatalog(Protocol):
 
     def names(self) -> Iterable[str]:
         """The names of all topics."""
+
+    def group_configs(self, group_id: str) -> Mapping[str, str]:
+        """The settings of a group, as they were given to it."""
 
 
 def hash_topics(catalog: TopicCatalog, names: Iterable[str]) -> int:

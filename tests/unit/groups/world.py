@@ -61,6 +61,7 @@ class Topics:
         self.version = 1
         self._topics = {}
         self._created = 0
+        self.configs = {}
         for name, size in counts.items():
             self.create(name, size)
 
@@ -86,6 +87,9 @@ class Topics:
 
     def names(self):
         return list(self._topics)
+
+    def group_configs(self, group_id):
+        return self.configs.get(group_id, {})
 
     def partitions(self, name, *numbers):
         """The partitions of a topic, all without numbers."""

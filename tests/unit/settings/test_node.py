@@ -254,6 +254,7 @@ SMALL = {
     "compression.gzip.level": 5,
     "compression.lz4.level": 5,
     "compression.zstd.level": 5,
+    "group.consumer.assignment.interval.ms": 5,
     "offsets.topic.compression.codec": 3,
 }
 """Values of settings that do not go up to millions."""

@@ -213,6 +213,20 @@ def test_the_assignor_that_most_ask_for_counts(world):
     assert beat(world, "b", assignor="nearest") is ErrorCode.unsupported_assignor
 
 
+def test_a_group_has_times_of_its_own(world):
+    world.topics.configs[GROUP] = {
+        "consumer.session.timeout.ms": "60000",
+        "consumer.heartbeat.interval.ms": "7000",
+        "consumer.assignment.interval.ms": "0",
+    }
+    assert world.answers[world.consume("a")].heartbeat_interval_ms == 7_000
+    assert beat(world, "b") == (3, [])
+    world.sleep(SESSION_MS)
+    assert len(described(world).members) == 2
+    world.sleep(60_000 - SESSION_MS)
+    assert described(world).members == ()
+
+
 # Regular expressions.
 
 
