@@ -24,6 +24,7 @@ EFFECTIVE_AT_ONCE: Final = (
     "compression.lz4.level",
     "compression.type",
     "compression.zstd.level",
+    "group.consumer.assignment.interval.ms",
     "log.cleaner.backoff.ms",
     "log.cleaner.dedupe.buffer.size",
     "log.cleaner.delete.retention.ms",
@@ -66,7 +67,6 @@ _SASL_AT_START: Final = (
 NOT_WHILE_RUNNING: Final[Mapping[str, str]] = {
     "config.providers": "References are resolved when the node starts; change the node's file and restart it",
     "cordoned.log.dirs": "This release places replicas in every log directory",
-    "group.consumer.assignment.interval.ms": "Set consumer.assignment.interval.ms of the groups, or change the node's file and restart it",
     "listener.security.protocol.map": "This release binds its listeners when it starts; change the node's file and restart it",
     "listeners": "This release binds its listeners when it starts; change the node's file and restart it",
     **dict.fromkeys(

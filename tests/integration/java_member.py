@@ -22,6 +22,7 @@ class JavaMember:
         scratch: a directory for its settings.
         session_ms: after so long without a sign of life it is out.
         strategy: the assignor's class, without its package.
+        protocol: of the group; with ``consumer`` (KIP-848) times and assignor are the coordinator's.
         options: further options of the tool.
     """
 
@@ -35,6 +36,7 @@ class JavaMember:
         *,
         session_ms: int = 10_000,
         strategy: str = "RangeAssignor",
+        protocol: str = "classic",
         options: tuple[str, ...] = (),
     ) -> None:
         self.events: list[dict[str, Any]] = []
@@ -42,12 +44,18 @@ class JavaMember:
         self.assigned: frozenset[int] = frozenset()
         """Its partitions now."""
         settings = scratch / "java-member.properties"
-        settings.write_text("heartbeat.interval.ms=300\nmetadata.max.age.ms=1000\n")
+        is_classic = protocol == "classic"
+        settings.write_text("metadata.max.age.ms=1000\n" + is_classic * "heartbeat.interval.ms=300\n")
+        of_protocol: tuple[str, ...] = ("--group-protocol", protocol)
+        if is_classic:
+            of_protocol = (
+                *("--session-timeout", str(session_ms)),
+                *("--assignment-strategy", f"org.apache.kafka.clients.consumer.{strategy}"),
+            )
         self._tools = tools
         self._arguments = (
             *("--bootstrap-server", bootstrap, "--topic", topic, "--group-id", group),
-            *("--session-timeout", str(session_ms), "--command-config", str(settings)),
-            *("--assignment-strategy", f"org.apache.kafka.clients.consumer.{strategy}", *options),
+            *("--command-config", str(settings), *of_protocol, *options),
         )
 
     def start(self) -> Self:

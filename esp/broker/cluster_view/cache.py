@@ -7,7 +7,7 @@ import asyncio
 import uuid
 from collections.abc import Callable
 
-from esp.controller.image import EMPTY_IMAGE, ClusterImage
+from esp.controller.image import CLUSTER_DEFAULT, EMPTY_IMAGE, ClusterImage
 from esp.model.errors import ErrorCode
 from esp.model.ids import INTERNAL_TOPICS, NO_NODE, UNASSIGNED_DIRECTORY, DirectoryId, NodeId, TopicId
 from esp.model.partition import PartitionState
@@ -55,6 +55,12 @@ class MetadataCache:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._awaited.append((condition, future))
             await future
+
+    def dynamic_setting(self, name: str) -> str | None:
+        """The text of a setting that this broker was given in the metadata, or all brokers were."""
+        configs = self.image.broker_configs
+        own = configs.get(str(self._node_id), {}).get(name)
+        return configs.get(CLUSTER_DEFAULT, {}).get(name) if own is None else own
 
     def begin_complaint(self) -> bool:
         """True if the lateness of the next image has not been reported yet: one cause, however many clients wait for it."""

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from esp.broker.cluster_view.cache import MetadataCache
 from esp.controller.image import EMPTY_IMAGE, ClusterImage, TopicImage
@@ -9,7 +10,9 @@ from esp.groups.consumer.assignors import AssignedTopic
 from esp.groups.consumer.topics import KnownTopic
 from esp.model.ids import NodeId
 
-_DIGEST_BYTES = 16
+_DIGEST_BYTES: Final = 16
+_INTERVAL: Final = "consumer.assignment.interval.ms"
+"""The one of these settings that a broker takes while it runs."""
 
 
 class MetadataTopics:
@@ -55,8 +58,10 @@ class MetadataTopics:
         return self._metadata.image.topics_by_name
 
     def group_configs(self, group_id: str) -> Mapping[str, str]:
-        """The settings of a group, as they were given to it."""
-        return self._metadata.image.group_configs.get(group_id, {})
+        """The settings of a group, as they were given to it, or to the node while it runs."""
+        own = self._metadata.image.group_configs.get(group_id, {})
+        interval = self._metadata.dynamic_setting(f"group.{_INTERVAL}")
+        return own if interval is None else {_INTERVAL: interval, **own}
 
     def _look(self) -> None:
         """Bring what is known up to date with the applied image."""
