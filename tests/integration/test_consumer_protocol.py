@@ -13,6 +13,7 @@ from esp.testing.node_process import NodeProcess
 from tests.integration.conftest import MakeTopic
 from tests.integration.java_member import JavaMember
 from tests.integration.java_tools import JavaTools
+from tests.integration.open_transactions import run_esp
 
 PARTITIONS = 6
 HEARTBEAT_MS = 300
@@ -175,6 +176,9 @@ def test_tools_tell_of_groups_and_their_members(
     state = tools("consumer-groups", "--describe", "--group", topic, "--state")
     assert "uniform" in state
     assert "Stable" in state
+    group = ("groups", "--describe", "--group", topic, "--bootstrap-server", node.bootstrap)
+    assert "0,1,2,3,4,5" in run_esp(*group, "--members", "--verbose")[0]
+    assert "uniform" in run_esp(*group, "--state")[0]
 
 
 def test_java_and_librdkafka_are_members_of_one_group(

@@ -16,10 +16,12 @@ from esp.cli.kafka.answers import (
 from esp.cli.kafka.client import AdminConnection, ask_again, check_code, told_to_the_operator
 from esp.cli.kafka.connections import NO_ANSWER
 from esp.cli.kafka.library import (
+    ConsumerGroupDescribeRequest,
     ConsumerProtocolAssignment,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     FindCoordinatorRequest,
+    IncompatibleBrokerVersion,
     KafkaConnectionError,
     KafkaError,
     ListGroupsRequest,
@@ -100,6 +102,10 @@ class GroupsAdmin(AdminConnection):
             except NO_ANSWER as error:
                 raise CoordinatorSilentError(group, coordinator.node_id) from error
             [told] = answer.to_dict(json=False)["groups"]
+            if told["error_code"] == ErrorCode.group_id_not_found:
+                found = _describe_consumers(client, coordinator, group)
+                if found is not None:
+                    return found
             check_code(told["error_code"], told.get("error_message"))
             return GroupInfo(
                 group,
@@ -211,6 +217,40 @@ class GroupsAdmin(AdminConnection):
             return {}
         told = self._ask(lambda client: client.list_partition_offsets(wanted))
         return {PartitionId(*each): found.offset for each, found in told.items()}
+
+
+def _describe_consumers(client: Any, coordinator: Coordinator, group: str) -> GroupInfo | None:
+    """A group of KIP-848; None if there is none of this name, or the broker has no such groups."""
+    try:
+        answer = client.send(ConsumerGroupDescribeRequest(group_ids=[group]), coordinator.node_id)
+    except IncompatibleBrokerVersion:
+        return None
+    [told] = answer.to_dict(json=False)["groups"]
+    if told["error_code"]:
+        return None
+    return GroupInfo(
+        group,
+        coordinator,
+        told["group_state"],
+        told["assignor_name"],
+        tuple(_consumer(member) for member in sorted(told["members"], key=lambda each: str(each["member_id"]))),
+    )
+
+
+def _consumer(member: Mapping[str, Any]) -> GroupMember:
+    return GroupMember(
+        member["member_id"],
+        member["instance_id"],
+        member["client_id"],
+        member["client_host"],
+        tuple(
+            sorted(
+                PartitionId(topic["topic_name"], number)
+                for topic in member["assignment"]["topic_partitions"]
+                for number in topic["partitions"]
+            )
+        ),
+    )
 
 
 def _find_coordinator(client: Any, group: str) -> Coordinator:

@@ -111,11 +111,21 @@ with warnings.catch_warnings():
         ListPartitionReassignmentsRequest,
         ListTransactionsRequest,
     )
+    from kafka.protocol.api_message import ApiMessage
     from kafka.protocol.consumer import OffsetSpec
     from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
     from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
     from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest, WriteTxnMarkersRequest
     from kafka.structs import OffsetAndMetadata
+
+    from esp.cli.kafka import schemas
+
+    class ConsumerGroupDescribeRequest(ApiMessage, load_json=schemas):  # type: ignore[misc, call-arg]
+        """Groups of KIP-848 are to be described."""
+
+    class ConsumerGroupDescribeResponse(ApiMessage, load_json=schemas):  # type: ignore[misc, call-arg]
+        """The groups."""
+
 
 logging.getLogger("kafka").addHandler(logging.NullHandler())
 logging.getLogger("kafka").propagate = False
@@ -128,6 +138,7 @@ __all__ = [
     "AlterReplicaLogDirsRequest",
     "AlterUserScramCredentialsRequest",
     "BrokerResponseError",
+    "ConsumerGroupDescribeRequest",
     "ConsumerProtocolAssignment",
     "CoordinatorLoadInProgressError",
     "CoordinatorNotAvailableError",

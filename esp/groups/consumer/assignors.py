@@ -82,7 +82,7 @@ def assign_range(subscribers: Sequence[Subscriber], topics: Topics) -> Assignmen
 
 
 def _keep(subscribers: Iterable[Subscriber], topics: Topics) -> tuple[_Owned, list[TopicIdPartition]]:
-    """What members have already and may keep, and the partitions of subscribed topics that no member has, in order."""
+    """The partitions that members have already and may keep, and the partitions of subscribed topics that no member has, in order."""
     owned: _Owned = {}
     taken: set[TopicIdPartition] = set()
     for one in subscribers:

@@ -1,4 +1,4 @@
-"""Who may send a heartbeat: the request itself, the member, and its epoch (KIP-848)."""
+"""The right to send a heartbeat, to commit and to fetch offsets: the request itself, the member, and its epoch (KIP-848)."""
 
 from collections.abc import Callable, Collection
 

@@ -12,7 +12,7 @@ class Timing(NamedTuple):
     session_timeout_ms: int
     """The longest silence of a member."""
     heartbeat_interval_ms: int
-    """How often members are to send heartbeats."""
+    """The time between two heartbeats of a member."""
     assignment_interval_ms: int
     """The least time between two assignments."""
 
