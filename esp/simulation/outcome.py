@@ -54,6 +54,14 @@ class Outcome:
     """Processes of members of groups that sent the versions of older releases."""
     excused_groups: int = 0
     """Groups whose coordinators lost more than the promise covers: only that they become stable was asked from then on."""
+    told_partitions: int = 0
+    """Partitions of which a member of a consumer group was told, and held it since (INV-OWNER)."""
+    outdated_assignments: int = 0
+    """Assignments that counted for nothing: told by coordinators that had been replaced, or to members that were gone (INV-OWNER)."""
+    replayed_groups: int = 0
+    """The number of times that a coordinator's consumer group was held against the replay of its log (INV-GROUP-REPLAY)."""
+    member_commits: int = 0
+    """Offsets that were acknowledged to members of consumer groups (INV-COMMIT-OWNER)."""
     expired_offsets: int = 0
     """Committed offsets that expired, each by a tombstone that was held against INV-GROUP-EXPIRY."""
     expired_answers: int = 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import chain
+from typing import NamedTuple
 
 from esp.broker.broker_role import RunningBroker
 from esp.broker.raft.driver import RaftDriver
@@ -10,6 +11,7 @@ from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.running_node import RunningNode
 from esp.controller.image import EMPTY_IMAGE, ClusterImage
 from esp.controller.self_repair import Proposal
+from esp.groups.consumer.directory import ConsumerGroups
 from esp.model.ids import NO_BROKER_EPOCH
 from esp.simulation.checkers.throttle_checker import Rates
 from esp.simulation.nodes_tier.node import SimulatedNode
@@ -41,6 +43,26 @@ def group_generation(node: SimulatedNode, partition: int, leader_epoch: int, gro
         return None
     group = driver._core._state.directory.find(group_id)  # noqa: SLF001
     return None if group is None else group.generation_id
+
+
+class GroupsAtRest(NamedTuple):
+    """The consumer groups of a coordinator of which nothing is on its way into the log."""
+
+    groups: ConsumerGroups
+    end_offset: int
+    """Of the log."""
+
+
+def groups_at_rest(node: SimulatedNode, partition: int, leader_epoch: int) -> GroupsAtRest | None:
+    """The consumer groups at the node, if it coordinates a partition of ``__consumer_offsets`` in this epoch, serves, and is at rest."""
+    broker = _broker(node)
+    driver = broker.groups.coordinator_at(partition) if broker is not None else None
+    if driver is None or driver.has_ended or driver.leader.leader_epoch != leader_epoch:
+        return None
+    log = driver.hosted.log
+    if not driver._is_loaded or driver._appended or log.high_watermark < log.log_end_offset:  # noqa: SLF001 - the module's purpose
+        return None
+    return GroupsAtRest(driver._core._state.consumers, log.log_end_offset)  # noqa: SLF001
 
 
 def directory_moves(nodes: Iterable[SimulatedNode]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Final
 
 from esp.controller.image import MIN_INSYNC_REPLICAS
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED, CompactionProfile
+from esp.simulation.nodes_tier.consumer_group_profile import ConsumerGroupProfile
 from esp.simulation.nodes_tier.expiry_profile import ExpiryProfile
 from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.group_profile import NO_GROUPS, OLD_CLIENTS_SHARE, GroupsProfile
@@ -235,6 +236,8 @@ class Profile:
     """The compacted topic, if there is one."""
     believes_markers: bool = True
     """False if the end of a process counts as an unclean stop (``running.marker.enable``)."""
+    consumer_group: ConsumerGroupProfile | None = None
+    """The consumer group of KIP-848, if there is one."""
 
     @property
     def node_count(self) -> int:
@@ -321,7 +324,8 @@ class Profile:
         if drawn.groups.groups:
             drawn = _with_expiry(_with_old_clients(drawn), ExpiryProfile.draw(stream("expiry of offsets", seed)))
         drawn = _with_log_starts(drawn, LogStartProfile.draw(stream("log starts", seed)))
-        return _with_transactions(_with_compaction(drawn, CompactionProfile.draw(stream("compaction", seed))))
+        drawn = _with_transactions(_with_compaction(drawn, CompactionProfile.draw(stream("compaction", seed))))
+        return _with_consumer_group(drawn)
 
 
 def _with_rare_work(profile: Profile) -> Profile:
@@ -399,6 +403,15 @@ def _with_transactions(profile: Profile) -> Profile:
         return profile
     faulty = replace(profile, fault_means_s={**profile.fault_means_s, **found.draw_faults(profile.seed)})
     return _with_transactions_alone(faulty) if found.is_alone else faulty
+
+
+def _with_consumer_group(profile: Profile) -> Profile:
+    """The same, with a consumer group of KIP-848 in some runs: not where offsets expire, nor where transactions are alone."""
+    transactions = profile.transactions
+    if profile.groups.expiry is not None or (transactions is not None and transactions.is_alone):
+        return profile
+    drawn = ConsumerGroupProfile.draw(stream("consumer groups", profile.seed), len(profile.layout.brokers))
+    return replace(profile, consumer_group=drawn)
 
 
 def _with_transactions_alone(profile: Profile) -> Profile:

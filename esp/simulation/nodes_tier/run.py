@@ -38,6 +38,7 @@ from esp.simulation.nodes_tier.access import Access
 from esp.simulation.nodes_tier.caretaker import OWN_FAULT, find_damaged, find_named
 from esp.simulation.nodes_tier.cluster import SCRUB_INTERVAL_MS
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED, DELETE_RETENTION_MS
+from esp.simulation.nodes_tier.consumer_groups import ConsumerGroups
 from esp.simulation.nodes_tier.cooling import Cooler
 from esp.simulation.nodes_tier.core import abandon_rest, choose_core
 from esp.simulation.nodes_tier.faults import Fault, FaultKind
@@ -121,6 +122,9 @@ class Run:
             self._replicas.is_retired,
         )
         self._groups = Groups(world, self._clients.history, lambda: self._metadata.image, self._replicas)
+        self._consumer_groups = ConsumerGroups(
+            world, self._clients.history, lambda: self._metadata.image, self._replicas, self._groups
+        )
         self._transactions = Transactions(
             world,
             self._clients.history,
@@ -210,6 +214,10 @@ class Run:
             group_generations=self._groups.generations,
             old_group_members=self._groups.old_members,
             excused_groups=self._groups.excused,
+            told_partitions=self._consumer_groups.checker.told,
+            outdated_assignments=self._consumer_groups.checker.outdated,
+            replayed_groups=self._consumer_groups.checker.replays,
+            member_commits=self._consumer_groups.checker.commits,
             expired_offsets=self._groups.offsets_log.expiries,
             expired_answers=self._groups.checker.expired_answers,
             unwitnessed_expiries=self._groups.offsets_log.unwitnessed,
@@ -276,6 +284,7 @@ class Run:
         self._world.spawn(self._watch())
         self._administration = self._clients.administer()
         self._groups.begin()
+        self._consumer_groups.begin()
         self._transactions.checker.on_decision = self._nemesis.coordinators.on_decision
         self._transactions.begin()
         self._access.begin()
@@ -293,6 +302,7 @@ class Run:
             await Outage(self._world, self._profile.outage).run()
         await self._heal()
         await self._drain()
+        await self._consumer_groups.end(self._until, self._find_helpless)
         await self._groups.end(self._until, self._find_helpless, self._core)
         await self._transactions.end(self._until, self._find_helpless)
         await self._rest()
@@ -327,6 +337,7 @@ class Run:
         self._phase("heal")
         self._nemesis.end()
         self._groups.calm()
+        self._consumer_groups.calm()
         self._access.calm()
         self._users.calm()
         self._tokens.calm()
@@ -581,6 +592,7 @@ class Run:
 
     def _on_committed(self, partition: TopicPartition, batches: list[BatchView]) -> None:
         self._groups.on_committed(partition, batches)
+        self._consumer_groups.on_committed(partition, batches)
         self._transactions.on_committed(partition, batches)
 
     def _on_found(self, violation: ViolationError) -> None:

@@ -176,6 +176,8 @@ def _settings(number: int, profile: Profile) -> BrokerSettings:
         checks_producers=profile.checks_producers,
         directory_moves_rate=profile.directory_moves_rate,
     )
+    if profile.consumer_group is not None:
+        settings = profile.consumer_group.applied_to(settings, has_classic_groups=bool(profile.groups.groups))
     settings = cluster.with_transactions(cluster.with_isr(settings, profile.isr), profile.transactions)
     if not profile.believes_markers:
         settings = cluster.without_running_markers(settings)

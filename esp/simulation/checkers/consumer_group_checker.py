@@ -1,0 +1,304 @@
+"""Holds what members of consumer groups (KIP-848) were told, and what stands in the log, against what a group promises.
+
+The log is replayed, batch by batch as it is seen to be committed, into a group of its own. A member holds a partition from the answer on
+that told it so, until it gives it back, or the log says that the member is gone: it left, its time was over, or another process took its
+place. What a coordinator tells that has been replaced, and what comes late, counts for nothing, as the log had gone on by then.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from esp.groups.consumer.group import ConsumerGroup
+from esp.groups.requests import JOIN_EPOCH
+from esp.records.batch import iterate_records
+from esp.schemas.consumer_group_record_codec import decode_consumer_group_record
+from esp.schemas.consumer_group_records import (
+    ConsumerGroupRecord,
+    ConsumerGroupRecordType,
+    CurrentValue,
+    GroupEpochValue,
+    TargetEpochValue,
+    TopicIdPartition,
+)
+from esp.simulation.checkers.assignment_moves import Targets, count_moves, count_needed_moves
+from esp.simulation.checkers.replica_view import BatchView
+from esp.simulation.checkers.violation import ViolationError
+
+NEVER_S: Final = -1.0
+UNIFORM: Final = "uniform"
+"""The assignor that the checker knows, which is that of no wish."""
+
+_Type = ConsumerGroupRecordType
+
+
+@dataclass(slots=True)
+class _Hold:
+    """A member that was told of a partition, and has not given it back."""
+
+    member_id: str
+    told_s: float
+    epoch: int
+
+
+class _Before(NamedTuple):
+    """A group before an operation."""
+
+    assignment_epoch: int
+    targets: Targets
+    members: Collection[str]
+
+
+@dataclass(slots=True)
+class _History:
+    """All that is known of one group."""
+
+    group: ConsumerGroup
+    """The replay of its committed records."""
+    holds: dict[TopicIdPartition, list[_Hold]] = field(default_factory=dict)
+    gone_s: dict[str, float] = field(default_factory=dict)
+    """The time at which the log said last that a member is gone."""
+    epochs: dict[tuple[_Type, str], int] = field(default_factory=dict)
+    """The highest epoch of the group, of the assignment and of each member."""
+
+
+class ConsumerGroupChecker:
+    """Keeps the history of each group.
+
+    Args:
+        clock: virtual seconds.
+        is_excused: whether more of a group's partition of ``__consumer_offsets`` was lost than is promised (ELECT-5).
+    """
+
+    def __init__(self, clock: Callable[[], float], is_excused: Callable[[str], bool]) -> None:
+        self.told = 0
+        """Partitions of which a member was told."""
+        self.outdated = 0
+        """Answers that were no more true when they came."""
+        self.replays = 0
+        """The number of times that a coordinator's state was held against the replay of its log."""
+        self.commits = 0
+        """Acknowledged commits of members."""
+        self.assignments = 0
+        """Assignments of one subscription that were held against what balance asks for."""
+        self._clock = clock
+        self._is_excused = is_excused
+        self._histories: dict[str, _History] = {}
+
+    def history(self, group_id: str) -> _History:
+        """The history of a group."""
+        found = self._histories.get(group_id)
+        if found is None:
+            found = self._histories[group_id] = _History(ConsumerGroup(group_id))
+        return found
+
+    # The log.
+
+    def on_committed(self, batches: Iterable[BatchView]) -> None:
+        """Batches of ``__consumer_offsets`` were seen to be committed for the first time.
+
+        Raises:
+            ViolationError: INV-GROUP-EPOCH, INV-OWNER, INV-CONVERGE.
+        """
+        for batch in batches:
+            if batch.is_control:
+                continue
+            touched: dict[str, _Before] = {}
+            for record in iterate_records(batch.written()):
+                assert record.key is not None, "a compacted topic has keys"
+                decoded = decode_consumer_group_record(record.key, record.value)
+                if decoded is None:
+                    continue
+                group = self.history(decoded.key.group_id).group
+                if group.group_id not in touched:
+                    touched[group.group_id] = _Before(
+                        group.assignment_epoch, dict(group.targets), {member.member_id for member in group}
+                    )
+                self._apply(decoded)
+            for group_id, before in touched.items():
+                if not self._is_excused(group_id):
+                    self._check_operation(self.history(group_id).group, before)
+
+    def _apply(self, record: ConsumerGroupRecord) -> None:
+        key, value = record
+        history = self.history(key.group_id)
+        history.group.apply(record)
+        if key.type is _Type.MEMBER and value is None:
+            history.gone_s[key.name] = self._clock()
+            for holds in history.holds.values():
+                holds[:] = [hold for hold in holds if hold.member_id != key.name]
+        known = key.type, key.name
+        if value is None:
+            history.epochs.pop(known, None)
+        elif isinstance(value, (GroupEpochValue, TargetEpochValue, CurrentValue)):
+            highest = history.epochs.get(known, 0)
+            if value.epoch < highest and value.epoch >= JOIN_EPOCH and not self._is_excused(key.group_id):
+                what = f"the {key.type.name.lower()} of {key.name}" if key.name else f"the {key.type.name.lower()}"
+                raise ViolationError("INV-GROUP-EPOCH", key.group_id, f"{what} fell from {highest} to {value.epoch}")
+            history.epochs[known] = max(highest, value.epoch)
+
+    def _check_operation(self, group: ConsumerGroup, before: _Before) -> None:
+        """A batch is one operation, after which the group is as it must be."""
+        owners: dict[TopicIdPartition, str] = {}
+        for member in group:
+            for partition in (*member.current.assigned, *member.current.pending_revocation):
+                owner = owners.setdefault(partition, member.member_id)
+                if owner != member.member_id:
+                    raise ViolationError(
+                        "INV-OWNER", group.group_id, f"{partition} is {member.member_id}'s and {owner}'s in the log"
+                    )
+        if not len(group) and group.epoch != group.assignment_epoch:
+            raise ViolationError(
+                "INV-GROUP-EPOCH",
+                group.group_id,
+                f"it is empty, and its epoch {group.epoch} is not that of the assignment, {group.assignment_epoch}",
+            )
+        if len(group) and group.assignment_epoch != before.assignment_epoch:
+            self._check_assignment(group, before)
+
+    def _check_assignment(self, group: ConsumerGroup, before: _Before) -> None:
+        """An assignment of ``uniform`` to members of one subscription is balanced, and moves no more than that asks for."""
+        members = list(group)
+        subscriptions = {group.topics_of(member.about) for member in members}
+        asks_for_others = any(member.about.assignor not in {None, UNIFORM} for member in members)
+        is_replacement = any(
+            member.about.instance_id is not None and member.member_id not in before.members for member in members
+        )
+        if len(subscriptions) > 1 or asks_for_others or is_replacement:
+            return
+        self.assignments += 1
+        after = {member.member_id: group.target_of(member.member_id) for member in members}
+        sizes = [len(partitions) for partitions in after.values()]
+        if max(sizes) - min(sizes) > 1:
+            raise ViolationError("INV-CONVERGE", group.group_id, f"members are to have {sizes} partitions")
+        moves, needed = count_moves(before.targets, after), count_needed_moves(before.targets, after)
+        if moves > needed:
+            raise ViolationError(
+                "INV-CONVERGE", group.group_id, f"{moves} partitions move, {needed} must: {before.targets} to {after}"
+            )
+
+    # Members.
+
+    def on_told(
+        self,
+        group_id: str,
+        member_id: str,
+        epoch: int,
+        partitions: Iterable[TopicIdPartition],
+        *,
+        asked_s: float,
+        is_newest: bool,
+    ) -> None:
+        """A member was told of its partitions.
+
+        Raises:
+            ViolationError: INV-OWNER.
+        """
+        history = self.history(group_id)
+        if not is_newest or history.gone_s.get(member_id, NEVER_S) >= asked_s or self._is_excused(group_id):
+            self.outdated += 1
+            return
+        for partition in partitions:
+            holds = history.holds.setdefault(partition, [])
+            other = next((hold for hold in holds if hold.member_id != member_id), None)
+            if other is not None:
+                raise ViolationError(
+                    "INV-OWNER",
+                    group_id,
+                    f"{member_id} was told of {partition}, which {other.member_id} has had since {other.told_s:.3f}",
+                )
+            if not holds:
+                self.told += 1
+                holds.append(_Hold(member_id, self._clock(), epoch))
+
+    def on_given_back(self, group_id: str, member_id: str, partitions: Iterable[TopicIdPartition]) -> None:
+        """A member uses partitions no more; it will say so next."""
+        holds = self.history(group_id).holds
+        for partition in partitions:
+            holds[partition] = [hold for hold in holds.get(partition, ()) if hold.member_id != member_id]
+
+    def is_former(self, group_id: str, member_id: str, epoch: int) -> bool:
+        """True if an epoch is over for a member, by the log: the coordinator knows that, too, when it hears from the member."""
+        member = self.history(group_id).group.find(member_id)
+        return member is None or member.current.epoch > epoch
+
+    def on_commit(
+        self,
+        group_id: str,
+        member_id: str,
+        epoch: int,
+        partition: TopicIdPartition,
+        *,
+        sent_s: float,
+        was_former: bool,
+    ) -> None:
+        """A member's commit was acknowledged; ``was_former`` says what :meth:`is_former` did when it was sent.
+
+        Raises:
+            ViolationError: INV-COMMIT-OWNER.
+        """
+        self.commits += 1
+        if not was_former:
+            return
+        for hold in self.history(group_id).holds.get(partition, ()):
+            is_others = hold.member_id != member_id and hold.told_s <= sent_s and hold.epoch > epoch
+            if is_others and not self._is_excused(group_id):
+                raise ViolationError(
+                    "INV-COMMIT-OWNER",
+                    group_id,
+                    f"{member_id} committed {partition} in epoch {epoch}; "
+                    f"{hold.member_id} has had it since {hold.told_s:.3f}, epoch {hold.epoch}",
+                )
+
+    def on_commit_refused(
+        self,
+        group_id: str,
+        member_id: str,
+        epoch: int,
+        partition: TopicIdPartition,
+        *,
+        sent_s: float,
+        is_newest: bool,
+    ) -> None:
+        """A member's commit was refused as one of a former epoch.
+
+        Raises:
+            ViolationError: INV-COMMIT-OWNER: the member has had the partition since before the answer with that epoch (KIP-1251).
+        """
+        history = self.history(group_id)
+        if not is_newest or history.gone_s.get(member_id, NEVER_S) >= sent_s or self._is_excused(group_id):
+            return
+        held = next((hold for hold in history.holds.get(partition, ()) if hold.member_id == member_id), None)
+        if held is not None and held.epoch <= epoch:
+            raise ViolationError(
+                "INV-COMMIT-OWNER",
+                group_id,
+                f"{member_id} may not commit {partition} in epoch {epoch}, and has had it since epoch {held.epoch}",
+            )
+
+    # Coordinators.
+
+    def check_replay(self, who: str, group_id: str, committed: ConsumerGroup | None) -> None:
+        """A coordinator shows its committed state, when the log has ended and nothing of it is on its way.
+
+        Raises:
+            ViolationError: INV-GROUP-REPLAY.
+        """
+        if self._is_excused(group_id):
+            return
+        self.replays += 1
+        mine, theirs = values(self.history(group_id).group), values(committed)
+        if mine != theirs:
+            raise ViolationError("INV-GROUP-REPLAY", f"{who}, {group_id}", f"has {theirs}, its log {mine}")
+
+
+def values(group: ConsumerGroup | None) -> dict[str, object]:
+    """All that a group shows."""
+    if group is None or group.is_forgotten:
+        return {}
+    return {
+        "epochs": (group.epoch, group.metadata_hash, group.assignment_epoch, group.assigned_ms),
+        "members": {member.member_id: member for member in group},
+        "targets": dict(group.targets),
+        "regexes": dict(group.regexes),
+    }

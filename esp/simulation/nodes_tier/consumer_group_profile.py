@@ -1,0 +1,83 @@
+"""The consumer groups of KIP-848 of a run, and the faults that befall their members."""
+
+import dataclasses
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from esp.settings.broker import BrokerSettings
+
+SHARE: Final = 0.3
+"""Of the runs: a group of members that speak the consumer protocol."""
+
+HEARTBEATS_PER_SESSION: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupProfile:
+    """One group; times in seconds."""
+
+    name: str
+    members: int
+    static_members: int
+    """The number of them that have a ``group.instance.id``."""
+    regex_share: float
+    """The share of the lives of members that name topics by a regular expression."""
+    session_s: float
+    """``group.consumer.session.timeout.ms`` of all nodes."""
+    assignment_s: float
+    """``group.consumer.assignment.interval.ms`` of all nodes."""
+    rebalance_s: float
+    """The time that a member has to give partitions back."""
+    give_back_s: float
+    """The longest time that a member takes for it: longer than it has, in some runs."""
+    calm_s: float
+    """Mean time until something befalls a member: it leaves, dies, stands still, or asks for other topics."""
+    assignor: str | None
+    offsets_partitions: int
+    """``offsets.topic.num.partitions``, in runs without classic groups."""
+    min_insync_replicas: int
+    """The brokers' default, in runs without classic groups."""
+
+    @property
+    def heartbeat_s(self) -> float:
+        """``group.consumer.heartbeat.interval.ms`` of all nodes."""
+        return self.session_s / HEARTBEATS_PER_SESSION
+
+    @classmethod
+    def draw(cls, rng: Random, brokers: int) -> "ConsumerGroupProfile | None":
+        """A group, or in most runs none."""
+        if rng.random() >= SHARE:
+            return None
+        members = rng.choice((1, 2, 3, 3, 4))
+        rebalance_s = rng.choice((2.0, 5.0))
+        return cls(
+            name="next-group",
+            members=members,
+            static_members=rng.choice((0, 0, rng.randint(0, members))),
+            regex_share=rng.choice((0.0, 0.5, 1.0)),
+            session_s=rng.choice((1.5, 3.0)),
+            assignment_s=rng.choice((0.0, 0.3, 1.0)),
+            rebalance_s=rebalance_s,
+            give_back_s=rng.choice((0.05, 1.0, 1.5 * rebalance_s)),
+            calm_s=rng.choice((2.0, 6.0, 20.0)),
+            assignor=rng.choice((None, "uniform", "range")),
+            offsets_partitions=rng.choice((1, 2, 3)),
+            min_insync_replicas=min(brokers, rng.choice((1, 2, 2, 2))),
+        )
+
+    def applied_to(self, settings: BrokerSettings, *, has_classic_groups: bool) -> BrokerSettings:
+        """A node's settings in such a run."""
+        settings = dataclasses.replace(
+            settings,
+            group_consumer_session_timeout_ms=int(self.session_s * 1000),
+            group_consumer_heartbeat_interval_ms=int(self.heartbeat_s * 1000),
+            group_consumer_assignment_interval_ms=int(self.assignment_s * 1000),
+        )
+        if has_classic_groups:
+            return settings
+        return dataclasses.replace(
+            settings,
+            min_insync_replicas=self.min_insync_replicas,
+            offsets_topic_num_partitions=self.offsets_partitions,
+        )
