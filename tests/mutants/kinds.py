@@ -17,6 +17,7 @@ from tests.mutants.mutant import (
     COMPACTED_COORDINATORS,
     COMPACTED_TOPICS,
     COMPACTED_TRANSACTIONS,
+    CONSUMER_GROUPS,
     DOUBTED_MARKERS,
     EXPIRING_OFFSETS,
     FAILING_DIRECTORIES,
@@ -52,6 +53,7 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     LOST_FILES: lambda profile: FaultKind.LOST_FILES in profile.fault_means_s and len(profile.layout.brokers) > 1,
     ASKED_OFFSETS: lambda profile: profile.asks_offsets and len(profile.layout.brokers) > 1,
     EXPIRING_OFFSETS: lambda profile: profile.groups.expiry is not None,
+    CONSUMER_GROUPS: lambda profile: profile.consumer_group is not None,
     TRANSACTIONS_ALONE: lambda profile: profile.transactions is not None and profile.transactions.is_alone,
     COMPACTED_COORDINATORS: lambda profile: (
         profile.transactions is not None and profile.transactions.is_alone and profile.transactions.compacts

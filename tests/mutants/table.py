@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.mutants.authorization import AUTHORIZATION_MUTANTS
 from tests.mutants.compaction import COMPACTION_MUTANTS
+from tests.mutants.consumer_groups import CONSUMER_GROUP_MUTANTS
 from tests.mutants.controller import CONTROLLER_MUTANTS
 from tests.mutants.credentials import CREDENTIAL_MUTANTS
 from tests.mutants.deciding import DECIDING_MUTANTS
@@ -47,6 +48,7 @@ ALL: Final = (
     *THROTTLE_MUTANTS,
     *REPAIR_MUTANTS,
     *GROUP_MUTANTS,
+    *CONSUMER_GROUP_MUTANTS,
     *EXPIRY_MUTANTS,
     *HISTORY_MUTANTS,
     *LOSS_MUTANTS,
