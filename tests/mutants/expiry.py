@@ -73,7 +73,7 @@ EXPIRY_MUTANTS: Final = (
         "KIP-211 broken",
         EXPIRY,
         "esp.groups.deletion",
-        "            append_changes(self._state, changes, self._now, removed=removed)\n",
+        "            append_changes(self._state, changes, self._now, removed=removed, removed_consumers=consumers)\n",
         "            self._state.offsets.apply(changes)\n",
         kind=EXPIRING_OFFSETS,
     ),
@@ -82,8 +82,8 @@ EXPIRY_MUTANTS: Final = (
         "PROMISE-3 broken",
         EXPIRY,
         "esp.groups.deletion",
-        "            append_changes(self._state, changes, self._now, removed=removed)\n",
-        "            append_changes(self._state, changes, self._now, removed=removed)\n"
+        "            append_changes(self._state, changes, self._now, removed=removed, removed_consumers=consumers)\n",
+        "            append_changes(self._state, changes, self._now, removed=removed, removed_consumers=consumers)\n"
         "            self._state.offsets.apply(changes)\n",
         kind=EXPIRING_OFFSETS,
     ),
