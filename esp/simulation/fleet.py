@@ -73,6 +73,10 @@ class Summary:
     group_generations: int = 0
     old_group_members: int = 0
     excused_groups: int = 0
+    told_partitions: int = 0
+    outdated_assignments: int = 0
+    replayed_groups: int = 0
+    member_commits: int = 0
     expired_offsets: int = 0
     expired_answers: int = 0
     unwitnessed_expiries: int = 0
@@ -122,6 +126,10 @@ class Summary:
         yield f"generations of groups            {self.group_generations:>12,}"
         yield f"  members of older releases      {self.old_group_members:>12,}"
         yield f"groups excused from durability   {self.excused_groups:>12,}"
+        yield f"partitions told to members       {self.told_partitions:>12,}"
+        yield f"  in outdated assignments        {self.outdated_assignments:>12,}"
+        yield f"  commits of members             {self.member_commits:>12,}"
+        yield f"  coordinators held to their logs{self.replayed_groups:>12,}"
         yield f"offsets that expired             {self.expired_offsets:>12,}"
         yield f"  answers that rest on that      {self.expired_answers:>12,}"
         yield f"  after an unwritten generation  {self.unwitnessed_expiries:>12,}"

@@ -54,6 +54,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     "idle producers": lambda profile: profile.checks_producers,
     "compacted topics": lambda profile: profile.compaction is not None,
     "offsets that expire": lambda profile: profile.groups.expiry is not None,
+    "consumer groups": lambda profile: profile.consumer_group is not None,
     "groups": lambda profile: bool(profile.groups.groups),
     "moves between directories": lambda profile: profile.moves_directories,
     "moves between directories that take time": lambda profile: profile.directory_moves_rate is not None,

@@ -16,6 +16,7 @@ ROOMS: Final = (
     "esp.controller",
     "esp.storage",
     "esp.replication",
+    "esp.groups.consumer",
     "esp.groups",
     "esp.transactions",
     "esp.broker.raft.wire",
