@@ -122,17 +122,7 @@ class Summary:
         yield f"  batches of forgotten producers {self.forgotten_producers:>12,}"
         yield f"  refused when they were gone    {self.retired_batches:>12,}"
         yield f"  waiting for an operator        {self.waiting_partitions:>12,}"
-        yield f"offsets committed by groups      {self.group_commits:>12,}"
-        yield f"generations of groups            {self.group_generations:>12,}"
-        yield f"  members of older releases      {self.old_group_members:>12,}"
-        yield f"groups excused from durability   {self.excused_groups:>12,}"
-        yield f"partitions told to members       {self.told_partitions:>12,}"
-        yield f"  in outdated assignments        {self.outdated_assignments:>12,}"
-        yield f"  commits of members             {self.member_commits:>12,}"
-        yield f"  coordinators held to their logs{self.replayed_groups:>12,}"
-        yield f"offsets that expired             {self.expired_offsets:>12,}"
-        yield f"  answers that rest on that      {self.expired_answers:>12,}"
-        yield f"  after an unwritten generation  {self.unwitnessed_expiries:>12,}"
+        yield from self._group_lines()
         yield f"offsets reported to clients      {self.told_offsets:>12,}"
         yield f"  by brokers that changed roles  {self.told_unplaced:>12,}"
         yield f"  by leaders that were replaced  {self.told_stale:>12,}"
@@ -180,6 +170,20 @@ class Summary:
         for outcome in self.failed[:FAILED_SHOWN]:
             yield f"  seed {outcome.seed}: {outcome.violation}"
             yield f"    again: make sim SEED={outcome.seed}    fewer faults: make sim-shrink SEED={outcome.seed}"
+
+    def _group_lines(self) -> Iterator[str]:
+        """The figures of groups of both protocols."""
+        yield f"offsets committed by groups      {self.group_commits:>12,}"
+        yield f"generations of groups            {self.group_generations:>12,}"
+        yield f"  members of older releases      {self.old_group_members:>12,}"
+        yield f"groups excused from durability   {self.excused_groups:>12,}"
+        yield f"partitions given to members      {self.told_partitions:>12,}"
+        yield f"  in outdated assignments        {self.outdated_assignments:>12,}"
+        yield f"  commits of members             {self.member_commits:>12,}"
+        yield f"  coordinators held to logs      {self.replayed_groups:>12,}"
+        yield f"offsets that expired             {self.expired_offsets:>12,}"
+        yield f"  answers that rest on that      {self.expired_answers:>12,}"
+        yield f"  after an unwritten generation  {self.unwitnessed_expiries:>12,}"
 
     def _lines_of_transactions(self) -> Iterator[str]:
         """The figures of what was not judged."""

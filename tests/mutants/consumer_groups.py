@@ -64,6 +64,16 @@ CONSUMER_GROUP_MUTANTS: Final = (
         "            self._about.pop(member_id, None)\n",
         "            del self._about[member_id]\n",
         kind=CONSUMER_GROUPS,
+        equivalent="a log is read into its last values, and no tombstone is replayed",
+    ),
+    Mutant(
+        "records-of-a-member-come-in-one-order",
+        "KAFKA-17306",
+        GROUPS,
+        "esp.groups.consumer.group",
+        "        if current is not None:\n            self._current[member_id] = current\n",
+        "        if current is not None and member_id in self._about:\n            self._current[member_id] = current\n",
+        kind=CONSUMER_GROUPS,
     ),
     Mutant(
         "empty-group-waits-for-an-assignment",

@@ -1,4 +1,4 @@
-"""How many partitions an assignment of ``uniform`` moves among members of one subscription, and how many balance asks for."""
+"""The number of partitions that ``uniform`` moves among members of one subscription, and the number that balance asks for."""
 
 from collections.abc import Mapping
 

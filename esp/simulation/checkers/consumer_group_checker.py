@@ -205,7 +205,7 @@ class ConsumerGroupChecker:
                 raise ViolationError(
                     "INV-OWNER",
                     group_id,
-                    f"{member_id} was told of {partition}, which {other.member_id} has had since {other.told_s:.3f}",
+                    f"{member_id} is given {partition}, which {other.member_id} has had since {other.told_s:.3f}",
                 )
             if not holds:
                 self.told += 1

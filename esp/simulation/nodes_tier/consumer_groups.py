@@ -1,6 +1,7 @@
 """The consumer group of KIP-848 of a run: sets its members to work, lets them come to rest, and says whether all is well with them."""
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
@@ -15,6 +16,7 @@ from esp.simulation.checkers.replica_view import BatchView
 from esp.simulation.nodes_tier.groups import STABLE_S, Groups, Key, Until
 from esp.simulation.nodes_tier.ledger import PASSING
 from esp.simulation.nodes_tier.world import World
+from esp.simulation.outcome import Outcome
 from esp.simulation.workload.consumer_group_crew import ConsumerGroupCrew
 from esp.simulation.workload.history import History
 
@@ -117,6 +119,17 @@ class ConsumerGroups:
             ),
         )
         self._is_over = True
+
+    def added_to(self, outcome: Outcome) -> Outcome:
+        """An outcome with the figures of the group."""
+        checker = self.checker
+        return dataclasses.replace(
+            outcome,
+            told_partitions=checker.told,
+            outdated_assignments=checker.outdated,
+            replayed_groups=checker.replays,
+            member_commits=checker.commits,
+        )
 
     def find_unstable(self) -> list[str]:
         """The problems that remain before the group is whole, as sentences."""

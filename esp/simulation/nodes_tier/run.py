@@ -214,10 +214,6 @@ class Run:
             group_generations=self._groups.generations,
             old_group_members=self._groups.old_members,
             excused_groups=self._groups.excused,
-            told_partitions=self._consumer_groups.checker.told,
-            outdated_assignments=self._consumer_groups.checker.outdated,
-            replayed_groups=self._consumer_groups.checker.replays,
-            member_commits=self._consumer_groups.checker.commits,
             expired_offsets=self._groups.offsets_log.expiries,
             expired_answers=self._groups.checker.expired_answers,
             unwitnessed_expiries=self._groups.offsets_log.unwitnessed,
@@ -252,7 +248,7 @@ class Run:
             excused_reads=world.network.flips.excused,
             details=details,
         )
-        return self._transactions.added_to(outcome)
+        return self._consumer_groups.added_to(self._transactions.added_to(outcome))
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:

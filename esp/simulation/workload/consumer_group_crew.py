@@ -89,7 +89,7 @@ class ConsumerGroupCrew:
         self._is_stopping = True
 
     def retire(self) -> ConsumerGroupMember:
-        """Let one member leave for good, and nobody take its place."""
+        """Let one member leave for good: its place stays empty."""
         place = min(self.members)
         self._retired.add(place)
         member = self.members.pop(place)

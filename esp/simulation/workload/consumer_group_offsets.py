@@ -31,7 +31,7 @@ class ConsumerGroupOffsets:
     Args:
         client: asks the coordinator.
         offsets: sees which offsets are sent and told.
-        checker: sees who commits what.
+        checker: sees which member commits for which partition.
         names: the names of the topics of which offsets are committed, by their ids.
         version: of OffsetCommit and OffsetFetch.
     """

@@ -45,7 +45,7 @@ class Subscription(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What a member tells of itself. None: as before."""
+    """The part of a heartbeat that a member tells of itself. None: as before."""
 
     subscription: Subscription | None = None
     rebalance_s: float | None = None
