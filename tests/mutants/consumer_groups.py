@@ -23,6 +23,7 @@ CONSUMER_GROUP_MUTANTS: Final = (
                     self._owners.pop(partition, None)
 """,
         kind=CONSUMER_GROUPS,
+        first=64,
     ),
     Mutant(
         "partition-to-give-back-is-free",
@@ -74,6 +75,7 @@ CONSUMER_GROUP_MUTANTS: Final = (
         "        if current is not None:\n            self._current[member_id] = current\n",
         "        if current is not None and member_id in self._about:\n            self._current[member_id] = current\n",
         kind=CONSUMER_GROUPS,
+        is_gap=True,
     ),
     Mutant(
         "empty-group-waits-for-an-assignment",
