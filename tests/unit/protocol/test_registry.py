@@ -68,6 +68,8 @@ KAFKA_VERSIONS = {  # of Apache Kafka 4.3.1, as the ApiVersions answers of both 
         "UnregisterBroker": (0, 0),
         "DescribeTransactions": (0, 0),
         "ListTransactions": (0, 2),
+        "ConsumerGroupHeartbeat": (0, 1),
+        "ConsumerGroupDescribe": (0, 1),
         "ListConfigResources": (0, 1),
         "DescribeTopicPartitions": (0, 0),
         "AddRaftVoter": (0, 1),

@@ -72,6 +72,19 @@ CASES = [
     Case(ApiKey.SYNC_GROUP, {"group_id": "g"}, [(READ, GROUP, GROUP_DENIED)]),
     Case(ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]}, [(DESCRIBE, GROUP, GROUP_DENIED)]),
     Case(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        {
+            "group_id": "g",
+            "member_id": "m",
+            "member_epoch": 0,
+            "rebalance_timeout": 1000,
+            "subscribed_topic_names": ["t"],
+            "topic_partitions": [],
+        },
+        [(READ, GROUP, GROUP_DENIED), (DESCRIBE, TOPIC, TOPIC_DENIED)],
+    ),
+    Case(ApiKey.CONSUMER_GROUP_DESCRIBE, {"group_ids": ["g"]}, [(DESCRIBE, GROUP, GROUP_DENIED)]),
+    Case(
         ApiKey.CREATE_TOPICS,
         {"topics": [{"name": "new", "num_partitions": 1, "replication_factor": 1}], "timeout": 1000},
         [(AclOperation.CREATE, CLUSTER, TOPIC_DENIED)],
