@@ -50,7 +50,7 @@ def tables() -> str:
         ),
         (
             "## Groups",
-            "Of the newer group protocols: checked and kept, and without any effect in this release.",
+            "Those of consumer groups (KIP-848) have an effect; those of share groups are checked and kept, and without any effect in this release.",
             ("setting", "type", "default", "stands in"),
             _group_rows(),
         ),
