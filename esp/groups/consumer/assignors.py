@@ -166,15 +166,16 @@ def _assign_mixed(subscribers: Sequence[Subscriber], topics: Topics) -> _Owned:
             heapq.heapify(queue)
         member_id = _least_loaded(queue, owned)
         owned[member_id].add(partition)
-    balanced: set[str] = set()
-    while len(balanced) < len(owned):
-        busiest = max((one for one in owned if one not in balanced), key=lambda one: (len(owned[one]), one))
-        moves = _find_moves(busiest, owned, takers)
-        if not moves:
-            balanced.add(busiest)
+    unbalanced = set(owned)
+    while unbalanced:
+        busiest = max(unbalanced, key=lambda one: (len(owned[one]), one))
+        moves, reached = _find_moves(busiest, owned, takers)
         for giver, partition, taker in moves:
             owned[giver].remove(partition)
             owned[taker].add(partition)
+        if not moves:
+            # no member that a chain from the busiest one reaches has less by two, so none has a chain of its own
+            unbalanced -= reached
     return owned
 
 
@@ -190,11 +191,11 @@ def _least_loaded(queue: list[tuple[int, str]], owned: _Owned) -> str:
 
 def _find_moves(
     busiest: str, owned: _Owned, takers: Mapping[TopicId, Sequence[str]]
-) -> list[tuple[str, TopicIdPartition, str]]:
+) -> tuple[list[tuple[str, TopicIdPartition, str]], set[str]]:
     """The shortest chain of moves by which a member gives one partition away to a member that has less by two or more.
 
     Returns:
-        Giver, partition and taker of each move; none if there is no such chain.
+        Giver, partition and taker of each move, none if there is no such chain; and the members that were looked at.
     """
     enough = len(owned[busiest]) - 2
     reached_by: dict[str, tuple[str, TopicIdPartition]] = {}
@@ -211,9 +212,9 @@ def _find_moves(
                     continue
                 reached_by[taker] = giver, partition
                 if len(owned[taker]) <= enough:
-                    return _trace(taker, busiest, reached_by)
+                    return _trace(taker, busiest, reached_by), set()
                 waiting.append(taker)
-    return []
+    return [], {busiest, *reached_by}
 
 
 def _trace(

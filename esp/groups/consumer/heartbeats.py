@@ -239,6 +239,8 @@ class Heartbeats:
         has_changed: bool,
     ) -> CurrentValue:
         group = operation.group
+        if current.state is MemberState.STABLE and current.epoch == group.assignment_epoch and not has_changed:
+            return current
         member = group.find(member_id)
         assert member is not None
         topic_ids = {

@@ -22,7 +22,6 @@ class Operation:
         self._state = state
         self._groups = state.consumers
         self._group_id = group_id
-        self._unknown = ConsumerGroup(group_id)
         self._records: list[ConsumerGroupRecord] = []
         self._inverses: list[ConsumerGroupRecord] = []
         self._replaced: Group | None = None
@@ -31,7 +30,7 @@ class Operation:
     def group(self) -> ConsumerGroup:
         """The group with all records so far; one without any if it is not there."""
         found = self._groups.find(self._group_id)
-        return self._unknown if found is None else found
+        return ConsumerGroup(self._group_id) if found is None else found
 
     def put(self, type_: ConsumerGroupRecordType, value: Value | None, name: str = "") -> None:
         """Let a part of the group be this from now on; nothing is written if it is so already."""
