@@ -21,6 +21,8 @@ class Tasks:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._running: dict[asyncio.Task[None], None] = {}
+        self._has_new = False
+        """True if a task was started that may not have begun yet."""
         self.around: Callable[[Coroutine[Any, Any, None]], Coroutine[Any, Any, None]] | None = None
         """Makes the coroutine that is run instead of one that is started now for a request, whose time is counted in its tasks too."""
 
@@ -36,6 +38,7 @@ class Tasks:
             coroutine = self.around(coroutine)
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
         self._running[task] = None
+        self._has_new = True
         task.add_done_callback(self._on_done)
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
@@ -50,10 +53,15 @@ class Tasks:
     async def stop(self) -> None:
         """Cancel what still runs and wait for its end.
 
-        Tasks that were started in this round of the loop begin first: a coroutine that was never awaited would cause a warning.
+        Tasks that were started in this round of the loop begin first, also by requests that come while others end: a coroutine that was
+        never awaited would cause a warning.
         """
-        await asyncio.sleep(0)
-        while self._running:
+        self._has_new = True
+        while self._has_new or self._running:
+            if self._has_new:
+                self._has_new = False
+                await asyncio.sleep(0)
+                continue
             task = next(iter(self._running))
             del self._running[task]
             task.cancel()

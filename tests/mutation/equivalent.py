@@ -103,8 +103,7 @@ EQUIVALENT: Final[Mapping[Key, str]] = {
     _await_before(
         "esp/broker/apis/create_topics.py",
         "handle",
-        "created = [\n            TopicId(topic.topic_id)\n            for topic in answer.topics\n            "
-        "if topic.error_code is ErrorCode.none and topic.topic_id is not None\n        ]",
+        "created = [topic for topic in answer.topics if topic.error_code is ErrorCode.none]",
     ): "the answer of the controller does not change any more, and the metadata is waited for next",
     _await_before(
         "esp/broker/replication/log_dir_moves.py", "LogDirMoves.request", "directories = self._host.directories"

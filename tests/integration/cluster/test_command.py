@@ -81,8 +81,13 @@ def test_a_cluster_is_ready_with_one_line_and_gone_in_order(start: Start) -> Non
     assert [f"{entry['host']}:{entry['port']}" for entry in entries] == addresses
     assert [entry["node_id"] for entry in entries] == [1, 2, 3]
     assert all(Path(entry["dir"]).is_dir() and lives(entry["pid"]) for entry in entries)
-    found = AdminClient({"bootstrap.servers": addresses[1]}).list_topics(timeout=10).brokers.values()
-    assert {f"{broker.host}:{broker.port}" for broker in found} == set(addresses)
+    client = AdminClient({"bootstrap.servers": addresses[1]})
+
+    def told() -> set[str]:
+        return {f"{broker.host}:{broker.port}" for broker in client.list_topics(timeout=10).brokers.values()}
+
+    # Each node serves, and the one that is asked may hear a moment later that another one does.
+    eventually(lambda: told() == set(addresses), 10)
     status = esp("cluster", "status", "--dir", running.directory)
     assert status.returncode == 0
     assert status.stdout.count("running") == NODES

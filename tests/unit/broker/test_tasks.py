@@ -133,3 +133,24 @@ def test_what_a_task_was_given_to_await_is_begun_before_it_is_stopped(recwarn):
     simulate(scenario)
     gc.collect()
     assert not recwarn.list
+
+
+def test_a_task_that_is_started_while_others_end_begins_before_it_is_cancelled():
+    async def scenario(tasks, _host):
+        begun = []
+
+        async def late():
+            begun.append("late")
+            await asyncio.Event().wait()
+
+        async def first():
+            try:
+                await asyncio.Event().wait()
+            finally:  # a request comes in the turn in which this task has ended
+                asyncio.get_running_loop().call_soon(lambda: tasks.start(late(), name="late"))
+
+        tasks.start(first(), name="first")
+        await tasks.stop()
+        return begun
+
+    assert simulate(scenario) == ["late"]
