@@ -50,7 +50,7 @@ def tables() -> str:
         ),
         (
             "## Groups",
-            "Those of consumer groups (KIP-848) have an effect; those of share groups are checked and kept, and without any effect in this release.",
+            "Those of consumer groups (KIP-848) have an effect; those of share groups are checked and kept, without any effect here.",
             ("setting", "type", "default", "stands in"),
             _group_rows(),
         ),

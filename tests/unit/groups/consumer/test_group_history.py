@@ -24,7 +24,7 @@ class Client:
         self.topics = ("t",)
         self.instance_id = None
         self.is_unsure = False
-        """True if an answer was lost: then it tells everything, to be told everything."""
+        """True if an answer was lost, or was an error: then it tells everything, to be told everything."""
 
 
 class History:
@@ -83,8 +83,8 @@ class History:
                 world.fail()
             world.is_stuck = False
         answer = world.answers[ticket]
-        client.is_unsure = is_lost and answer.error is ErrorCode.none
-        if client.is_unsure:
+        client.is_unsure = is_lost or answer.error is not ErrorCode.none
+        if is_lost and answer.error is ErrorCode.none:
             return
         if answer.error in (ErrorCode.unknown_member_id, ErrorCode.fenced_member_epoch, ErrorCode.group_id_not_found):
             self.give_up(client)
