@@ -7,7 +7,7 @@ chooses with its certificate, takes long; an expression that only Java has is re
 import re
 from typing import Any, Final, NamedTuple
 
-import re2
+from esp.model.linear_regex import compile_linear
 
 _RULE: Final = r"(?P<default>DEFAULT)|RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<case>[LU]?).*?|(?:.*?)"
 _SPLITTER: Final = re.compile(rf"\s*(?P<rule>{_RULE})\s*(?:,|$)")
@@ -71,14 +71,10 @@ class PrincipalMapping:
 
 
 def _compiled(pattern: str) -> Any:
-    options = re2.Options()
-    options.log_errors = False
     try:
-        return re2.compile(pattern, options)
-    except re2.error as error:
-        reason = error.args[0] if error.args else ""
-        shown = reason.decode() if isinstance(reason, bytes) else reason
-        raise ValueError(f"RE2 cannot read the expression {pattern}: {shown}") from error
+        return compile_linear(pattern)
+    except ValueError as error:
+        raise ValueError(f"RE2 cannot read the expression {pattern}: {error}") from error
 
 
 def _replace_all(rule: _Rule, text: str) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 
-import re2
 from kio.schema.list_transactions.v2.request import ListTransactionsRequest
 from kio.schema.list_transactions.v2.response import ListTransactionsResponse, TransactionState
 from kio.schema.types import ProducerId, TransactionalId
@@ -13,6 +12,7 @@ from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.model.acl import AclOperation, ResourceType
 from esp.model.errors import ApiError, ErrorCode
+from esp.model.linear_regex import compile_linear
 from esp.transactions.lookups import STATE_NAMES
 from esp.transactions.requests import ListTransactions
 
@@ -55,10 +55,8 @@ def _pattern(text: str | None) -> Callable[[str], bool] | None:
     """The test of a client's regular expression, in Kafka's syntax (RE2), which takes time in proportion to the text."""
     if not text:
         return None
-    options = re2.Options()
-    options.log_errors = False
     try:
-        pattern = re2.compile(text, options)
-    except re2.error as error:
+        pattern = compile_linear(text)
+    except ValueError as error:
         raise ApiError(ErrorCode.invalid_regular_expression) from error
     return lambda transactional_id: pattern.fullmatch(transactional_id) is not None

@@ -27,16 +27,14 @@ def assign(group: ConsumerGroup, catalog: TopicCatalog, assignors: Sequence[str]
         catalog: the topics that there are.
         assignors: the names in the settings.
     """
-    topics = {
-        known.topic.topic_id: known.topic for name in group.topic_names if (known := catalog.find(name)) is not None
-    }
-    by_name = {name: known.topic.topic_id for name in group.topic_names if (known := catalog.find(name)) is not None}
+    by_name = {name: known.topic for name in group.topic_names if (known := catalog.find(name)) is not None}
+    topics = {topic.topic_id: topic for topic in by_name.values()}
     subscribers = [
         Subscriber(
             member_id=member.member_id,
             instance_id=member.about.instance_id,
             rack_id=member.about.rack_id,
-            topics=frozenset(by_name[name] for name in group.topics_of(member.about) if name in by_name),
+            topics=frozenset(by_name[name].topic_id for name in group.topics_of(member.about) if name in by_name),
             before=group.target_of(member.member_id),
         )
         for member in group
