@@ -157,20 +157,23 @@ class Administrator:
                 await asyncio.sleep(BACKOFF_S)
 
     async def _rest(self) -> None:
-        """Let some time pass; a broker that dies meanwhile is often given up at once, when no other node has seen it yet.
+        """Let some time pass, and often seize the moment: give up a broker that has just died, before any other node has seen it, and the
+        records of a partition that has just lost its last leader.
 
         Raises:
             NoAnswerError, RefusedError: it may be registered still.
         """
         loop = asyncio.get_running_loop()
         until_s = loop.time() + self._rng.uniform(0.3, 4)
-        known = self._find_dead()
+        known, known_leaderless = self._find_dead(), self._nudges.find_leaderless()
         while loop.time() < until_s and not self.is_stopping:
             await asyncio.sleep(WATCH_S)
-            dead = self._find_dead()
+            dead, leaderless = self._find_dead(), self._nudges.find_leaderless()
             if dead is not None and dead != known and self._rng.random() < AT_ONCE_SHARE:
                 await self.unregister(dead)
-            known = dead
+            elif leaderless is not None and leaderless != known_leaderless and self._rng.random() < NUDGE_SHARE:
+                await self._nudge(leaderless)
+            known, known_leaderless = dead, leaderless
 
     async def _act(self, name: str, *, creates: bool) -> None:
         eligible = self._find_eligible()
