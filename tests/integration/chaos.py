@@ -376,6 +376,15 @@ def _create(cluster: Cluster, topics: Sequence[str], partitions: int) -> None:
         created.result(30)
 
 
+def _keep_log(logger: logging.Logger, path: Path) -> None:
+    """Let what a family of clients logs stand in a file alone: it tells of a client that does not go on why."""
+    handler = logging.FileHandler(path)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+
+
 def main() -> int:
     """Run from the command line; return the exit status."""
     parser = argparse.ArgumentParser(
@@ -395,6 +404,8 @@ def main() -> int:
     _LOGGER.setLevel(logging.INFO)  # and silence from the clients, who complain of each fault at length
     directory = Path(tempfile.mkdtemp(prefix="esp-chaos-"))
     _LOGGER.info("seed %d, in %s", seed, directory)
+    for family in ("kafka", "aiokafka"):
+        _keep_log(logging.getLogger(family), directory / "clients.log")
     report = run(
         directory,
         options.minutes,

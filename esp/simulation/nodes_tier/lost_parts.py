@@ -7,7 +7,9 @@ a node only once no partition has it among its in-sync and eligible replicas, or
 acknowledged may be lost, as others are in sync: a replica that finds a hole reports it or has its log fetched again, and one that does not
 find it follows a leader that has everything. For the ledger it is one lost copy, of one node at a time.
 
-What its member of the quorum wrote stays, since of voters that forget nothing is promised at all (RAFT-1).
+What its member of the quorum wrote stays, since of voters that forget nothing is promised at all (RAFT-1). So do sealed segments of topics
+that are compacted: Kafka's cleaner leaves gaps between them, so the end of one may be missing as if its batches had been superseded. A hole
+there is found by nobody, in Kafka either.
 """
 
 import asyncio
@@ -16,6 +18,7 @@ from random import Random
 from typing import Final
 
 from esp.controller.image import ClusterImage
+from esp.model.ids import INTERNAL_TOPICS
 from esp.simulation.machine.disk_image import DiskImage
 from esp.simulation.machine.partial_loss import lose_parts
 from esp.simulation.nodes_tier.caretaker import Caretaker, DiskCopy
@@ -101,7 +104,11 @@ class LostParts:
             return
         node.lose_power()
         copied = self._caretaker.copy_records(node)
-        files, lossy = lose_parts(copied.files, held.files, rng, _find_sealed(copied.files))
+        sealed = _find_sealed(copied.files)
+        spared = {path: data for path, data in copied.files.items() if path in sealed and self._is_compacted(path)}
+        able = {path: data for path, data in copied.files.items() if path not in spared}
+        left, lossy = lose_parts(able, held.files, rng, sealed)
+        files = {**left, **spared}
         self._world.trace.say(node.name, f"has lost the last sectors of {', '.join(lossy) or 'nothing'}")
         self._ledger.lost_parts += bool(lossy)
         damaged = dict.fromkeys((*copied.damaged, *(path.rpartition("/")[0] for path in lossy if _is_of_replica(path))))
@@ -113,6 +120,17 @@ class LostParts:
             number in (*state.isr, *state.elr, *state.last_known_elr, state.leader)
             for _, state in self._image().partitions()
         )
+
+    def _is_compacted(self, path: str) -> bool:
+        """True if a file is of a topic that is compacted, or was at first."""
+        parsed = parse_directory_name(path.split("/")[-2])
+        if parsed is None:
+            return False
+        topic = parsed.partition.topic
+        now = self._image().topics_by_name.get(topic)
+        first = next((one for one in self._world.profile.every_topic if one.name == topic), None)
+        policies = [one.configs.get("cleanup.policy", "") for one in (now, first) if one is not None]
+        return topic in INTERNAL_TOPICS or any("compact" in policy for policy in policies)
 
 
 def _find_sealed(files: DiskImage) -> frozenset[str]:

@@ -14,6 +14,7 @@ from esp.simulation.nodes_tier.caretaker import DiskCopy
 from esp.simulation.nodes_tier.faults import Fault, FaultKind
 from esp.simulation.nodes_tier.ledger import Ledger
 from esp.simulation.nodes_tier.lost_parts import LostParts
+from esp.simulation.nodes_tier.profile import TopicProfile
 from tests.unit.replication.logs import state
 from tests.unit.storage.helpers import TOPIC_ID, new_disk
 
@@ -24,8 +25,9 @@ FILES = {LOG: b"new", SEALED: b"sealed", "/data/recovery-point-offset-checkpoint
 class Scene:
     """Node 2 of three brokers, whose device has held nothing of its files."""
 
-    def __init__(self, **places):
+    def __init__(self, *, configs=None, profile_configs=None, **places):
         node = NodeId(2)
+        self.configs = configs or {}
         self.state = state(
             replicas=tuple(map(NodeId, (1, 2, 3))), **{"isr": (NodeId(1),), "leader": NodeId(1), **places}
         )
@@ -44,7 +46,10 @@ class Scene:
         self.ledger = Ledger(1, copies_allowed=1)
         world = SimpleNamespace(
             nodes=self.nodes,
-            profile=SimpleNamespace(layout=SimpleNamespace(brokers=(1, 2, 3))),
+            profile=SimpleNamespace(
+                layout=SimpleNamespace(brokers=(1, 2, 3)),
+                every_topic=(TopicProfile("t", 1, 3, 2, profile_configs or {}),),
+            ),
             trace=SimpleNamespace(say=lambda _who, what: self.said.append(what)),
             spawn=self.spawn,
         )
@@ -62,7 +67,7 @@ class Scene:
         self.struck.append((int(node.node_id), is_aimed, in_order))
 
     def image(self):
-        topic = TopicImage("t", TOPIC_ID, (self.state,), {})
+        topic = TopicImage("t", TOPIC_ID, (self.state,), self.configs)
         return dataclasses.replace(EMPTY_IMAGE, topics_by_name={"t": topic}, topics_by_id={TOPIC_ID: topic})
 
     def lose(self, seed=1, *, in_order=False):
@@ -82,6 +87,19 @@ def test_parts_of_files_are_gone_with_the_power_and_the_replica_is_known_to_be_d
         assert scene.ledger.lost_parts == (copied.files != FILES)
         found.add(copied.files[LOG])
     assert found == {b"new", b"", b"\0\0\0"}
+
+
+@pytest.mark.parametrize("where", ["configs", "profile_configs"])
+def test_a_hole_that_looks_like_one_of_compaction_is_not_made(where):
+    lost = set()
+    for seed in range(30):
+        scene = Scene(**{where: {"cleanup.policy": "compact,delete"}})
+        scene.lose(seed)
+        [(copied, _)] = scene.restored
+        assert copied.files.keys() == FILES.keys()
+        assert copied.files[SEALED] == FILES[SEALED]
+        lost.update(path for path in FILES if copied.files[path] != FILES[path])
+    assert lost == FILES.keys() - {SEALED}
 
 
 @pytest.mark.parametrize(
