@@ -9,7 +9,7 @@ find it follows a leader that has everything. For the ledger it is one lost copy
 
 What its member of the quorum wrote stays, since of voters that forget nothing is promised at all (RAFT-1). So do sealed segments of topics
 that are compacted: Kafka's cleaner leaves gaps between them, so the end of one may be missing as if its batches had been superseded. A hole
-there is found by nobody, in Kafka either.
+there is found neither by Kafka nor by ESP.
 """
 
 import asyncio
