@@ -66,6 +66,8 @@ class ClientSide:
     dispatcher: Dispatcher
     """Is given the parts that its handlers work with."""
     server: Server
+    quotas: QuotaSwitch
+    """The quotas of clients."""
     endpoints: dict[str, Address]
     """The addresses at which clients find the listeners, by the listeners' names; complete once they are bound."""
 
@@ -88,7 +90,7 @@ class BrokerRole:
             env, self.dispatcher, connection_limits(settings), settings.ssl_principal_mapping_rules, self.quotas
         )
         self.quotas.start(env.clock, settings, tasks, self.server.clients)
-        self._client_side = ClientSide(env, settings, tasks, self.dispatcher, self.server, {})
+        self._client_side = ClientSide(env, settings, tasks, self.dispatcher, self.server, self.quotas, {})
         self._delegation_terms = settings.delegation_terms
         self.listening: list[Address] = []
         """The addresses of the client listeners, in the order of ``listeners``, once they are bound."""
@@ -208,7 +210,7 @@ class RunningBroker:
             client_side.dispatcher,
             replicas.on_disk_error,
         )
-        self._provide(client_side.dispatcher, forwarded)
+        self._provide(client_side, forwarded)
 
     def _open_channels(self, local: Dispatcher | None) -> Sequence[ControllerChannel]:
         """Return the ways to the controller: for heartbeats, for replication, and for requests of clients.
@@ -263,9 +265,9 @@ class RunningBroker:
             await self._tasks.stop()
         return self.lifecycle.epoch
 
-    def _provide(self, dispatcher: Dispatcher, controller: ControllerChannel) -> None:
+    def _provide(self, client_side: ClientSide, controller: ControllerChannel) -> None:
         """Give the dispatcher what its handlers work with."""
-        settings = self._settings
+        settings, dispatcher = self._settings, client_side.dispatcher
         services = Services(
             env=self._env,
             searches=asyncio.Semaphore(SEARCHES_AT_A_TIME),
@@ -283,6 +285,7 @@ class RunningBroker:
             verifier=self.verifier,
             transactions=self.transactions,
             access=self._node.access,
+            quotas=client_side.quotas,
             features=self._node.features,
         )
         long_requests = dispatcher.long_requests

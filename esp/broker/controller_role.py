@@ -91,7 +91,7 @@ class ControllerRole:
         first = first_metadata_blocking(env, node.directories.metadata.path)
         config = controller_config(settings, cluster_id, node.features, first)
         quotas = QuotaSwitch()
-        quotas.start(env.clock, settings, self._tasks, tuple)
+        quotas.start(env.clock, settings, self._tasks, self.server.clients)
         metadata.subscribe(quotas.follow)
         metadata.subscribe(self._follow_limits)
         driver = ControllerDriver(env, config, raft, metadata, self._tasks)

@@ -16,9 +16,10 @@ from esp.broker.answer_fields import milliseconds
 from esp.broker.authorization.access import allows_on_cluster
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import forward
-from esp.broker.request import Request
+from esp.broker.request import Excess, Request
 from esp.broker.services import Services
 from esp.model.acl import AclOperation
+from esp.model.client_quotas import CONTROLLER_MUTATION_RATE
 from esp.protocol.registry import ApiKey
 
 STRICT_FROM: Final = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
@@ -55,7 +56,10 @@ class MutationQuota:
         throttle_ms = self._uses.take_mutations(user, self._client_id, partitions, strict=self._is_strict)
         self._throttle_ms = max(self._throttle_ms, throttle_ms)
         if throttle_ms and not self._client.is_passed_on:
-            self._client.hold.mute(self._uses.now_us() + throttle_ms * 1000)
+            limit = self._uses.limits.find(CONTROLLER_MUTATION_RATE, user, self._client_id)
+            assert limit is not None, "only a quota throttles"
+            excess = Excess(CONTROLLER_MUTATION_RATE, limit.entity, user, self._client_id)
+            self._client.hold.mute(self._uses.now_us() + throttle_ms * 1000, excess)
         return not (throttle_ms and self._is_strict)
 
     @property

@@ -13,20 +13,34 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from esp.broker.shortcut import Shortcut
 from esp.broker.shortcut_counter import ShortcutCounter
 from esp.model.buffers import Buffer
+from esp.model.client_quotas import QuotaEntity
 from esp.ports.network import Address
 from esp.replication.refused_batches import RefusedBatches
+
+
+class Excess(NamedTuple):
+    """The client of a connection that is over a quota."""
+
+    key: str
+    """The quota's."""
+    entity: QuotaEntity
+    """The one whose quota it is."""
+    user: str
+    client_id: str
 
 
 class ConnectionHold:
     """The control that handlers have over the connection that a request came by."""
 
-    __slots__ = ("_end_connection", "_on_change", "is_held", "muted_until_us")
+    __slots__ = ("_end_connection", "_on_change", "is_held", "muted_because", "muted_until_us")
 
     def __init__(self) -> None:
         self.is_held = False
         """True if the connection's next requests wait."""
         self.muted_until_us = 0
         """The connection's next requests wait until then as well: its client is over a quota."""
+        self.muted_because: Excess | None = None
+        """The quota of which that time is."""
         self._on_change: Callable[[], None] = _nothing
         self._end_connection: Callable[[str], None] = _no_connection
 
@@ -51,16 +65,18 @@ class ConnectionHold:
         self.is_held = True
         self._on_change()
 
-    def mute(self, until_us: int) -> None:
+    def mute(self, until_us: int, because: Excess) -> None:
         """Let the connection's next requests wait until a time of the node's monotonic clock, or for as long as they wait already."""
         if until_us > self.muted_until_us:
             self.muted_until_us = until_us
+            self.muted_because = because
             self._on_change()
 
     def unmute(self) -> None:
         """Let them be handled, as far as quotas are concerned."""
         if self.muted_until_us:
             self.muted_until_us = 0
+            self.muted_because = None
             self._on_change()
 
     def end(self, refusal: str | None = None) -> None:

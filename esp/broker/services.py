@@ -10,6 +10,7 @@ from esp.broker.cluster_view.cache import MetadataCache
 from esp.broker.controller_client.channel import ControllerChannel
 from esp.broker.controller_client.producer_ids import ProducerIds
 from esp.broker.groups.coordinators import GroupCoordinators
+from esp.broker.quotas.switch import QuotaSwitch
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.replication.host import ReplicaHost
 from esp.broker.transactions.coordinators import TransactionCoordinators
@@ -48,5 +49,7 @@ class Services:
     transactions: TransactionCoordinators
     access: Access
     """The permissions of clients here."""
+    quotas: QuotaSwitch
+    """The quotas of clients here."""
     features: Mapping[str, FeatureRange]
     """The levels of features that this node can work at."""

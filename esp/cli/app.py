@@ -29,7 +29,7 @@ from esp.cli.options import BareStateCommand, asking
 from esp.cli.output import print_error, print_line
 from esp.cli.produce import produce
 from esp.cli.quorum import quorum
-from esp.cli.quotas import quotas
+from esp.cli.quotas.command import quotas
 from esp.cli.reassign.command import reassign_partitions
 from esp.cli.rebalance.command import rebalance
 from esp.cli.spark.command import spark

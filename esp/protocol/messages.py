@@ -30,6 +30,9 @@ _LENGTH: Final = struct.Struct(">i")
 LENGTH_BYTES: Final = _LENGTH.size
 """The bytes of the length in front of a frame."""
 
+_WITH_OWN_FIELDS: Final = {(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1)}
+"""Versions whose messages have fields of our own (:mod:`esp.protocol.own_fields`)."""
+
 _PIECE_PARTS: Final = 10_000
 """Values in a piece of a frame that is written in slices: some tens of kilobytes, of which a connection sends many at once."""
 
@@ -107,7 +110,10 @@ def encode_unsupported_api_versions(correlation_id: int) -> bytes:
 
 
 def load_class(api: ServedApi, version: int, kind: str) -> type[Entity]:
-    """kio's class of one version's request or response; ``kind`` is the one word or the other."""
+    """The class of one version's request or response: kio's, or ours if it has a field more; ``kind`` is the one word or the other."""
+    if (api.key, version) in _WITH_OWN_FIELDS:
+        ours: type[Entity] = getattr(import_module("esp.protocol.own_fields"), api.name + kind.capitalize())
+        return ours
     stem = "".join("_" + letter.lower() if letter.isupper() else letter for letter in api.name).lstrip("_")
     module = import_module(f"kio.schema.{stem}.v{version}.{kind}")
     loaded: type[Entity] = getattr(module, api.name + kind.capitalize())

@@ -5,6 +5,7 @@ on. What comes within these bounds is added up and recorded later, as of the tim
 """
 
 import math
+from copy import deepcopy
 from typing import Final
 
 from esp.quotas.rate import Rate, Windows
@@ -54,6 +55,14 @@ class LimitedRate:
         self._room = rate.room(self.limit)
         self._until_ms = rate.steady_until_ms
         return throttle_ms
+
+    def wait_ms(self, amount: float, now_ms: int) -> int:
+        """The time that :meth:`count` would return; nothing is counted."""
+        rate = deepcopy(self._rate)  # to look at a rate moves its samples on
+        if self._pending:
+            rate.record(self._pending, self._last_ms)
+        rate.record(amount, now_ms)
+        return rate.throttle_ms(self.limit, now_ms)
 
     def is_unused(self, now_ms: int) -> bool:
         """True if nothing that was counted lately counts any more."""

@@ -5,7 +5,8 @@ counts no more. The rate is taken over the time since the oldest sample began, y
 client sends in its first moments is not taken for its rate.
 """
 
-from typing import NamedTuple
+from copy import copy
+from typing import Any, NamedTuple, Self
 
 
 class Windows(NamedTuple):
@@ -49,6 +50,11 @@ class Rate:
         self._oldest_start_ms = now_ms
         self.steady_until_ms = now_ms
         """Until then the present sample goes on and no other one expires."""
+
+    def __deepcopy__(self, _memo: dict[int, Any]) -> Self:
+        copied = copy(self)
+        copied._samples = [copy(sample) for sample in self._samples]  # noqa: SLF001 - it is of this class
+        return copied
 
     def record(self, amount: float, now_ms: int) -> None:
         """Count an amount; a negative one takes back what was recorded in error."""

@@ -62,6 +62,7 @@ class Summary:
     judged_tokens: int = 0
     judged_quotas: int = 0
     throttled_requests: int = 0
+    told_held: int = 0
     judged_changes: int = 0
     refused_changes: int = 0
     markers_in_place: int = 0
@@ -152,6 +153,7 @@ class Summary:
         yield f"tokens held against changes      {self.judged_tokens:>12,}"
         yield f"requests held against quotas     {self.judged_quotas:>12,}"
         yield f"  throttled                      {self.throttled_requests:>12,}"
+        yield f"  named as held                  {self.told_held:>12,}"
         yield f"partitions asked for by a quota  {self.judged_changes:>12,}"
         yield f"  refused                        {self.refused_changes:>12,}"
         yield f"devices that lost what they held {self.lost_caches:>12,}"

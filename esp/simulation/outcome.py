@@ -128,6 +128,8 @@ class Outcome:
     """Requests that were held against a quota (INV-QUOTA)."""
     throttled_requests: int = 0
     """Requests whose clients were throttled (INV-QUOTA)."""
+    told_held: int = 0
+    """Clients of which a node said that it held them, while they had to wait (INV-QUOTA)."""
     judged_changes: int = 0
     """Requests for partitions that were granted, and held against the quota of all brokers together (INV-QUOTA)."""
     refused_changes: int = 0

@@ -20,14 +20,15 @@ from kio.schema.alter_client_quotas.v1 import request as alter_client_quotas
 from kio.schema.create_topics.v5 import request as create_topics_v5
 from kio.schema.create_topics.v6 import request as create_topics_v6
 from kio.schema.delete_topics.v5.request import DeleteTopicsRequest
-from kio.schema.describe_client_quotas.v1.request import DescribeClientQuotasRequest
 from kio.static.primitive import f64
 
+from esp.cli.app import run_tools
+from esp.protocol.own_fields import DescribeClientQuotasRequest
 from esp.records.builder import NewRecord, build_batch
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node import Node
 from esp.testing.node_process import HOST, NodeProcess, free_port
-from esp.testing.real_kafka import RealKafka
+from esp.testing.real_kafka import AGAINST_KAFKA, RealKafka
 from tests.integration import messages
 from tests.integration.conftest import MakeTopic, eventually
 from tests.integration.java_tools import JavaTools
@@ -286,6 +287,35 @@ def test_clients_are_held_and_lose_nothing(tools: JavaTools, node: NodeProcess, 
             break
     consumer.close()
     assert read == 3 * count * size
+
+
+def test_the_command_shows_whom_the_node_holds_now(
+    tools: JavaTools, node: NodeProcess, make_topic: MakeTopic, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["quotas", "held", "--bootstrap-server", node.bootstrap]
+    with quota(tools, of_client("reader"), consumer_byte_rate=5_000):
+        topic = make_topic()
+        producer = KafkaProducer(bootstrap_servers=node.bootstrap, linger_ms=0)
+        for _ in range(8):
+            producer.send(topic, b"x" * 20_000).get(30)
+        producer.close()
+        consumer = KafkaConsumer(
+            topic, bootstrap_servers=node.bootstrap, client_id="reader", auto_offset_reset="earliest"
+        )
+
+        def is_held() -> bool:
+            consumer.poll(timeout_ms=500)
+            capsys.readouterr()
+            done = run_tools(command)
+            said = capsys.readouterr()
+            if AGAINST_KAFKA:
+                assert done == 1
+                return "does not tell" in said.err
+            assert done == 0, said.err
+            return "client id reader" in said.out and "consumer_byte_rate" in said.out
+
+        eventually(is_held, 60)
+        consumer.close()
 
 
 def alter(node: NodeProcess, entity: Mapping[str, str | None], key: str, value: float | None) -> None:

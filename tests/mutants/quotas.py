@@ -19,8 +19,8 @@ QUOTA_MUTANTS: Final = (
         "QUOTA-3 broken",
         "QUOTA-3",
         "esp.broker.quotas.client_meter",
-        "for_time_ms)\n        self._client.hold.mute(now_us + throttle_ms * 1000)\n",
-        "for_time_ms)\n        self._client.hold.mute(now_us + throttle_ms)\n",
+        "        self._client.hold.mute(now_us + throttle_ms * 1000, excess)\n",
+        "        self._client.hold.mute(now_us + throttle_ms, excess)\n",
         kind=METERED_NODES,
     ),
     Mutant(

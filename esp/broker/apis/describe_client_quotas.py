@@ -1,15 +1,14 @@
-"""DescribeClientQuotas (48), versions 0-1: the quotas that a filter selects, as this node knows them (KIP-546)."""
+"""DescribeClientQuotas (48), versions 0-1: the quotas that a filter selects, as this node knows them (KIP-546).
+
+A tagged field of ours in the request asks also for the clients that this node holds at the moment (decision 58).
+"""
 
 from collections.abc import Generator, Mapping
+from datetime import timedelta
+from typing import Final
 
-from kio.schema.describe_client_quotas.v1.request import DescribeClientQuotasRequest
-from kio.schema.describe_client_quotas.v1.response import (
-    DescribeClientQuotasResponse,
-    EntityData,
-    EntryData,
-    ValueData,
-)
-from kio.static.primitive import f64
+from kio.schema.describe_client_quotas.v1.response import EntityData, EntryData, ValueData
+from kio.static.primitive import f64, i32, i32Timedelta
 
 from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.request import Request
@@ -17,7 +16,11 @@ from esp.broker.services import Services
 from esp.model.client_quota_filter import ClientQuotaFilter, FilterComponent
 from esp.model.client_quotas import QuotaEntity
 from esp.model.errors import ErrorCode
+from esp.protocol.own_fields import DescribeClientQuotasRequest, DescribeClientQuotasResponse, HeldData
 from esp.protocol.progress import Progress
+
+_LEFT_MAX: Final = timedelta(milliseconds=(1 << 31) - 1)
+"""The longest time that the field holds, 24 days: a quota may be so small that a client waits for longer."""
 
 
 def handle(
@@ -28,12 +31,19 @@ def handle(
         [FilterComponent(each.entity_type, each.match_type, each.match) for each in message.components],
         strict=message.strict,
     )
-    return _describe(services.metadata.image.client_quotas, wanted)
+    found = yield from _find_quotas(services.metadata.image.client_quotas, wanted)
+    return DescribeClientQuotasResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        error_message="",
+        entries=found,
+        held=(yield from _find_held(services)) if message.with_held else None,
+    )
 
 
-def _describe(
+def _find_quotas(
     quotas: Mapping[QuotaEntity, Mapping[str, float]], wanted: ClientQuotaFilter
-) -> Generator[None, None, DescribeClientQuotasResponse]:
+) -> Generator[None, None, tuple[EntryData, ...]]:
     found: list[EntryData] = []
     progress = Progress()
     for entity, values in quotas.items():
@@ -42,10 +52,28 @@ def _describe(
         if wanted.matches(entity):
             found.append(
                 EntryData(
-                    entity=tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in entity),
+                    entity=_entity(entity),
                     values=tuple(ValueData(key=key, value=f64(value)) for key, value in values.items()),
                 )
             )
-    return DescribeClientQuotasResponse(
-        throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message="", entries=tuple(found)
+    return tuple(found)
+
+
+def _find_held(services: Services) -> Generator[None, None, tuple[HeldData, ...]]:
+    held = yield from services.quotas.find_held()
+    return tuple(
+        HeldData(
+            key=each.key,
+            entity=_entity(each.entity),
+            user=each.user,
+            client_id=each.client_id,
+            address=each.address,
+            connections=i32(each.connections),
+            left=i32Timedelta.parse(min(timedelta(microseconds=each.left_us), _LEFT_MAX)),
+        )
+        for each in held
     )
+
+
+def _entity(entity: QuotaEntity) -> tuple[EntityData, ...]:
+    return tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in entity)

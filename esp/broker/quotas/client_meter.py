@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from esp.broker.quotas.uses import Counted, QuotaUses
-from esp.broker.request import ClientContext, FetchVerdict
+from esp.broker.request import ClientContext, Excess, FetchVerdict
 from esp.model.buffers import Buffer
 from esp.model.client_quotas import (
     CONSUMER_BYTE_RATE,
@@ -47,6 +47,7 @@ class ClientMeter:
         "_produced_rate",
         "_spent",
         "_spent_rate",
+        "_user",
         "_uses",
         "client_id",
         "is_limited",
@@ -61,6 +62,7 @@ class ClientMeter:
         self.client_id = client_id
         self.principal = client.principal
         """The client's, which is another one once the connection is authenticated."""
+        self._user = ""
         self.version = -1
         self._produced: Counted | None = None
         self._fetched: Counted | None = None
@@ -77,7 +79,7 @@ class ClientMeter:
     def resolve(self) -> None:
         """Look the quotas up."""
         uses, client_id = self._uses, self.client_id or ""
-        user = self.principal.partition(":")[2]
+        user = self._user = self.principal.partition(":")[2]
         self.version = uses.version
         self._produced = uses.counted(PRODUCER_BYTE_RATE, user, client_id)
         self._fetched = uses.counted(CONSUMER_BYTE_RATE, user, client_id)
@@ -117,13 +119,16 @@ class ClientMeter:
     def _throttle(self, for_bytes_ms: int, for_time_ms: int, now_us: int) -> int:
         """Mute the connection: for the time of requests, for one window at most."""
         if for_bytes_ms and self._produced is not None:
-            self._uses.on_throttle(PRODUCER_BYTE_RATE, self._produced.entity, for_bytes_ms)
+            self._mute(PRODUCER_BYTE_RATE, self._produced.entity, for_bytes_ms, now_us)
         if for_time_ms and self._spent is not None:
             for_time_ms = min(for_time_ms, self._uses.windows.size_ms)
-            self._uses.on_throttle(REQUEST_PERCENTAGE, self._spent.entity, for_time_ms)
-        throttle_ms = max(for_bytes_ms, for_time_ms)
-        self._client.hold.mute(now_us + throttle_ms * 1000)
-        return throttle_ms
+            self._mute(REQUEST_PERCENTAGE, self._spent.entity, for_time_ms, now_us)
+        return max(for_bytes_ms, for_time_ms)
+
+    def _mute(self, key: str, entity: QuotaEntity, throttle_ms: int, now_us: int) -> None:
+        self._uses.on_throttle(key, entity, throttle_ms)
+        excess = Excess(key, entity, self._user, self.client_id or "")
+        self._client.hold.mute(now_us + throttle_ms * 1000, excess)
 
     def spend(self, elapsed_us: int) -> None:
         """Count time that work for an earlier request has taken; the next request is throttled for it."""
@@ -157,8 +162,7 @@ class ClientMeter:
         is_first = rate.is_unused(now_ms)
         if is_first:
             rate.count(size, now_ms)
-        self._uses.on_throttle(CONSUMER_BYTE_RATE, entity, throttle_ms)
-        self._client.hold.mute(now_us + throttle_ms * 1000)
+        self._mute(CONSUMER_BYTE_RATE, entity, throttle_ms, now_us)
         return FetchVerdict(throttle_ms, is_first)
 
     @property
@@ -171,8 +175,7 @@ class ClientMeter:
         """See :class:`esp.broker.request.Meter`."""
         self._follow()
         if self._mutated is not None:
-            self._uses.on_throttle(CONTROLLER_MUTATION_RATE, self._mutated, throttle_ms)
-            self._client.hold.mute(self._now_us() + throttle_ms * 1000)
+            self._mute(CONTROLLER_MUTATION_RATE, self._mutated, throttle_ms, self._now_us())
 
     def _follow(self) -> None:
         if self.version != self._uses.version:

@@ -11,6 +11,7 @@ from types import coroutine as awaitable
 from typing import Any, Final
 
 from esp.broker.quotas.client_meter import ClientMeter
+from esp.broker.quotas.held_clients import HeldClient, find_held
 from esp.broker.quotas.uses import QuotaUses
 from esp.broker.request import LATER, Answer, ClientContext, Request, Unanswered
 from esp.broker.shortcut_counter import ShortcutCounter
@@ -65,6 +66,10 @@ class QuotaEnforcer:
         for client in self._clients():
             client.shortcut = None
             _count_repeated(client, None)
+
+    def find_held(self) -> Generator[None, None, list[HeldClient]]:
+        """As :func:`~esp.broker.quotas.held_clients.find_held`."""
+        return find_held(self.uses, self._clients())
 
     def admits_connection(self, address: str) -> bool:
         """True if an address may open a connection now; it is counted."""

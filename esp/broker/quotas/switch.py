@@ -1,7 +1,7 @@
 """A node's place for the enforcement of quotas: empty, and nothing of it loaded, while the cluster has no quota."""
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from esp.broker.request import ClientContext
@@ -13,6 +13,7 @@ from esp.settings.broker import BrokerSettings
 
 if TYPE_CHECKING:
     from esp.broker.quotas.enforcer import QuotaEnforcer
+    from esp.broker.quotas.held_clients import HeldClient
 
 
 class QuotaSwitch:
@@ -28,6 +29,10 @@ class QuotaSwitch:
     def throttled(self) -> Mapping[tuple[str, QuotaEntity], tuple[int, int]]:
         """By key and entity of a quota: how often clients were throttled because of it, and the milliseconds in sum."""
         return self._loaded.uses.throttled if self._loaded is not None else {}
+
+    def find_held(self) -> "Generator[None, None, list[HeldClient]]":
+        """Return the clients that quotas hold at this moment, yielding after each slice."""
+        return [] if self.enforcer is None else (yield from self.enforcer.find_held())
 
     def start(
         self,

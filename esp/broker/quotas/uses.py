@@ -137,6 +137,17 @@ class QuotaUses:
             self.on_throttle(CONNECTION_CREATION_RATE, limit.entity, throttle_ms)
         return not throttle_ms
 
+    def counted_addresses(self) -> list[str]:
+        """The addresses whose connections are counted by themselves."""
+        return [sharers[1] for key, sharers in self._used if key == CONNECTION_CREATION_RATE and sharers[1] is not None]
+
+    def connection_wait(self, address: str) -> tuple[Limit | None, int]:
+        """The limit of an address, and the milliseconds after which it may open a connection; nothing is counted."""
+        limit = self.limits.find_for_address(address)
+        if limit is None:
+            return None, 0
+        return limit, self._rate(CONNECTION_CREATION_RATE, limit).wait_ms(1, self.now_us() // 1000)
+
     def on_throttle(self, key: str, entity: QuotaEntity, throttle_ms: int) -> None:
         """A client is throttled because of a quota."""
         often, total_ms = self.throttled.get((key, entity), (0, 0))

@@ -36,8 +36,13 @@ _CLIENT_ID: Final = "esp"
 _LENGTH: Final = struct.Struct(">i")
 
 
-def call(servers: str, request: Any) -> Any:
+def call(servers: str, request: Any, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
     """Send one of kio's requests to the first broker that takes connections, and return its answer; nothing is sent twice.
+
+    Args:
+        servers: bootstrap servers, ``HOST:PORT`` separated by commas.
+        request: any of the requests that change nothing, or of those that may be refused.
+        answer_timeout_s: the time for which each answer is waited for.
 
     Raises:
         OperatorError: none listens, or it does not answer.
@@ -50,7 +55,7 @@ def call(servers: str, request: Any) -> Any:
             reasons.append(error.strerror or str(error))
             continue
         with connection:
-            connection.settimeout(ANSWER_TIMEOUT_S)
+            connection.settimeout(answer_timeout_s)
             try:
                 settings = settings_for({SASL_LOGIN: None, TOKEN_PROVIDER: None})
                 if SASL_LOGIN in settings:

@@ -7,7 +7,7 @@ are made by one client, and of an entity only while the outcome of the change be
 node that answered, and in the end.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -49,6 +49,14 @@ class Sent(NamedTuple):
     throttle_ms: int
 
 
+class Look(NamedTuple):
+    """The client ids that a node said it held, when it was asked and when it had answered."""
+
+    client_ids: Set[str]
+    asked_s: float
+    answered_s: float
+
+
 @dataclass(slots=True)
 class Feed:
     """The quotas that one process of a node has published last, the time of their last change, and the requests since then."""
@@ -58,6 +66,8 @@ class Feed:
     image: ClusterImage = field(default_factory=ClusterImage)
     changed_s: float = -1.0
     sent: dict[str, list[Sent]] = field(default_factory=dict)
+    untold: dict[int, str] = field(default_factory=dict)
+    """By connection, what is wrong if it still was there when the node did not say that it held its client."""
 
     def on_image(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """Begin again with every change."""
@@ -65,6 +75,7 @@ class Feed:
         if delta.has_other_quotas:
             self.changed_s = self.now_s()
             self.sent.clear()
+            self.untold.clear()
 
 
 class QuotaChecker:
@@ -81,6 +92,8 @@ class QuotaChecker:
         """Requests that were held against a quota."""
         self.throttled = 0
         """Requests whose clients were throttled."""
+        self.told_held = 0
+        """Clients that were to wait, and that their node said it held."""
         self._now_s = now_s
         self._feeds: dict[int, Feed] = {}
         self._known: dict[QuotaEntity, float | None] = {}
@@ -105,6 +118,9 @@ class QuotaChecker:
         if feed is None or self.feed_of(node) is not feed or feed.changed_s >= sent.sent_s:
             return
         self.throttled += sent.throttle_ms > 0
+        untold = feed.untold.pop(sent.connection, None)
+        if untold is not None:
+            raise ViolationError(_INVARIANT, node.name, untold)
         before = feed.sent.setdefault(sent.client_id, [])
         last = next((each for each in reversed(before) if each.connection == sent.connection), None)
         before.append(sent)
@@ -127,6 +143,26 @@ class QuotaChecker:
                 node.name,
                 f"{sent.client_id} has sent {counted} bytes with a quota of {quota:.0f} a second, and is to wait for less than"
                 f" {least_ms:.0f} ms: {sent} (QUOTA-2)",
+            )
+
+    def on_held(self, node: SimulatedNode, feed: Feed | None, sent: Sent, look: Look) -> None:
+        """A node has said which clients it holds, after it had one wait; ``feed`` is what it had when it was asked.
+
+        Whether the client's connection was still there is seen when it is answered again.
+
+        Raises:
+            ViolationError: INV-QUOTA: the node says that it holds a client without a quota.
+        """
+        if feed is None or self.feed_of(node) is not feed or feed.changed_s >= min(sent.sent_s, look.asked_s):
+            return
+        for client_id in look.client_ids:
+            if not any(feed.image.client_quotas.get(entity) for entity in _entities_of(client_id)):
+                raise ViolationError(_INVARIANT, node.name, f"{client_id} has no quota and is held: {look}")
+        if sent.client_id in look.client_ids:
+            self.told_held += 1
+        elif look.answered_s < sent.sent_s + sent.throttle_ms / 1000 / self._clock_rate - ROUNDING_S:
+            feed.untold[sent.connection] = (
+                f"{sent.client_id} was to wait, and was not named as held: {sent}, then {look}"
             )
 
     def _counts(self, earlier: Sent, sent: Sent) -> bool:
@@ -161,12 +197,13 @@ class QuotaChecker:
 
 def quota_of(image: ClusterImage, client_id: str) -> float | None:
     """The bytes a second that a client id may send, by the quotas of an image that are about it and its user."""
-    for entity in (
-        user_and_client(USER, client_id),
-        user_and_client(None, client_id),
-        client_alone(client_id),
-    ):
+    for entity in _entities_of(client_id):
         value = image.client_quotas.get(entity, {}).get(PRODUCER_BYTE_RATE)
         if value is not None:
             return value
     return None
+
+
+def _entities_of(client_id: str) -> tuple[QuotaEntity, ...]:
+    """Those that metered clients have, the most special one first."""
+    return user_and_client(USER, client_id), user_and_client(None, client_id), client_alone(client_id)

@@ -240,6 +240,7 @@ class Run:
             judged_tokens=self._tokens.checker.judged,
             judged_quotas=self._quotas.checker.judged,
             throttled_requests=self._quotas.checker.throttled,
+            told_held=self._quotas.checker.told_held,
             judged_changes=self._quotas.changes.judged,
             refused_changes=self._quotas.changes.refused,
             moved_replicas=self._replicas.moved,

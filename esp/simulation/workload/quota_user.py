@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Final
 
+from esp.ports.network import Address
 from esp.protocol.registry import ApiKey
-from esp.simulation.checkers.quota_checker import QuotaChecker, Sent
+from esp.simulation.checkers.quota_checker import Look, QuotaChecker, Sent
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import NoAnswerError
@@ -17,6 +18,9 @@ PAUSE_S: Final = (0.0, 0.5)
 SIZES: Final = (500, 20_000)
 TIMEOUT_S: Final = 15.0
 """As long as the longest throttle: a client that gives up before comes by another connection, which is not muted."""
+
+LOOKED_SHARE: Final = 0.5
+"""Of the requests for which it is throttled: those after which an operator asks the node for the clients that it holds."""
 
 _VERSION: Final = 9
 
@@ -58,6 +62,7 @@ class QuotaUser:
         self._client_ids = client_ids
         self._now_s = now_s
         self._clients: dict[str, ClusterClient] = {}
+        self._operator = make_client("operator")
         self._connections: dict[object, int] = {}
 
     async def run(self) -> None:
@@ -84,7 +89,20 @@ class QuotaUser:
         answer = await connection.call(ApiKey.PRODUCE, _VERSION, _request(size), TIMEOUT_S)
         throttle_ms = round(answer.throttle_time.total_seconds() * 1000)
         self.answered_s = sent_s
-        self._checker.on_answer(node, feed, Sent(client_id, number, sent_s, self._now_s(), size, throttle_ms))
+        sent = Sent(client_id, number, sent_s, self._now_s(), size, throttle_ms)
+        self._checker.on_answer(node, feed, sent)
+        if throttle_ms and self._rng.random() < LOOKED_SHARE:
+            await self._look(connection.address, node, sent)
+
+    async def _look(self, address: Address, node: SimulatedNode, sent: Sent) -> None:
+        """Hold a node to the clients that it says it holds."""
+        operator = await self._operator.connect(address)
+        feed = self._checker.feed_of(node)
+        asked_s = self._now_s()
+        request = build(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, {"components": [], "strict": False, "with_held": True})
+        answer = await operator.call(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, request, TIMEOUT_S)
+        held = {each.client_id for each in answer.held}
+        self._checker.on_held(node, feed, sent, Look(held, asked_s, self._now_s()))
 
 
 def _request(size: int) -> object:

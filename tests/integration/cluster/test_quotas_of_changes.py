@@ -17,9 +17,10 @@ from kio.schema.create_topics.v5 import request as create_topics_v5
 from kio.schema.create_topics.v7 import request as create_topics_v7
 from kio.schema.delete_topics.v4.request import DeleteTopicsRequest as DeleteTopicsV4
 from kio.schema.delete_topics.v5.request import DeleteTopicsRequest as DeleteTopicsV5
-from kio.schema.describe_client_quotas.v1.request import ComponentData, DescribeClientQuotasRequest
+from kio.schema.describe_client_quotas.v1.request import ComponentData
 from kio.static.primitive import f64, i8
 
+from esp.protocol.own_fields import DescribeClientQuotasRequest
 from esp.testing.cluster import Cluster
 from esp.testing.node import Node
 from esp.testing.node_process import NodeProcess

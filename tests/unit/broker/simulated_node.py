@@ -10,7 +10,7 @@ from typing import Any
 from esp.broker.app import BrokerNode
 from esp.ports.network import Address
 from esp.protocol.headers import read_response_header
-from esp.protocol.messages import decode_response, encode_request
+from esp.protocol.messages import decode_response, encode_request, load_class
 from esp.protocol.registry import SERVED
 from esp.records.batch import iterate_records
 from esp.records.batch_header import read_header
@@ -182,12 +182,12 @@ class Client:
 
 
 def model(api_key, version, kind="request"):
-    """The module with kio's model classes of one API's version, to build requests from."""
+    """The model class of one API's version, and the names of kio's module of it, to build requests from."""
     api = SERVED[api_key]
     stem = "".join("_" + letter.lower() if letter.isupper() else letter for letter in api.name).lstrip("_")
     number = api.request_model(version) if kind == "request" else api.response_model(version)
     module = __import__(f"kio.schema.{stem}.v{number}.{kind}", fromlist=["_"])
-    return SimpleNamespace(Request=getattr(module, api.name + kind.capitalize()), **vars(module))
+    return SimpleNamespace(Request=load_class(api, number, kind), **vars(module))
 
 
 def simulated(seed=0, *, start=True, limit_s=3600, **settings):

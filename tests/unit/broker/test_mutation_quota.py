@@ -1,10 +1,14 @@
 """Topics are created, grown and deleted at a rate: each of their partitions counts (KIP-599)."""
 
+import asyncio
+
 import pytest
 
+from esp.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from esp.model.errors import ErrorCode
 from tests.unit.broker.apis.test_create_partitions import grow
 from tests.unit.broker.conversation import create_topic, create_topics, delete_topic
+from tests.unit.broker.guarded_node import ROOT, allow, client_of, client_of_controller, guarded
 from tests.unit.broker.quotas.test_quotas_of_a_node import alter
 from tests.unit.broker.simulated_node import simulated
 
@@ -69,3 +73,17 @@ async def test_what_is_refused_for_another_reason_does_not_count(node):
         assert await grow_one(client, "t", MANY - 1) is ErrorCode.invalid_partitions
         assert (await delete_topic(client, "missing")).error_code is ErrorCode.unknown_topic_or_partition
     assert await create(client, "u", MANY) is NONE
+
+
+@guarded()
+async def test_a_quota_that_is_removed_lets_clients_of_the_controllers_listener_go_on(node):
+    root, alice = await client_of(node, ROOT), await client_of_controller(node, "User:alice")
+    await allow(root, "User:alice", AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
+    await alter(root, {"user": "alice"}, controller_mutation_rate=0.01)
+    assert await create(alice, "t", MANY) is NONE
+    assert await create(alice, "u", 1) is EXCEEDED
+    waiting = asyncio.ensure_future(create(alice, "u", 1))
+    await asyncio.sleep(60)
+    assert not waiting.done(), "its connection is read no further"
+    await alter(root, {"user": "alice"}, controller_mutation_rate=None)
+    assert await asyncio.wait_for(waiting, 1) is NONE

@@ -11,13 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esp.broker.connections.session import MAX_HELD_BUFFERS, MAX_PARKED_REQUESTS, MAX_REQUESTS_PER_TURN, Session
-from esp.broker.request import LATER, NEVER, ClientContext, Request
+from esp.broker.request import LATER, NEVER, ClientContext, Excess, Request
 from esp.broker.turns.request_memory import NO_LIMIT, RequestMemory
+from esp.model.client_quotas import client_alone
 from esp.ports.network import TURN_US, Address
 from esp.protocol.errors import DecodeError
 from esp.protocol.registry import SERVED, SERVED_ON, ApiKey, ListenerKind
 
 METADATA = 3
+EXCESS = Excess("producer_byte_rate", client_alone("c"), "ANONYMOUS", "c")
 
 
 def frame(correlation_id: int, *, api_key=METADATA, version=1, body=b"") -> bytes:
@@ -569,7 +571,7 @@ def run_timer(played: Played) -> None:
 def test_a_muted_connection_is_read_no_further_until_its_time_is_over():
     played = Played()
     hold = played.session.client.hold
-    hold.mute(5_000)
+    hold.mute(5_000, EXCESS)
     assert not played.connection.reading
     played.receive(frame(1))
     assert played.dispatcher.seen == []
@@ -582,9 +584,9 @@ def test_a_muted_connection_is_read_no_further_until_its_time_is_over():
 def test_a_connection_that_is_muted_for_longer_meanwhile_waits_for_all_of_it():
     played = Played()
     hold = played.session.client.hold
-    hold.mute(5_000)
-    hold.mute(9_000)
-    hold.mute(6_000)
+    hold.mute(5_000, EXCESS)
+    hold.mute(9_000, EXCESS)
+    hold.mute(6_000, EXCESS)
     run_timer(played)
     assert not played.connection.reading
     run_timer(played)
@@ -597,7 +599,7 @@ def test_what_mutes_a_connection_while_it_is_read_leaves_the_rest_where_it_is():
     dispatch = played.dispatcher.dispatch
 
     def over_quota(request, body):
-        played.session.client.hold.mute(5_000)
+        played.session.client.hold.mute(5_000, EXCESS)
         return dispatch(request, body)
 
     played.session._dispatch = over_quota
@@ -612,9 +614,9 @@ def test_what_mutes_a_connection_while_it_is_read_leaves_the_rest_where_it_is():
 def test_quotas_that_change_let_it_go_on_and_its_end_needs_no_timer():
     played = Played()
     hold = played.session.client.hold
-    hold.mute(5_000)
+    hold.mute(5_000, EXCESS)
     hold.unmute()
     assert played.connection.reading
-    hold.mute(7_000)
+    hold.mute(7_000, EXCESS)
     played.session.on_closed()
     assert played.timers == []

@@ -378,3 +378,66 @@ async def test_a_counted_task_is_cancelled_like_any_other():
     await asyncio.wait_for(begun.wait(), 10)
     await node.tasks.stop()
     assert seen == ["cancelled"]
+
+
+def held(node):
+    steps = node.enforcer.find_held()
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        return {(each.user, each.client_id, each.key): (each.connections, each.left_us // 1000) for each in end.value}
+
+
+def test_clients_that_are_held_are_told_by_the_quota_that_holds_them():
+    node = Node(producer_byte_rate=100)
+    first, second = node.connect("User:alice"), node.connect("User:alice")
+    node.connect("User:bob")
+    assert held(node) == {}
+    node.ask(first, 1200)
+    node.ask(second, 100)
+    assert held(node) == {("alice", "c", PRODUCE): (2, 3000)}
+
+
+def test_a_client_that_waits_no_longer_is_not_held():
+    node = Node(producer_byte_rate=100)
+    client = node.connect()
+    node.ask(client, 1200)
+    node.clock.now_us += 2_000_000
+    assert held(node) == {}, "its time is over, whenever its timer comes"
+    node.ask(client, 1200)
+    assert held(node)
+    node.enforcer.change({client_alone("c"): {PRODUCE: 100}})
+    assert held(node) == {}, "other quotas let it go on"
+
+
+def test_a_client_is_told_by_the_name_under_which_it_was_held():
+    node = Node(producer_byte_rate=100)
+    client = node.connect()
+    node.ask(client, 1200)
+    node.ask(client, 10, client_id="other")  # it had arrived before the connection was muted
+    assert held(node) == {("ANONYMOUS", "c", PRODUCE): (1, 2000)}
+
+
+def test_the_quota_with_the_longest_wait_is_told():
+    node = Node(producer_byte_rate=100, request_percentage=1)
+    node.takes_us = 200_000
+    client = node.connect()
+    node.ask(client, 10)
+    assert held(node) == {("ANONYMOUS", "c", "request_percentage"): (1, 1000)}
+    node.ask(client, 2000)
+    assert list(held(node)) == [("ANONYMOUS", "c", PRODUCE)]
+
+
+def test_an_address_that_may_open_no_connection_is_held():
+    node = Node()
+    node.enforcer.change({ip_alone(None): {"connection_creation_rate": 1}})
+    assert sum(node.enforcer.admits_connection("192.0.2.1") for _ in range(30)) == 10
+    assert node.enforcer.admits_connection("192.0.2.2")
+    before = held(node)
+    assert before == {(None, None, "connection_creation_rate"): (0, 1000)}
+    assert held(node) == before, "to look counts nothing"
+    node.clock.now_us += 11_000_000
+    assert held(node) == {}
+    node.enforcer.change({})
+    assert held(node) == {}

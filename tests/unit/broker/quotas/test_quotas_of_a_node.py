@@ -109,3 +109,45 @@ print(*sorted(name for name in sys.modules if "quotas" in name.split(".")))
 """
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stdout.split() == ["esp.broker.quotas", "esp.broker.quotas.switch"]
+
+
+async def held(client, version=1, **asked):
+    types = model(ApiKey.DESCRIBE_CLIENT_QUOTAS, version)
+    answer = await client.call(
+        ApiKey.DESCRIBE_CLIENT_QUOTAS, version, types.Request(components=(), strict=True, **asked)
+    )
+    assert answer.entries == (), "the quota is of a default, and strict asks for none"
+    return answer.held if version else None
+
+
+@simulated()
+async def test_whoever_asks_is_told_whom_the_node_holds_now(node):
+    client, administrator = await node.client(), await node.client()
+    await create_topic(administrator, "t")
+    assert await held(administrator, with_held=True) == ()
+    await alter(administrator, {"client-id": None}, producer_byte_rate=1_000)
+    throttle_time = ms(0)
+    while throttle_time == ms(0):
+        throttle_time = (await produce_later(client, "t", BATCH)).throttle_time
+    assert await held(administrator) is None, (
+        "an answer has the field only if it is asked for: some clients skip no tags"
+    )
+    await held(administrator, version=0)
+    [one] = await held(administrator, with_held=True)
+    assert (one.key, one.user, one.client_id, one.connections) == ("producer_byte_rate", "ANONYMOUS", "test", 1)
+    assert [(part.entity_type, part.entity_name) for part in one.entity] == [("client-id", None)]
+    assert ms(0) < one.left <= throttle_time
+    await asyncio.sleep(throttle_time.total_seconds())
+    assert await held(administrator, with_held=True) == ()
+
+
+@simulated()
+async def test_a_client_that_has_gone_is_not_held(node):
+    client, administrator = await node.client(), await node.client()
+    await create_topic(administrator, "t")
+    await alter(administrator, {"client-id": None}, producer_byte_rate=1)
+    await produce_later(client, "t", BATCH)
+    assert await held(administrator, with_held=True)
+    client.close()
+    await asyncio.sleep(1)
+    assert await held(administrator, with_held=True) == ()

@@ -8,7 +8,7 @@ import pytest
 from esp.controller.image import ClusterDelta, ClusterImage
 from esp.model.client_quotas import PRODUCER_BYTE_RATE, client_alone, user_and_client
 from esp.simulation.checkers import quota_checker
-from esp.simulation.checkers.quota_checker import USER, QuotaChecker, Sent, quota_of
+from esp.simulation.checkers.quota_checker import USER, Look, QuotaChecker, Sent, quota_of
 from esp.simulation.checkers.violation import ViolationError
 
 
@@ -42,7 +42,14 @@ class World:
         self.now_s += takes_s
         if change is not None:
             change()
-        self.checker.on_answer(self.node, feed, Sent("c", connection, sent_s, self.now_s, size, throttle_ms))
+        self.sent = Sent("c", connection, sent_s, self.now_s, size, throttle_ms)
+        self.checker.on_answer(self.node, feed, self.sent)
+
+    def look(self, *client_ids, takes_s=0.01):
+        """Ask the node whom it holds."""
+        feed, asked_s = self.checker.feed_of(self.node), self.now_s
+        self.now_s += takes_s
+        self.checker.on_held(self.node, feed, self.sent, Look(set(client_ids), asked_s, self.now_s))
 
 
 @pytest.fixture(autouse=True)
@@ -103,6 +110,38 @@ def test_a_connection_is_not_served_before_its_time():
     world = World(100)
     world.send(500, throttle_ms=2000)
     world.send(500, takes_s=2)
+
+
+def test_a_client_that_waits_is_told_as_held():
+    world = World(100)
+    world.send(900, throttle_ms=2000)
+    world.look("c")
+    assert world.checker.told_held == 1
+    world.now_s += 2
+    world.send(50, throttle_ms=1000)
+    world.look()
+    world.now_s += 1
+    with pytest.raises(ViolationError, match="was not named as held"):
+        world.send(50)
+
+
+def test_a_client_that_waits_no_longer_or_has_gone_is_not_missed():
+    world = World(100)
+    world.send(900, throttle_ms=2000)
+    world.look(takes_s=2)
+    world.send(50, throttle_ms=2000)
+    world.look()
+    world.send(50, connection=2, throttle_ms=2000)
+    world.look()
+    world.node.loader.publish(100)
+    world.send(50, connection=2)
+
+
+def test_a_client_without_a_quota_is_not_held():
+    world = World(100)
+    world.send(1300, throttle_ms=2000)
+    with pytest.raises(ViolationError, match="no quota and is held"):
+        world.look("c", "d")
 
 
 def test_a_change_lets_all_go_on():

@@ -1,4 +1,4 @@
-"""``esp quotas``: the quotas of clients, listed, set and removed, and the one that counts for a client."""
+"""``esp quotas``: the quotas of clients, listed, set and removed, the one that counts for a client, and the clients that are held."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -9,6 +9,8 @@ import typer
 from esp.cli.kafka.quotas import alter_quotas, describe_quotas
 from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import print_columns, print_json, print_line
+from esp.cli.quotas.entities import in_words
+from esp.cli.quotas.held import show_held
 from esp.model.client_quotas import (
     CLIENT_ID,
     CLIENT_KEYS,
@@ -23,7 +25,6 @@ from esp.quotas.limits import QuotaLimits
 
 _WHICH: Final = "Clients"
 _ANONYMOUS: Final = "ANONYMOUS"
-_TYPES: Final = {USER: "user", CLIENT_ID: "client id", IP: "address"}
 
 
 class Action(StrEnum):
@@ -33,6 +34,7 @@ class Action(StrEnum):
     SET = "set"
     REMOVE = "remove"
     WHICH = "which"
+    HELD = "held"
 
 
 def _of(name: str, text: str, metavar: str | None = None) -> Any:
@@ -40,7 +42,7 @@ def _of(name: str, text: str, metavar: str | None = None) -> Any:
 
 
 def quotas(
-    do: Annotated[Action, typer.Argument(metavar="ACTION", help="list, set, remove or which.")],
+    do: Annotated[Action, typer.Argument(metavar="ACTION", help="list, set, remove, which or held.")],
     values: Annotated[
         list[str] | None,
         typer.Argument(metavar="[KEY=VALUE | KEY]...", help="set: the quotas. remove: their keys; none means all."),
@@ -57,11 +59,13 @@ def quotas(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the change without making it.")] = False,
     json: Json = False,
 ) -> None:
-    """List, set and remove quotas of clients; see which one counts for a client.
+    """List, set and remove quotas of clients; see which one counts for a client, and which clients they hold now.
 
     A user's quotas are producer_byte_rate and consumer_byte_rate (bytes a second) and request_percentage (100 is the whole of a broker),
     each at every broker, and controller_mutation_rate (partitions a second), in the whole cluster. An address has
     connection_creation_rate.
+
+    held shows the clients over a quota, whose connections no broker reads at the moment, and the addresses that may open no connection.
 
     [bold]Examples[/bold]
 
@@ -74,6 +78,8 @@ def quotas(
     esp quotas remove --client-id reports
 
     esp quotas which --user alice --client-id reports
+
+    esp quotas held
     """
     entity = _entity(
         {
@@ -90,6 +96,8 @@ def quotas(
         _list(bootstrap_server, entity, json=json)
     elif do is Action.WHICH:
         _which(bootstrap_server, user=user, client_id=client_id, ip=ip, json=json)
+    elif do is Action.HELD:
+        show_held(bootstrap_server, entity, json=json)
     elif do is Action.SET:
         _change(bootstrap_server, entity, parse_values(values or []), dry_run=dry_run)
     else:
@@ -112,16 +120,6 @@ def parse_values(texts: list[str]) -> dict[str, float]:
         except ValueError as error:
             raise OperatorError(f"{text}: not of the form key=number", "Write producer_byte_rate=1048576.") from error
     return found
-
-
-def in_words(entity: QuotaEntity) -> str:
-    """An entity for people: ``user alice, client id (default)``."""
-    return ", ".join(
-        f"{_TYPES.get(part.type, part.type)} {'(default)' if part.name is None else part.name}"
-        for part in sorted(
-            entity, key=lambda part: list(_TYPES).index(part.type) if part.type in _TYPES else len(_TYPES)
-        )
-    )
 
 
 def _entity(given: Mapping[str, tuple[str | None, bool]]) -> QuotaEntity:

@@ -1,7 +1,8 @@
 import pytest
 
 from esp.cli.app import run_tools
-from esp.cli.quotas import in_words, parse_values
+from esp.cli.quotas.command import parse_values
+from esp.cli.quotas.entities import in_words
 from esp.model.client_quotas import ip_alone, user_and_client
 from esp.model.errors import OperatorError
 

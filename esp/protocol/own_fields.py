@@ -1,0 +1,43 @@
+"""Kafka's messages with fields of our own: tagged ones, from 10000 on, far from the tags that Kafka gives out, which are counted from 0.
+
+Kafka and its clients skip a tag that they do not know (KIP-482). Some clients do not, so an answer has such a field only if the request
+has asked for it by one.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from kio.schema.describe_client_quotas.v1 import request, response
+from kio.static.primitive import i32, i32Timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeClientQuotasRequest(request.DescribeClientQuotasRequest):
+    """Asks for quotas, and for the clients that a broker holds to them."""
+
+    with_held: bool = field(metadata={"kafka_type": "bool", "tag": 10000}, default=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldData:
+    """Connections of a client from an address that wait because of one quota, or an address that may open no connection now."""
+
+    __flexible__: ClassVar[bool] = True
+    key: str = field(metadata={"kafka_type": "string"})
+    """The quota's."""
+    entity: tuple[response.EntityData, ...]
+    """The one whose quota it is."""
+    user: str | None = field(metadata={"kafka_type": "string"})
+    """Null, as the client id is, where an address is held."""
+    client_id: str | None = field(metadata={"kafka_type": "string"})
+    address: str = field(metadata={"kafka_type": "string"})
+    connections: i32 = field(metadata={"kafka_type": "int32"})
+    left: i32Timedelta = field(metadata={"kafka_type": "timedelta_i32"})
+    """The longest time for which one of them waits still."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeClientQuotasResponse(response.DescribeClientQuotasResponse):
+    """Has quotas, and the clients that this broker holds to them; None: it does not tell."""
+
+    held: tuple[HeldData, ...] | None = field(default=None, metadata={"tag": 10000})
