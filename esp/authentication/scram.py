@@ -179,7 +179,7 @@ class ScramExchange:
         self._lookup = lookup
         self._make_nonce = make_nonce
         self._user = ""
-        self._nonce = ""
+        self._client_nonce = self._nonce = ""
         self._header = b""
         self._found: FoundCredential | None = None
         self._is_by_token = False
@@ -206,7 +206,8 @@ class ScramExchange:
         else:
             self._found = found = self._lookup.find(self._user, self._mechanism)
         credential = found.credential
-        self._nonce = first["nonce"] + self._make_nonce()
+        self._client_nonce = first["nonce"]
+        self._nonce = self._client_nonce + self._make_nonce()
         self._header = first["header"].encode()
         answer = f"r={self._nonce},s={base64.b64encode(credential.salt).decode()},i={credential.iterations}"
         self._signed = f"{first['bare']},{answer}"
@@ -215,7 +216,9 @@ class ScramExchange:
     def _on_final(self, message: bytes, found: FoundCredential) -> Success | SlowCheck:
         final = _parse(_CLIENT_FINAL, message, "client's final")
         if not hmac.compare_digest(final["nonce"], self._nonce):
-            raise AuthenticationError(f"the last message of the user {shown(self._user)} has another nonce")
+            is_old = hmac.compare_digest(final["nonce"], self._client_nonce + self._nonce)
+            reason = ", as librdkafka before 2.6.1 sends it: update the client" if is_old else ""
+            raise AuthenticationError(f"the last message of the user {shown(self._user)} has another nonce{reason}")
         if not hmac.compare_digest(_decode_base64(final["binding"]), self._header):
             raise AuthenticationError(f"the last message of the user {shown(self._user)} asks for a channel binding")
         self._signed = f"{self._signed},{final['without_proof']}"

@@ -191,8 +191,11 @@ class Connection:
         except DecodeError as error:
             raise ConsumerError(f"{self.address} answers to a log-in with what is none: {error}") from error
         except AuthenticationError as error:
+            remedy = (
+                f"give {login.setting} a token that has not ended" if login.is_token else f"correct {login.setting}"
+            )
             raise ConsumerError(
-                f"the broker at {self.address} does not let this client in: {error.reason}: correct {login.setting}"
+                f"the broker at {self.address} does not let this client in: {error.reason}: {remedy}"
             ) from error
 
     def _exchange(self, login: SaslLogin) -> None:

@@ -130,8 +130,4 @@ def _read_login(settings: Mapping[str, str], prefix: str, protocol: str) -> Sasl
         raise SettingError(
             prefix + _JAAS, None, f"its login module is not the one of {mechanism.value}: change one of both"
         )
-    if config.options.get("tokenauth", "").lower() == "true":
-        raise SettingError(
-            prefix + _JAAS, None, "this client does not log in by delegation tokens: log in by name and password"
-        )
-    return SaslLogin(mechanism, username, password, setting=prefix + _JAAS)
+    return SaslLogin(mechanism, username, password, is_token=config.is_by_token, setting=prefix + _JAAS)

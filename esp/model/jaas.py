@@ -46,6 +46,11 @@ class JaasConfig:
             raise ValueError(f'the login module needs the option {name}="…"')
         return value
 
+    @property
+    def is_by_token(self) -> bool:
+        """True if name and password are those of a delegation token (KIP-48)."""
+        return self.module is LoginModule.SCRAM and self.options.get("tokenauth", "").lower() == "true"
+
 
 class _Token(NamedTuple):
     """A word, a text that stood in quotation marks, or one of ``=`` and ``;``."""

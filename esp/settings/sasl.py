@@ -262,8 +262,7 @@ class _Reader:
                 continue
             username, password = config.options.get("username"), config.options.get("password")
             if username and password:
-                is_token = config.options.get("tokenauth", "").lower() == "true"
-                return SaslLogin(mechanism, username, password, is_token=is_token, setting=name)
+                return SaslLogin(mechanism, username, password, is_token=config.is_by_token, setting=name)
         name = self._candidates("sasl.jaas.config", mechanism)[0]
         module = "PlainLoginModule" if mechanism is SaslMechanism.PLAIN else "ScramLoginModule"
         raise SaslError(

@@ -37,6 +37,13 @@ SASL_LOGIN: Final = "sasl_login"
 TOKEN_PROVIDER: Final = "sasl_oauth_token_provider"  # noqa: S105 - a name
 """The name of kafka-python's, under which it has the :class:`~esp.cli.kafka.access_tokens.ToolTokens`."""
 
+
+class TokenId(str):
+    """The id of a delegation token, in the place of a user's name: kafka-python has no setting that says which of them it is."""
+
+    __slots__ = ()
+
+
 _current: ContextVar[Mapping[str, Any]] = ContextVar("command_config", default={})  # noqa: B039 - the default is never changed
 
 
@@ -160,12 +167,12 @@ def _read_login(path: str, protocol: str, sasl: Mapping[str, Property]) -> dict[
     module = "PLAIN" if mechanism.scram is None else "SCRAM"
     if config.module.name != module:
         raise OperatorError(f"{where}: its login module is not the one of {mechanism.value}", "Change one of both.")
-    if config.options.get("tokenauth", "").lower() == "true":
-        raise OperatorError(f"{where}: these tools do not log in by delegation tokens", "Log in by name and password.")
-    login = importlib.import_module("esp.model.sasl_login").SaslLogin(mechanism, username, password, setting=_JAAS)
+    login = importlib.import_module("esp.model.sasl_login").SaslLogin(
+        mechanism, username, password, is_token=config.is_by_token, setting=_JAAS
+    )
     return {
         "sasl_mechanism": mechanism.value,
-        "sasl_plain_username": username,
+        "sasl_plain_username": TokenId(username) if login.is_token else username,
         "sasl_plain_password": password,
         SASL_LOGIN: login,
     }

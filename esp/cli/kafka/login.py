@@ -14,6 +14,7 @@ from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from esp.authentication.errors import AuthenticationError
 from esp.authentication.login import ROUNDS_MAX, ClientExchange, begin_login, begin_token_login
 from esp.cli.kafka.access_tokens import ToolTokens
+from esp.cli.kafka.command_config import SASL_LOGIN, TokenId, settings_for
 from esp.cli.kafka.library import SaslAuthenticationFailedError, SaslMechanismOfLibrary, register_sasl_mechanism
 from esp.model.errors import ErrorCode, OperatorError
 from esp.model.sasl import SaslMechanism
@@ -24,6 +25,10 @@ NONCE_BYTES = 18
 REMEDY = (
     "Correct sasl.mechanism and sasl.jaas.config in the file of --command-config; an administrator gives users other passwords by "
     "`esp users rotate NAME`."
+)
+REMEDY_OF_TOKENS = (
+    "The delegation token may have ended: make another one by `esp tokens create`, and put its line into the file of "
+    "--command-config."
 )
 
 
@@ -45,7 +50,9 @@ class LibraryLogin(SaslMechanismOfLibrary):  # type: ignore[misc]  # the library
         if mechanism is SaslMechanism.OAUTHBEARER:
             self._exchange = _begin_by_token(config["sasl_oauth_token_provider"])
         else:
-            login = SaslLogin(mechanism, config["sasl_plain_username"], config["sasl_plain_password"])
+            username = config["sasl_plain_username"]
+            is_token = isinstance(username, TokenId)
+            login = SaslLogin(mechanism, username, config["sasl_plain_password"], is_token=is_token)
             self._exchange = begin_login(login, _make_nonce)
         self._message: bytes | None = self._exchange.first_message()
 
@@ -115,7 +122,9 @@ def log_in(login: SaslLogin, tokens: ToolTokens | None, exchange: Callable[[Any]
 
 def refused_login(broker: str, reason: str) -> OperatorError:
     """The error of a command that is not let in."""
-    return OperatorError(f"the broker at {broker} does not let this command in: {reason}", REMEDY)
+    login = settings_for({SASL_LOGIN: None}).get(SASL_LOGIN)
+    remedy = REMEDY if login is None or not login.is_token else REMEDY_OF_TOKENS
+    return OperatorError(f"the broker at {broker} does not let this command in: {reason}", remedy)
 
 
 def _make_nonce() -> str:

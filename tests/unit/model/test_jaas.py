@@ -76,3 +76,16 @@ def test_text_of_a_config_shows_no_option() -> None:
 def test_option_that_is_missing_is_named() -> None:
     with pytest.raises(ValueError, match='the login module needs the option username="…"'):
         parse_jaas_config(f"{PLAIN} required;").option("username")
+
+
+def test_only_scram_has_delegation_tokens() -> None:
+    package = "org.apache.kafka.common.security"
+    told = 'required username="a" password="b"'
+    for text, is_by_token in (
+        (f'{package}.scram.ScramLoginModule {told} tokenauth="true";', True),
+        (f"{package}.scram.ScramLoginModule {told} tokenauth=True;", True),
+        (f'{package}.scram.ScramLoginModule {told} tokenauth="false";', False),
+        (f"{package}.scram.ScramLoginModule {told};", False),
+        (f'{package}.plain.PlainLoginModule {told} tokenauth="true";', False),
+    ):
+        assert parse_jaas_config(text).is_by_token is is_by_token, text

@@ -172,10 +172,6 @@ def test_no_server_and_nothing_to_read_are_errors() -> None:
         ({"sasl.mechanism": "PLAIN", "sasl.jaas.config": SCRAM}, "its login module is not the one of PLAIN"),
         ({"sasl.mechanism": "PLAIN", "sasl.jaas.config": SCRAM * 2}, "option kafka.sasl.jaas.config: "),
         ({"sasl.mechanism": "PLAIN", "sasl.jaas.config": SCRAM, "sasl.login.class": "x"}, "kafka.sasl.login.class: "),
-        (
-            {"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": SCRAM.replace(";", " tokenauth=true;")},
-            "does not log in by delegation tokens",
-        ),
     ],
 )
 def test_log_ins_that_cannot_be_are_told_without_a_password(settings: dict[str, str], words: str) -> None:
@@ -194,7 +190,19 @@ def test_a_log_in_is_read_and_shows_no_password() -> None:
     login = found.terms.security.login
     assert login is not None
     assert (login.username, login.password, login.mechanism.value) == ("u", "hidden", "SCRAM-SHA-512")
+    assert not login.is_token
     assert "hidden" not in repr(found)
+
+
+def test_a_log_in_may_be_by_a_delegation_token() -> None:
+    found = parse(
+        kafka__security__protocol="SASL_SSL",
+        kafka__sasl__mechanism="SCRAM-SHA-256",
+        kafka__sasl__jaas__config=SCRAM.replace(";", ' tokenauth="true";'),
+    )
+    login = found.terms.security.login
+    assert login is not None
+    assert login.is_token
 
 
 # Streams ----------------------------------------------------------------------------------------------------------------------------
