@@ -11,6 +11,7 @@ from esp.cli.kafka.acls import AclsAdmin
 from esp.cli.kafka.client import parse_servers
 from esp.cli.kafka.command_config import settings_for
 from esp.cli.kafka.library import DescribeConfigsRequest, KafkaError
+from esp.cli.kafka.quotas import is_of_esp
 from esp.cli.kafka.tokens import tokens
 from esp.cli.kafka.users import UsersAdmin
 from esp.doctor.protection import (
@@ -30,8 +31,6 @@ from esp.settings.broker import SECURITY_PROTOCOLS, split_principals
 _BROKER: Final = 4
 _DYNAMIC_SOURCES: Final = (2, 3)
 """The sources of a setting that stands in the metadata log, of one broker and of all (``ConfigEntry.ConfigSource``)."""
-_OURS: Final = "log.scrub.interval.ms"
-"""A setting that Kafka's brokers do not have."""
 _GROUPS: Final = "sasl.oauthbearer.groups.claim.name"
 _TOKENS_KEY: Final = "delegation.token.secret.key"
 _DEFAULT_SOURCE: Final = 5
@@ -45,7 +44,7 @@ class ProtectionAdmin(AclsAdmin, UsersAdmin):
     def protection(self, addresses: Mapping[int, str], now_ms: int) -> Protection:
         """The protection of the brokers with these addresses, of those that answer."""
         told = self._settings_of(addresses)
-        is_ours = any(_OURS in settings for settings in told.values())
+        is_ours = is_of_esp(self._servers)
         return Protection(
             {NodeId(node): _own_protection(settings) for node, settings in told.items()},
             _certificates(addresses, now_ms // 1000),
@@ -118,8 +117,8 @@ def _has_passwords(settings: Mapping[str, Mapping[str, Any]]) -> bool:
 
 
 def _takes_groups(settings: Mapping[str, Mapping[str, Any]]) -> bool:
-    """True if a listener of the broker takes groups from tokens; the setting may have a listener's prefix."""
-    return any(name.endswith(_GROUPS) and each["value"] for name, each in settings.items())
+    """True if a listener of the broker takes groups from tokens; the setting may have a listener's prefix; its value is not told."""
+    return any(name.endswith(_GROUPS) and each["value"] != "" for name, each in settings.items())
 
 
 def _own_protection(settings: Mapping[str, Mapping[str, Any]]) -> OwnProtection:

@@ -86,6 +86,15 @@ def find_held(servers: str) -> dict[int, list[HeldThere] | OperatorError]:
         return {broker: found.result() for broker, found in sorted(asked.items())}
 
 
+def is_of_esp(servers: str) -> bool:
+    """True if a broker tells the clients that it holds, which Kafka's do not; false if it does not say."""
+    try:
+        answer = call(servers, DescribeClientQuotasRequest(components=(), strict=True, with_held=True), LOOK_TIMEOUT_S)
+    except OperatorError:
+        return False
+    return answer.held is not None
+
+
 def _find_held_at(address: str) -> list[HeldThere] | OperatorError:
     request = DescribeClientQuotasRequest(components=(), strict=True, with_held=True)
     try:

@@ -22,7 +22,6 @@ ESP_SETTINGS = {
     "super.users": "User:CN=a,O=b;User:root",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
-    "log.scrub.interval.ms": "1",
 }
 ACL = {"principal": "User:alice", "host": "*", "operation": 3, "permission_type": 3}
 
@@ -59,8 +58,14 @@ class PlayedClient:
         return SimpleNamespace(to_dict=lambda: {"results": [{"error_code": 0, "configs": self.brokers[node]}]})
 
 
-def look(brokers, resources=(), credentials=(), now_ms=0):
-    admin = ProtectionAdmin("h:1")
+@pytest.fixture(autouse=True)
+def _of_esp(monkeypatch):
+    """The brokers are of ESP, but for those of servers with that name."""
+    monkeypatch.setattr(protection, "is_of_esp", lambda servers: servers != "kafka:1")
+
+
+def look(brokers, resources=(), credentials=(), now_ms=0, servers="h:1"):
+    admin = ProtectionAdmin(servers)
     admin._client = PlayedClient(brokers, resources, credentials)
     return admin.protection(dict.fromkeys(brokers, "h:1"), now_ms)
 
@@ -84,14 +89,15 @@ def test_the_settings_of_each_broker_that_answers():
     ("settings", "has_groups"),
     [
         (ESP_SETTINGS, False),
-        (ESP_SETTINGS | {GROUPS: "groups"}, True),
+        (ESP_SETTINGS | {GROUPS: None}, True),  # it is none of Kafka's: its value is not told
         (ESP_SETTINGS | {GROUPS: ""}, False),
-        (ESP_SETTINGS | {f"listener.name.clients.oauthbearer.{GROUPS}": "groups"}, True),
-        ({"log.retention.ms": "5"}, True),  # Kafka's, whose principals may be any
+        (ESP_SETTINGS | {f"listener.name.clients.oauthbearer.{GROUPS}": None}, True),
     ],
 )
 def test_groups_are_those_that_a_listener_takes_from_tokens(settings, has_groups):
-    assert look({1: [setting(name, value) for name, value in settings.items()]}).has_groups is has_groups
+    brokers = {1: [setting(name, value) for name, value in settings.items()]}
+    assert look(brokers).has_groups is has_groups
+    assert look(brokers, servers="kafka:1").has_groups, "principals of Kafka may be any"
 
 
 def test_passwords_in_the_metadata_log_are_those_of_dynamic_settings():
@@ -103,7 +109,8 @@ def test_passwords_in_the_metadata_log_are_those_of_dynamic_settings():
                 setting("ssl.truststore.password", None, source=3, is_sensitive=True),
                 setting("log.retention.ms", "5", source=2),
             ]
-        }
+        },
+        servers="kafka:1",
     )
     own = found.brokers[NodeId(1)]
     assert own.secrets == ("listener.name.x.ssl.key.password", "ssl.truststore.password")
