@@ -3,10 +3,13 @@
 All clients are User:ANONYMOUS on a listener without authentication, so resources without a rule are left open here, and rules take away.
 """
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import TopicAuthorizationFailedError as AioTopicAuthorizationFailedError
 from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka.admin import (
     AclBinding,
@@ -115,6 +118,18 @@ def test_clients_say_what_they_are_denied(tools: JavaTools, node: NodeProcess) -
     confluent.produce("closed", b"x", on_delivery=lambda error, _message: said.append(str(error)))
     confluent.flush(30)
     assert "Topic authorization failed" in said[0]
+
+    async def produce() -> None:
+        aio = AIOKafkaProducer(bootstrap_servers=node.bootstrap)
+        await aio.start()
+        try:
+            await aio.send_and_wait("open", b"x")
+            await aio.send_and_wait("closed", b"x")
+        finally:
+            await aio.stop()
+
+    with pytest.raises(AioTopicAuthorizationFailedError):
+        asyncio.run(asyncio.wait_for(produce(), 60))
 
 
 def test_the_last_rule_about_the_cluster_can_still_lock_its_maker_out(

@@ -1,11 +1,14 @@
 """``esp dump-log`` and Kafka's own tool print the same of the files of a stopped node."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from esp.cli.app import run_tools
+from esp.settings.broker import STANDARD_AUTHORIZER
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.pytest_plugin import NodeFactory
 from tests.integration.dump_log import check_files, dump, dumpable_files
@@ -54,3 +57,39 @@ def test_both_tools_print_the_same_of_transactions(fresh_node: NodeFactory, kafk
     assert ours(files, *options).splitlines() == theirs.splitlines()
     assert theirs.count('"transactionalId":"tx-\u00fc"') >= 7, "two transactions of a begin, a decision and an end"
     check_files(kafka_tools, node.log_dirs)
+
+
+SECRET_OF_SCRAM = re.compile(r'"(salt|storedKey|serverKey)":"[^"]*"')
+"""Kafka's tool prints what a password can be guessed from."""
+
+
+@pytest.mark.timeout(180)
+def test_both_tools_print_the_same_of_rules_quotas_and_users(
+    fresh_node: NodeFactory, kafka_tools: KafkaTools, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = fresh_node({"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:ANONYMOUS"})
+
+    def esp(command: str, *arguments: str) -> None:
+        assert run_tools([command, *arguments, "--bootstrap-server", node.bootstrap]) == 0, capsys.readouterr()
+
+    for change in ("--add", "--remove"):
+        for role in (
+            ("--allow-principal", "User:\u00fc", "--producer", "--topic", "t-", "--resource-pattern-type", "prefixed"),
+            ("--deny-principal", "Group:g", "--deny-host", "10.0.0.0/8", "--operation", "All", "--cluster"),
+        ):
+            esp("acls", change, *role, *(("--force",) if change == "--remove" else ()))
+    for action, values in (("set", ("producer_byte_rate=1e6", "request_percentage=12.5")), ("remove", ())):
+        for client in (("--user", "a", "--client-id-default"), ("--client-id", "c"), ("--user-default",)):
+            esp("quotas", action, *values, *client)
+    esp("quotas", "set", "connection_creation_rate=3", "--ip", "192.0.2.1")
+    esp("users", "add", "alice")
+    esp("users", "rotate", "alice")
+    esp("users", "delete", "alice")
+    node.stop()
+    files = [path for path in dumpable_files(node.log_dirs, metadata=True) if path.suffix == ".log"]
+    options = ["--cluster-metadata-decoder"]
+    theirs = SECRET_OF_SCRAM.sub(r'"\1":"[hidden]"', dump(kafka_tools, files, *options))
+    assert ours(files, *options).splitlines() == theirs.splitlines()
+    for kind in ("ACCESS_CONTROL_ENTRY", "CLIENT_QUOTA", "USER_SCRAM_CREDENTIAL"):
+        assert theirs.count(f'"{kind}_RECORD"') >= 2, kind
+        assert kind == "CLIENT_QUOTA" or f'"REMOVE_{kind}_RECORD"' in theirs

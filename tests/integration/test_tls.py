@@ -189,6 +189,41 @@ def test_a_client_with_a_certificate_writes_and_reads(
     assert write_and_read(node.bootstrap, identities, topic) == VALUES
 
 
+class WithoutCertificate(Identities):
+    """Clients that show no certificate."""
+
+    @property
+    def kafka_python(self) -> dict[str, str]:
+        return {"security_protocol": "SSL", "ssl_cafile": str(self.trusted)}
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=self.trusted)
+
+    @property
+    def librdkafka(self) -> dict[str, str]:
+        return {"security.protocol": "ssl", "ssl.ca.location": str(self.trusted)}
+
+
+@pytest.mark.kafka
+def test_clients_need_no_certificate_where_none_is_asked_for(
+    fresh_node: NodeFactory, kafka_tools: KafkaTools, tmp_path: Path
+) -> None:
+    identities = WithoutCertificate(tmp_path)
+    node = fresh_node(identities.settings | {"ssl.client.auth": "none"})
+    for number, write_and_read in enumerate(CLIENTS):
+        make_topic(node.bootstrap, identities, f"t{number}")
+        assert write_and_read(node.bootstrap, identities, f"t{number}") == VALUES
+    told = ("--command-config", identities.java_file(with_certificate=False), "--bootstrap-server", node.bootstrap)
+    written = kafka_tools.run("console-producer", *told, "--topic", "t0", stdin="from Java")
+    assert "ERROR" not in written.stderr
+    read = kafka_tools.run(
+        *("console-consumer", *told, "--topic", "t0", "--from-beginning"),
+        *("--max-messages", str(len(VALUES) + 1), "--timeout-ms", "30000"),
+    )
+    assert read.stdout.splitlines()[-1] == "from Java", read.stderr
+
+
 @pytest.mark.kafka
 def test_kafka_s_own_tools_write_and_read(
     node: NodeProcess, identities: Identities, kafka_tools: KafkaTools, topic: str

@@ -9,9 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from esp.testing.ports import free_port
+from tests.integration.conftest import eventually
 from tests.integration.secure_nodes import Secure, done, secure_node
 
 ROUNDS, RECORDS = 3, 200
+TAKEN = "the listener CLIENTS uses the changed files"
 
 
 @pytest.fixture
@@ -28,13 +30,57 @@ def test_a_token_writes_and_reads(spark: SparkSession, secure: Secure) -> None:
     setting = done(secure.run("tokens", "create")).strip()
     options = {**secure.spark(), "kafka.sasl.jaas.config": setting.removeprefix("sasl.jaas.config=")}
     values = [(f"{number}",) for number in range(RECORDS)]
-    spark.createDataFrame(values, "value string").write.format("kafka").options(**options).option(
-        "topic", "by-token"
-    ).save()
-    batch = spark.read.format("kafka").options(**options).option("subscribe", "by-token").load()
-    assert sorted(row.value for row in batch.selectExpr("CAST(value AS STRING) AS value").collect()) == sorted(
-        value for (value,) in values
+    for source in ("kafka", "esp"):
+        frame = spark.createDataFrame(values, "value string")
+        frame.write.format(source).options(**options).option("topic", "by-token").save()
+    expected = sorted(value for (value,) in values * 2)
+    for source in ("kafka", "esp"):
+        batch = spark.read.format(source).options(**options).option("subscribe", "by-token").load()
+        found = sorted(row.value for row in batch.selectExpr("CAST(value AS STRING) AS value").collect())
+        assert found == expected, source
+
+
+def renew_certificate(secure: Secure) -> None:
+    renewed = subprocess.run(
+        [sys.executable, "-m", "esp", "certs", "renew", "node-1", "--dir", str(secure.security / "certs")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
+    done(renewed)
+
+
+@pytest.mark.parametrize("source", ["kafka", "esp"])
+def test_a_query_runs_on_through_new_certificates(
+    spark: SparkSession, secure: Secure, tmp_path: Path, source: str
+) -> None:
+    done(secure.run("topics", "--create", "--topic", "t", "--partitions", "2"))
+    stream = spark.readStream.format(source).options(**secure.spark()).option("subscribe", "t")
+    query = (
+        stream.option("startingOffsets", "earliest")
+        .load()
+        .selectExpr("CAST(value AS STRING) AS value")
+        .writeStream.format("parquet")
+        .option("path", str(tmp_path / "out"))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(processingTime="500 milliseconds")
+        .start()
+    )
+    try:
+        for number in range(ROUNDS):
+            values = [(f"{number}/{record}",) for record in range(RECORDS)]
+            frame = spark.createDataFrame(values, "value string")
+            frame.write.format(source).options(**secure.spark()).option("topic", "t").save()
+            renew_certificate(secure)
+            eventually(lambda taken=number + 1: secure.output.count(TAKEN) == taken, 30)
+        eventually(lambda: sum(each["numInputRows"] for each in query.recentProgress) >= ROUNDS * RECORDS, 60)
+        assert query.isActive
+        assert query.exception() is None
+    finally:
+        query.stop()
+    found = sorted(row.value for row in spark.read.parquet(str(tmp_path / "out")).collect())
+    assert found == sorted(f"{number}/{record}" for number in range(ROUNDS) for record in range(RECORDS))
 
 
 def test_a_stream_goes_on_through_a_new_certificate(spark: SparkSession, secure: Secure, tmp_path: Path) -> None:
@@ -55,14 +101,7 @@ def test_a_stream_goes_on_through_a_new_certificate(spark: SparkSession, secure:
             .start()
         )
         assert query.awaitTermination(120)
-        renewed = subprocess.run(
-            [sys.executable, "-m", "esp", "certs", "renew", "node-1", "--dir", str(secure.security / "certs")],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        done(renewed)
+        renew_certificate(secure)
     found = sorted(row.value for row in spark.read.parquet(out).collect())
     assert found == sorted(f"{number}/{record}" for number in range(ROUNDS) for record in range(RECORDS))
     for source in ("kafka", "esp"):

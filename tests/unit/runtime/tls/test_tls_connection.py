@@ -6,6 +6,7 @@ import mmap
 import socket
 import ssl
 import struct
+import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from typing import NoReturn
 
 import pytest
 import uvloop
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from esp.model.tls import TLS_1_2, TLS_1_3, ClientAuth, KeyStore, StoreType, TlsPolicy, TrustStore
 from esp.ports.network import Address, Connection
@@ -31,6 +33,7 @@ LOOPBACK = Address("127.0.0.1", 0)
 SECOND_US = 1_000_000
 _LENGTH = struct.Struct(">i")
 AUTHORITY, OTHER = Authority(), Authority("CN=Other CA")
+FOR_SERVERS = (ExtendedKeyUsageOID.SERVER_AUTH,)
 NODE, CAROL = AUTHORITY.issue("CN=node"), AUTHORITY.issue("CN=carol", hosts=())
 
 
@@ -223,6 +226,18 @@ def _old(context: ssl.SSLContext) -> None:
     context.set_ciphers("AES256-SHA256")  # without forward secrecy
 
 
+def self_made(name: str) -> Issued:
+    """A certificate that nobody but its holder has signed."""
+    maker = Authority(name)
+    return Issued(maker.key, maker.certificate, maker.certificate)
+
+
+def _only_1_1(context: ssl.SSLContext) -> None:
+    context.set_ciphers("DEFAULT@SECLEVEL=0")
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
+
+
 def _only_1_2(context: ssl.SSLContext) -> None:
     context.maximum_version = ssl.TLSVersion.TLSv1_2
 
@@ -238,10 +253,16 @@ def _no_trust(context: ssl.SSLContext) -> None:
         ({"client_auth": ClientAuth.REQUIRED}, None, None, "it showed no certificate"),
         ({"client_auth": ClientAuth.REQUIRED}, OTHER.issue(), None, "its certificate is refused: "),
         ({"client_auth": ClientAuth.REQUIRED}, AUTHORITY.issue(ends=datetime.now(UTC) - DAY / 2), None, "has expired"),
+        ({"client_auth": ClientAuth.REQUIRED}, AUTHORITY.issue(purposes=FOR_SERVERS), None, "purpose"),
+        ({"client_auth": ClientAuth.REQUIRED}, self_made("CN=node"), None, "self"),
         ({"versions": (TLS_1_3,)}, None, _only_1_2, "ssl.enabled.protocols"),
+        ({}, None, _only_1_1, "ssl.enabled.protocols"),
         ({"ciphers": ("ECDHE-ECDSA-AES256-GCM-SHA384",)}, None, _old, "no cipher suite in common"),
     ],
-    ids=["no certificate", "another authority", "expired", "version", "suite"],
+    ids=[
+        *("no certificate", "another authority", "expired", "for another purpose", "self-made"),
+        *("version", "version 1.1", "suite"),
+    ],
 )
 def test_a_client_that_does_not_keep_the_terms_is_refused_with_one_line(
     run, tmp_path, caplog, options, issued, change, words
