@@ -6,11 +6,15 @@ from typing import NamedTuple
 
 from esp.consumer.errors import ConsumerError
 from esp.consumer.group_messages import Committed
-from esp.sink.share import Share, group_of, read_share
+from esp.sink.share import NO_BATCH, Share, group_of, read_share
 
 
 class RefusedError(ConsumerError):
     """A batch may not be written: rows would be missing, or come twice."""
+
+
+class SmallerTopicError(RefusedError):
+    """A topic has fewer partitions than rows were divided among. A broker that answers from old metadata says so for a moment."""
 
 
 class Action(Enum):
@@ -49,12 +53,17 @@ def decide_share(place: Place, partition: int, committed: Committed | None, comi
         coming: the rows.
 
     Raises:
-        RefusedError: the sink is further than the batch, or has written the batch with other rows.
+        RefusedError: the sink is further than the batch, has written the batch with other rows, or divides it among other partitions.
     """
     if committed is None:
         return Action.WRITE
     before = _read(place, partition, committed)
     if before.batch < coming.batch:
+        if before.division_next != coming.partitions:
+            raise RefusedError(
+                f"batch {coming.batch} is divided among {before.division_next:,} partitions of topic {place.topic} by another driver, and "
+                f"among {coming.partitions:,} here: two queries use sink {place.sink}: end one of them, and start the other again"
+            )
         return Action.WRITE
     if before.batch > coming.batch:
         raise RefusedError(_further(place, partition, before, coming.batch))
@@ -82,23 +91,72 @@ def plan_batch(
     Raises:
         RefusedError: the sink is further than the batch, or has no offsets although it is not the first.
     """
-    if not committed and batch > 0 and not may_begin:
+    before = {partition: _read(place, partition, each) for partition, each in sorted(committed.items())}
+    if batch > 0 and not may_begin and not has_written(committed):
         raise RefusedError(
             f"sink {place.sink} has no offsets of topic {place.topic}, and the query is at batch {batch}: they expired, the topic was "
             "created again, the sink was reset, or is new here: pass begin=True if none of the rows from here on are in the topic"
         )
-    before = {partition: _read(place, partition, each) for partition, each in sorted(committed.items())}
     for partition, share in before.items():
         if share.batch > batch:
             raise RefusedError(_further(place, partition, share, batch))
     done = {partition: share for partition, share in before.items() if share.batch == batch}
-    counts = {share.partitions for share in done.values()} or {partitions}
+    counts = {share.partitions for share in done.values()}
+    if not counts:
+        counts = {max([partitions, *(share.division_next for share in before.values())])}
     if len(counts) > 1 or max(counts) > partitions:
-        raise RefusedError(
-            f"batch {batch} was divided among {' and '.join(map(str, sorted(counts)))} partitions of topic {place.topic}, which has "
-            f"{partitions}: the topic was created again, or two queries use sink {place.sink}: choose another name for the sink"
+        refused = RefusedError if len(counts) > 1 else SmallerTopicError
+        raise refused(
+            f"batch {batch} {'was' if done else 'is'} divided among {' and '.join(map(str, sorted(counts)))} partitions of topic "
+            f"{place.topic}, which has {partitions}: the topic was created again, or two queries use sink {place.sink}: choose another "
+            "name for the sink"
         )
     return BatchPlan(counts.pop(), done)
+
+
+def has_written(committed: Mapping[int, Committed]) -> bool:
+    """Return True if a batch of the sink is in one of its partitions."""
+    return any(each.offset > NO_BATCH + 1 for each in committed.values())
+
+
+def is_divided(committed: Mapping[int, Committed], plan: BatchPlan, batch: int) -> bool:
+    """Return True if all partitions of a batch say that it is divided as it is planned.
+
+    Args:
+        committed: what the sink has committed, by partition; :func:`plan_batch` has read it.
+        plan: of the batch.
+        batch: the number of the batch.
+    """
+    shares = [read_share(committed[number]) for number in range(plan.partitions) if number in committed]
+    return len(shares) == plan.partitions and all(
+        share is not None and (share.batch == batch or share.division_next == plan.partitions) for share in shares
+    )
+
+
+def decide_division(
+    place: Place, partition: int, committed: Committed | None, batch: int, partitions: int, *, is_proven: bool
+) -> Share | None:
+    """Return what is committed for a partition so that the rows of a batch are divided; None if nothing needs to be.
+
+    Args:
+        place: the sink and its topic.
+        partition: the partition.
+        committed: what the sink has committed for it; None: nothing.
+        batch: the number of the batch.
+        partitions: the number of partitions among which its rows are divided.
+        is_proven: whether a share of the batch is committed that was divided so. Otherwise the number does not become smaller.
+
+    Raises:
+        RefusedError: another program committed.
+    """
+    if committed is None:
+        return Share(NO_BATCH, 0, 0, partitions)
+    before = _read(place, partition, committed)
+    if before.batch >= batch or before.division_next == partitions:
+        return None
+    if before.division_next > partitions and not is_proven:
+        return None
+    return before._replace(partitions_next=partitions)
 
 
 def check_repeated(place: Place, plan: BatchPlan, batch: int, coming: Mapping[int, Share]) -> None:

@@ -15,7 +15,7 @@ from esp.consumer.group_messages import Committed
 from esp.consumer.group_offsets import GroupOffsets
 from esp.consumer.messages import Partition
 from esp.sink.attempts import fetch_decided, in_attempts
-from esp.sink.decision import Action, Place, decide_share
+from esp.sink.decision import Action, Place, decide_division, decide_share
 from esp.sink.order import WriteTerms
 from esp.sink.partition_sender import PartitionSender
 from esp.sink.share import Share, group_of, transactional_id_of
@@ -76,6 +76,28 @@ class PartitionWriter:
         """
         self._producer.forget_epoch()
         return self._in_attempts(self._look, "the sink's offset")
+
+    def divide(self, batch: int, partitions: int, *, is_proven: bool) -> None:
+        """Fence all other writers of the partition, and commit the number of partitions among which a batch is divided, if another stands.
+
+        Args:
+            batch: the number of the batch.
+            partitions: the number.
+            is_proven: as :func:`esp.sink.decision.decide_division` has it.
+
+        Raises:
+            RefusedError: another program committed.
+            ConsumerError: that is not possible, or not in time.
+        """
+
+        def attempt(deadline: Deadline) -> None:
+            before = self._look(deadline)
+            wanted = decide_division(self._place, self._number, before, batch, partitions, is_proven=is_proven)
+            if wanted is not None:
+                self._write((), wanted.to_committed(), deadline)
+
+        self._producer.forget_epoch()
+        self._in_attempts(attempt, f"the division of batch {batch}")
 
     def renew(self) -> None:
         """Commit again what is committed, so that it does not expire.

@@ -10,22 +10,17 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from esp.consumer.cluster import Cluster
-from esp.consumer.group_messages import Committed
-from esp.consumer.group_offsets import GroupOffsets
-from esp.consumer.messages import Partition
 from esp.options.errors import OptionError
-from esp.sink.decision import BatchPlan, Place, check_repeated, plan_batch
+from esp.sink.batch_planning import BatchPlanner
+from esp.sink.decision import BatchPlan, Place, check_repeated
 from esp.sink.functions import TaskFunction
 from esp.sink.order import BatchOrder, SinkTarget
-from esp.sink.partition_writer import PartitionWriter
 from esp.sink.rows import ROUTE, TARGET
-from esp.sink.share import Share, group_of
+from esp.sink.share import Share
 from esp.spark.query_sources import find_stream_options
 from esp.spark.record_columns import check_columns, select_columns
 from esp.spark.renewing import Renewing
 from esp.spark.routes import find_routes
-from esp.spark.topic_partitions import count_partitions
 from esp.spark.write_options import parse_write_options
 
 if TYPE_CHECKING:
@@ -135,10 +130,9 @@ class BatchSink:
 
     def __init__(self, target: SinkTarget, tasks: int | None, *, begin: bool, renews: bool) -> None:
         self._target = target
+        self._planner = BatchPlanner(target, may_begin=begin)
         self._tasks = tasks
-        self._may_begin = begin
         self._renews = renews
-        self._has_begun = False
         self._renewing: Renewing | None = None
 
     def __call__(self, frame: "DataFrame", batch: int) -> None:
@@ -149,10 +143,7 @@ class BatchSink:
             ConsumerError: the topic or the group cannot be used.
         """
         place = self._target.place
-        with self._target.connect() as cluster:
-            count = count_partitions(cluster, place.topic)
-            committed = self._look(cluster, count)
-        plan = plan_batch(place, committed, count, batch, may_begin=self._may_begin)
+        plan = self._planner.plan(batch)
         tasks = min(self._tasks or plan.partitions, plan.partitions)
         order = BatchOrder(self._target, batch, plan.partitions, find_routes(tasks))
         placed = _shuffle(frame, order)
@@ -160,28 +151,13 @@ class BatchSink:
             self._check_repeated(placed, order, plan)
         done = placed.mapInArrow(TaskFunction("write_rows", order), _RESULT).collect()
         _log.info("batch %d of sink %s: %s", batch, place.sink, sorted((row.partition, row.done) for row in done))
-        self._may_begin = not committed and not done  # nothing is committed since there were no rows
-        self._has_begun = True
+        self._planner.note_done(has_rows=bool(done))
         if self._renews and (self._renewing is None or self._renewing.is_over):
-            self._renewing = Renewing(self._renew, lambda: bool(frame.sparkSession.streams.active))
+            self._renewing = Renewing(self._planner.renew, lambda: bool(frame.sparkSession.streams.active))
 
     def __getstate__(self) -> dict[str, Any]:
         """A thread does not travel."""
         return {**self.__dict__, "_renewing": None}
-
-    def _look(self, cluster: Cluster, count: int) -> dict[int, Committed]:
-        """The committed offsets, by partition. The first look of a run ends the transactions that tasks of older runs have left open."""
-        place = self._target.place
-        if self._has_begun:
-            wanted = [Partition(place.topic, number) for number in range(count)]
-            group = GroupOffsets(cluster, group_of(place.sink))
-            found = group.fetch(wanted, self._target.write_terms.timeout_s)
-            return {partition.number: each for partition, each in found.items()}
-        taken = {number: self._writer(cluster, number).take_over() for number in range(count)}
-        return {number: each for number, each in taken.items() if each is not None}
-
-    def _writer(self, cluster: Cluster, number: int) -> PartitionWriter:
-        return PartitionWriter(cluster, self._target.place, number, self._target.write_terms)
 
     def _check_repeated(self, placed: "DataFrame", order: BatchOrder, plan: BatchPlan) -> None:
         counted = placed.mapInArrow(TaskFunction("count_rows", order), _RESULT).collect()
@@ -191,11 +167,6 @@ class BatchSink:
             keys = before.keys + int(row.keys, 16) & 0xFFFF_FFFF_FFFF_FFFF
             coming[row.partition] = before._replace(rows=before.rows + row.rows, keys=keys)
         check_repeated(order.target.place, plan, order.batch, coming)
-
-    def _renew(self) -> None:
-        with self._target.connect() as cluster:
-            for number in range(count_partitions(cluster, self._target.place.topic)):
-                self._writer(cluster, number).renew()
 
 
 def _shuffle(frame: "DataFrame", order: BatchOrder) -> "DataFrame":

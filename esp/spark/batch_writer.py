@@ -12,8 +12,8 @@ from esp.options.errors import OptionError
 from esp.sink.decision import Place
 from esp.sink.order import BatchOrder, SinkTarget
 from esp.sink.plain_task import send_rows
+from esp.sink.topic_partitions import count_partitions
 from esp.spark.record_columns import check_columns
-from esp.spark.topic_partitions import count_partitions
 from esp.spark.write_options import parse_write_options
 
 

@@ -13,6 +13,7 @@ from esp.consumer.connection import Terms
 from esp.consumer.group_offsets import GroupOffsets
 from esp.consumer.messages import Api, Partition
 from esp.sink import order as orders
+from esp.sink.batch_planning import BatchPlanner
 from esp.sink.decision import Place
 from esp.sink.order import BatchOrder, SinkTarget, WriteTerms
 from esp.sink.partition_writer import PartitionWriter
@@ -95,6 +96,11 @@ def order_of(bootstrap: str, topic: str, batch: int, partitions: int, sink: str 
     return BatchOrder(
         SinkTarget(run or uuid.uuid4().hex, Place(sink, topic), servers, Terms(), terms), batch, partitions
     )
+
+
+def planner_of(bootstrap: str, topic: str, sink: str = "s") -> BatchPlanner:
+    """The part of a driver."""
+    return BatchPlanner(order_of(bootstrap, topic, 0, 1, sink).target, may_begin=False)
 
 
 def run_batch(order: BatchOrder, *rows: pa.RecordBatch) -> dict[int, str]:

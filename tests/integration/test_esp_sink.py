@@ -10,6 +10,7 @@ from contextlib import suppress
 from itertools import count
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from kafka import OffsetAndMetadata, TopicPartition
 from kafka.admin import KafkaAdminClient
@@ -23,9 +24,12 @@ from esp.consumer.messages import Api, Partition
 from esp.options.errors import OptionError
 from esp.producer.partitioner import partition_of_key
 from esp.settings.broker import STANDARD_AUTHORIZER
-from esp.sink import partition_writer
-from esp.sink.decision import Action, RefusedError
+from esp.sink import batch_planning, partition_writer
+from esp.sink.decision import Action, BatchPlan, RefusedError
+from esp.sink.order import BatchOrder
+from esp.sink.rows import TARGET
 from esp.sink.share import Share
+from esp.sink.task import place_rows, write_rows
 from esp.spark.batch_writer import Sent
 from esp.spark.source import DefaultSource
 from esp.testing.node_process import NodeProcess
@@ -38,6 +42,7 @@ from tests.integration.sink_runs import (
     committed_offset,
     in_process,
     order_of,
+    planner_of,
     rows_of_batch,
     run_batch,
     values_of_batches,
@@ -249,15 +254,114 @@ def test_rows_of_a_batch_that_differ_are_refused(bootstrap: str, topic: str, mak
     assert committed_values(bootstrap, topic) == values_of_batches(2)
 
 
-def test_a_topic_that_grew_is_used_in_full(
+def test_a_topic_that_grew_is_used_in_full_from_the_next_batch_on(
+    bootstrap: str, admin: KafkaAdminClient, topic: str, make_topic: MakeTopic
+) -> None:
+    make_topic(partitions=2)
+    planner = planner_of(bootstrap, topic)
+    assert planner.plan(0) == BatchPlan(2, {})
+    run_batch(order_of(bootstrap, topic, 0, 2))
+    add_partitions(admin, topic, 5)
+    for each in (planner, planner_of(bootstrap, topic)):
+        assert each.plan(0).partitions == 2  # the batch comes again
+    assert planner.plan(1).partitions == 5
+    assert len(run_batch(order_of(bootstrap, topic, 1, 5))) > 2
+    assert committed_values(bootstrap, topic) == values_of_batches(2)
+
+
+@pytest.fixture(params=[True, False], ids=["as it is", "with a bug"])
+def has_divisions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Without divisions that all drivers agree upon rows are written twice, which the tests must notice."""
+    if not request.param:
+        monkeypatch.setattr(batch_planning, "is_divided", lambda *_: True)
+    return request.param
+
+
+def run_task(order: BatchOrder, partitions: set[int]) -> None:
+    """Do the work of the one of several tasks that writes these partitions."""
+    [placed] = place_rows([rows_of_batch(order.batch)], order)
+    wanted = pc.is_in(placed.column(TARGET), pa.array(sorted(partitions), pa.int32()))
+    assert [result.num_rows for result in write_rows([placed.filter(wanted)], order)] != [0]
+
+
+def test_of_two_drivers_that_see_a_topic_before_and_after_it_grew_one_is_refused(
+    bootstrap: str, admin: KafkaAdminClient, topic: str, make_topic: MakeTopic, has_divisions: bool
+) -> None:
+    make_topic(partitions=3)
+    first, second = (planner_of(bootstrap, topic) for _ in range(2))
+    order = order_of(bootstrap, topic, 0, first.plan(0).partitions)
+    add_partitions(admin, topic, 5)
+    assert second.plan(0) == BatchPlan(5, {})
+    if not has_divisions:
+        run_batch(order)
+        run_task(order_of(bootstrap, topic, 0, 5), {3, 4})
+        assert committed_values(bootstrap, topic) != values_of_batches(1)
+        return
+    with pytest.raises(
+        RefusedError, match=r"batch 0 is divided among 5 partitions .* another driver, and among 3 here: "
+    ):
+        run_batch(order)
+    for planner in (first, second):
+        assert planner.plan(0).partitions == 5
+    run_batch(order_of(bootstrap, topic, 0, 5))
+    assert committed_values(bootstrap, topic) == values_of_batches(1)
+
+
+def test_a_batch_of_which_a_share_is_written_stays_divided_though_the_topic_grew(
+    bootstrap: str, admin: KafkaAdminClient, topic: str, make_topic: MakeTopic
+) -> None:
+    """The other driver has said that it divides among more, in partitions that are not written, before it finds the share."""
+    make_topic(partitions=3)
+    first, second = (planner_of(bootstrap, topic) for _ in range(2))
+    order = order_of(bootstrap, topic, 0, first.plan(0).partitions)
+    add_partitions(admin, topic, 5)
+    for number in (0, 3, 4):
+        writer_of(bootstrap, topic, partition=number).divide(0, 5, is_proven=False)
+    run_task(order, {2})
+    for planner in (second, first):
+        plan = planner.plan(0)
+        assert plan.partitions == 3
+        assert list(plan.done) == [2]
+    run_batch(order)
+    assert second.plan(1).partitions == 5
+    assert committed_values(bootstrap, topic) == values_of_batches(1)
+
+
+def test_two_drivers_write_each_row_once_while_the_topic_grows(
     bootstrap: str, admin: KafkaAdminClient, topic: str, make_topic: MakeTopic
 ) -> None:
     make_topic(partitions=1)
-    run_batch(order_of(bootstrap, topic, 0, 1))
-    add_partitions(admin, topic, 4)
-    done = run_batch(order_of(bootstrap, topic, 1, 4))
-    assert len(done) > 1
-    assert committed_values(bootstrap, topic) == values_of_batches(2)
+    batches = 12
+    begun = [threading.Event() for _ in range(batches)]
+    failures: list[Exception] = []
+
+    def drive() -> None:
+        planner = planner_of(bootstrap, topic)
+        for batch in range(batches):
+            begun[batch].set()
+            while True:
+                try:
+                    partitions = planner.plan(batch).partitions
+                    run_batch(order_of(bootstrap, topic, batch, partitions))
+                except RefusedError as error:
+                    if "by another driver" in str(error):
+                        continue  # as a query that is started again
+                    if f"has written batch {batch}" in str(error):
+                        failures.append(error)
+                except Exception as error:
+                    failures.append(error)
+                break  # done, or the other one is ahead
+
+    threads = [threading.Thread(target=drive) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for number, batch in enumerate(range(1, batches, 3)):
+        begun[batch].wait(60)
+        add_partitions(admin, topic, 2 + number)
+    for thread in threads:
+        thread.join(120)
+    assert failures == []
+    assert committed_values(bootstrap, topic) == values_of_batches(batches)
 
 
 def test_large_rows_are_sent_in_batches_that_the_topic_takes(bootstrap: str, topic: str, make_topic: MakeTopic) -> None:

@@ -1,5 +1,6 @@
 """``esp spark sinks``: the batches that exactly-once sinks have written, as they stand in their groups; and a sink that forgets."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -10,7 +11,7 @@ from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import print_columns, print_json, print_note, working
 from esp.consumer.group_messages import Committed
 from esp.model.errors import ErrorCode, OperatorError
-from esp.sink.share import GROUP_PREFIX, group_of, read_share
+from esp.sink.share import GROUP_PREFIX, NO_BATCH, group_of, read_share
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The sink, as the program names it.")]
 Topic = Annotated[str | None, typer.Option("--topic", help="This topic only.", show_default=False)]
@@ -29,14 +30,20 @@ def list_sinks(bootstrap_server: BootstrapServer = "127.0.0.1:9092", json: Json 
         names = [group.group_id.removeprefix(GROUP_PREFIX) for group in _groups(admin)]
         found = [(name, topic, offsets) for name in names for topic, offsets in _by_topic(admin, name).items()]
     rows = [
-        (name, topic, len(offsets), max(each.offset for each in offsets.values()) - 1) for name, topic, offsets in found
+        (
+            name,
+            topic,
+            len(offsets),
+            max(map(_last_batch, offsets.values()), key=lambda batch: -1 if batch is None else batch),
+        )
+        for name, topic, offsets in found
     ]
     if json:
         keys = ("sink", "topic", "partitions", "batch")
         print_json([dict(zip(keys, row, strict=True)) for row in rows])
         return
     columns = ("SINK", "TOPIC", "PARTITIONS", "BATCH")
-    print_columns([(heading, _WIDTH) for heading in columns], [[str(cell) for cell in row] for row in rows])
+    print_columns([(heading, _WIDTH) for heading in columns], [_cells(row) for row in rows])
 
 
 def show_sink(
@@ -53,15 +60,14 @@ def show_sink(
     rows = []
     for partition, committed in offsets.items():
         share = read_share(Committed(committed.offset, committed.metadata))
-        facts = (None, None, None) if share is None else (share.batch, share.rows, share.partitions)
+        facts = (None, None, None) if share is None else (_last_batch(committed), share.rows, share.partitions)
         rows.append((partition.topic, partition.partition, *facts))
     if json:
         keys = ("topic", "partition", "batch", "rows", "partitions")
         print_json([dict(zip(keys, row, strict=True)) for row in rows])
         return
     columns = ("TOPIC", "PARTITION", "BATCH", "ROWS", "OF PARTITIONS")
-    cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
-    print_columns([(heading, _WIDTH) for heading in columns], cells)
+    print_columns([(heading, _WIDTH) for heading in columns], [_cells(row) for row in rows])
 
 
 def reset_sink(
@@ -95,7 +101,7 @@ def reset_sink(
             "Stop its query, and try again.",
         )
     rows = [
-        [f"{partition.topic}-{partition.partition}", str(committed.offset - 1)]
+        _cells((f"{partition.topic}-{partition.partition}", _last_batch(committed)))
         for partition, committed in offsets.items()
     ]
     print_columns([("PARTITION", _WIDTH), ("FORGETS UP TO BATCH", _WIDTH)], rows)
@@ -103,6 +109,16 @@ def reset_sink(
         print_note(f"Sink {name} has no batches now. A query that is further than batch 0 needs begin=True.")
     else:
         print_note("Nothing was changed. Add --execute to do it.")
+
+
+def _last_batch(committed: CommittedOffset) -> int | None:
+    """The last batch of a partition; None if it has none."""
+    batch = committed.offset - 1
+    return None if batch == NO_BATCH else batch
+
+
+def _cells(row: Sequence[object]) -> list[str]:
+    return ["-" if cell is None else str(cell) for cell in row]
 
 
 def _groups(admin: GroupsAdmin) -> list[GroupListing]:

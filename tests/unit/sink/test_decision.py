@@ -3,10 +3,21 @@
 import pytest
 
 from esp.consumer.group_messages import Committed
-from esp.sink.decision import Action, BatchPlan, Place, RefusedError, check_repeated, decide_share, plan_batch
-from esp.sink.share import Share, group_of, read_share, transactional_id_of
+from esp.sink.decision import (
+    Action,
+    BatchPlan,
+    Place,
+    RefusedError,
+    check_repeated,
+    decide_division,
+    decide_share,
+    is_divided,
+    plan_batch,
+)
+from esp.sink.share import NO_BATCH, Share, group_of, read_share, transactional_id_of
 
 PLACE = Place("flights", "t")
+UNUSED = Share(NO_BATCH, 0, 0, 4).to_committed()
 COMING = Share(17, 5_018, 0xFEED, 4)
 
 
@@ -20,7 +31,17 @@ def committed(batch: int, rows: int = 5_018, keys: int = 0xFEED, partitions: int
         (None, Action.WRITE),
         (committed(0), Action.WRITE),
         (committed(16), Action.WRITE),
-        (committed(16, rows=1, keys=2, partitions=3), Action.WRITE),
+        (committed(16, rows=1, keys=2), Action.WRITE),
+        (Share(16, 1, 2, 3, 4).to_committed(), Action.WRITE),
+        (Share(NO_BATCH, 0, 0, 4).to_committed(), Action.WRITE),
+        (
+            committed(16, partitions=3),
+            "batch 17 is divided among 3 partitions of topic t by another driver, and among 4 here: ",
+        ),
+        (
+            Share(16, 1, 2, 4, 5).to_committed(),
+            "batch 17 is divided among 5 partitions of topic t by another driver, and among 4 here: ",
+        ),
         (committed(17), Action.SKIP),
         (committed(17, rows=5_020), "batch 17 is not repeatable: partition 3 had 5,020 rows, now 5,018: "),
         (committed(17, keys=1), "batch 17 is not repeatable: partition 3 had 5,018 rows with other keys: "),
@@ -63,6 +84,21 @@ def test_a_share_is_written_skipped_or_refused_by_what_was_committed(
         ({}, 4, 17, False, "sink flights has no offsets of topic t, and the query is at batch 17: "),
         ({2: committed(3)}, 4, 17, False, BatchPlan(4, {})),
         ({2: committed(16)}, 6, 17, False, BatchPlan(6, {})),  # the topic grew
+        (
+            {0: UNUSED, 1: UNUSED},
+            4,
+            17,
+            False,
+            "sink flights has no offsets of topic t, and the query is at batch 17: ",
+        ),
+        ({0: UNUSED, 1: UNUSED}, 4, 17, True, BatchPlan(4, {})),
+        (
+            {2: Share(16, 1, 2, 4, 6).to_committed()},
+            4,
+            17,
+            False,
+            "batch 17 is divided among 6 partitions of topic t, which has 4: ",
+        ),  # a broker does not know yet that it grew
         (
             {2: committed(17)},
             6,
@@ -109,10 +145,42 @@ def test_a_batch_that_comes_again_must_have_the_rows_that_are_committed() -> Non
         check_repeated(PLACE, plan, 7, {**plan.done, 1: Share(7, 2, 4, 4)})
 
 
+@pytest.mark.parametrize(
+    ("before", "is_proven", "expected"),
+    [
+        (None, False, Share(NO_BATCH, 0, 0, 4)),
+        (committed(16), False, None),
+        (committed(17, partitions=3), False, None),  # its share of the batch stands
+        (committed(16, rows=5, keys=6, partitions=3), False, Share(16, 5, 6, 3, 4)),
+        (committed(16, partitions=5), False, None),  # another driver knows that the topic grew
+        (Share(16, 5, 6, 3, 5).to_committed(), False, None),
+        (Share(16, 5, 6, 3, 5).to_committed(), True, Share(16, 5, 6, 3, 4)),
+    ],
+    ids=str,
+)
+def test_the_number_of_partitions_is_written_where_another_stands_and_shrinks_with_a_proof_only(
+    before: Committed | None, is_proven: bool, expected: Share | None
+) -> None:
+    assert decide_division(PLACE, 3, before, 17, 4, is_proven=is_proven) == expected
+
+
+def test_a_batch_is_divided_when_all_its_partitions_say_so() -> None:
+    plan = BatchPlan(3, {})
+    three = committed(16, partitions=3)
+    assert is_divided({0: three, 1: Share(16, 5, 6, 2, 3).to_committed(), 2: committed(17, partitions=3)}, plan, 17)
+    assert not is_divided({0: three, 1: three}, plan, 17)
+    assert not is_divided({0: three, 1: three, 2: committed(16)}, plan, 17)
+    assert is_divided({0: three, 1: three, 2: three, 3: committed(16)}, plan, 17)
+
+
 def test_what_is_committed_is_read_again() -> None:
     share = Share(17, 5_020, 2**64 - 1, 3)
     assert share.to_committed() == Committed(18, '{"batch":17,"rows":5020,"keys":"ffffffffffffffff","partitions":3}')
     assert read_share(share.to_committed()) == share
+    grown = share._replace(partitions_next=5)
+    assert grown.to_committed().metadata.endswith('"partitions":3,"next":5}')
+    assert read_share(grown.to_committed()) == grown
+    assert read_share(UNUSED) == Share(NO_BATCH, 0, 0, 4)
 
 
 @pytest.mark.parametrize(
@@ -127,6 +195,7 @@ def test_what_is_committed_is_read_again() -> None:
         '{"batch":17,"rows":1,"keys":"zz","partitions":3}',
         '{"batch":17,"rows":1,"keys":3,"partitions":3}',
         '{"batch":16,"rows":1,"keys":"00","partitions":3}',
+        '{"batch":17,"rows":1,"keys":"00","partitions":3,"next":"4"}',
     ],
 )
 def test_texts_of_other_programs_are_no_shares(text: str) -> None:
