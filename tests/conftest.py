@@ -29,8 +29,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 _WITH_A_SESSION: Final = ("tests/integration/spark/", "tests/unit/pyspark_jobs/")
-_PIPELINES: Final = "tests/integration/spark/test_pipeline"
-"""They start sessions of their own, in processes of their own."""
+_WITH_PROGRAMS: Final = tuple(
+    f"tests/integration/spark/test_{name}" for name in ("kafka_source_under_load", "pipeline", "sessions", "sink_kills")
+)
+"""Their sessions are those of programs that they start."""
 
 
 class _OneSparkSession(LoadFileScheduling):
@@ -40,7 +42,7 @@ class _OneSparkSession(LoadFileScheduling):
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        if nodeid.startswith(_WITH_A_SESSION) and not nodeid.startswith(_PIPELINES):
+        if nodeid.startswith(_WITH_A_SESSION) and not nodeid.startswith(_WITH_PROGRAMS):
             return "Spark"
         return super()._split_scope(nodeid)
 

@@ -4,9 +4,12 @@ Before Spark 4.2 the trigger ``availableNow`` is one batch for a source of Pytho
 is one batch.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from esp.options.errors import OptionError
+from esp.spark.query_sources import find_remote_sources, is_remote
+
+_ENDS: Final = ("endingoffsets", "endingoffsetsbytimestamp", "endingtimestamp")
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -25,7 +28,7 @@ def drain(writer: "DataStreamWriter") -> "StreamingQuery":
         StreamingQueryException: the query failed.
     """
     for options in _sources_of(writer):
-        if not any(options.get(name) for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")):
+        if not any(options.get(name) for name in _ENDS):
             raise OptionError(
                 "endingOffsets",
                 None,
@@ -40,7 +43,9 @@ def drain(writer: "DataStreamWriter") -> "StreamingQuery":
 
 
 def _sources_of(writer: "DataStreamWriter") -> list[Any]:
-    """The options of the ``esp`` sources of a query; under Spark Connect the plan is on the server, and cannot be seen."""
+    """The options of the ``esp`` sources of a query, by names in lower case."""
+    if is_remote(writer):
+        return [options for source, options in find_remote_sources(writer) if source == "esp"]
     frame = getattr(getattr(writer, "_df", None), "_jdf", None)
     if frame is None:
         return []

@@ -1,7 +1,9 @@
 """The sources of a query that read topics, by ``kafka`` or by ``esp``: where their clusters are, and how far the query has read."""
 
+import ast
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from esp.consumer.cluster import Address
@@ -32,7 +34,7 @@ class ReadOffsets(NamedTuple):
 
 def find_clusters(query: Any) -> list[ClusterSettings | None]:
     """Return the clusters of the sources of a running query, in the order of its progress; None for sources of other formats, and for
-    clusters that this client cannot talk to. None at all under Spark Connect, where the plan is on the server.
+    clusters that this client cannot talk to. None at all under Spark Connect, whose client has no plans of running queries.
 
     Args:
         query: PySpark's ``StreamingQuery``.
@@ -45,15 +47,16 @@ def find_clusters(query: Any) -> list[ClusterSettings | None]:
 
 
 def find_stream_options(frame: Any) -> list[dict[str, str]]:
-    """Return the settings by which the sources of a stream reach their clusters, with ``kafka.`` in front; none under Spark Connect.
+    """Return the settings by which the sources of a stream reach their clusters, with ``kafka.`` in front.
 
     Args:
         frame: PySpark's ``DataFrame``.
     """
-    java = getattr(frame, "_jdf", None)
-    if java is None:
-        return []
-    found = [_options_of(each) for each in _relations_of(java.queryExecution().analyzed())]
+    java = getattr(frame, "_jdf", None) if not is_remote(frame) else None
+    if java is not None:
+        found = [_options_of(each) for each in _relations_of(java.queryExecution().analyzed())]
+    else:
+        found = [options for source, options in find_remote_sources(frame) if source in _FORMATS]
     return [
         {
             name: value
@@ -63,6 +66,41 @@ def find_stream_options(frame: Any) -> list[dict[str, str]]:
         for options in found
         if options is not None and "kafka.bootstrap.servers" in options
     ]
+
+
+def is_remote(one: Any) -> bool:
+    """Return True if a session, a frame or a writer of PySpark's is one of Spark Connect, whose server has the plans."""
+    return type(one).__module__.startswith("pyspark.sql.connect.")
+
+
+def find_remote_sources(one: Any) -> list[tuple[str, dict[str, str]]]:
+    """Return the formats and the options, by names in lower case, of the streaming sources of a frame or a writer under Spark Connect.
+
+    The client makes the plan, and sends it to the server; it knows nothing of the plans of queries that run.
+
+    Args:
+        one: PySpark's ``DataFrame`` or ``DataStreamWriter``.
+    """
+    plan = getattr(one, "_plan", None) or getattr(one, "_write_stream", None)
+    session = getattr(one, "_session", None)
+    if plan is None or session is None:
+        return []
+    message = plan.to_proto(session.client) if hasattr(one, "_plan") else plan.command(session.client)
+    return [
+        (read.data_source.format, {name.lower(): value for name, value in read.data_source.options.items()})
+        for read in _reads_in(message)
+        if read.is_streaming
+    ]
+
+
+def _reads_in(message: Any) -> Iterator[Any]:
+    """The reads of a plan of Spark Connect, wherever they stand in it."""
+    if message.DESCRIPTOR.full_name == "spark.connect.Read":
+        yield message
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            parts = [value] if hasattr(value, "ListFields") else value
+            yield from chain.from_iterable(_reads_in(each) for each in parts if hasattr(each, "ListFields"))
 
 
 def _is_secret(name: str) -> bool:
@@ -107,8 +145,16 @@ def read_progress(
         clusters = [same] * len(sources)
     for source, cluster in zip(sources, clusters, strict=True):
         try:
-            offsets = from_json(json.loads(source["endOffset"]))
-        except (ConsumerError, ValueError, TypeError, KeyError):
+            offsets = from_json(_parse_offset(source["endOffset"]))
+        except (ConsumerError, ValueError, TypeError, KeyError, SyntaxError):
             continue  # a source of another kind
         if offsets:
             yield ReadOffsets(offsets, cluster)
+
+
+def _parse_offset(text: str) -> Any:
+    """The offset of a source: JSON, of which PySpark makes the text of a Python dictionary in the events of Spark Connect."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return ast.literal_eval(text)

@@ -17,7 +17,7 @@ from esp.consumer.errors import ConsumerError
 from esp.consumer.group_messages import Committed
 from esp.consumer.group_offsets import GroupOffsets
 from esp.spark.position import Position
-from esp.spark.query_sources import ClusterSettings, find_clusters, read_cluster, read_progress
+from esp.spark.query_sources import ClusterSettings, find_clusters, is_remote, read_cluster, read_progress
 from esp.spark.stream_group import write_metadata
 
 _log = logging.getLogger(__name__)
@@ -155,9 +155,14 @@ def watch(spark: Any, options: Mapping[str, str] | None = None) -> Watch:
         options: the ``kafka.*`` options of a cluster, for sources whose own cannot be seen: those of Spark Connect.
 
     Raises:
-        ConsumerError: the options name no cluster that this client can talk to.
+        ConsumerError: the options name no cluster that this client can talk to; or there are none under Spark Connect.
     """
     cluster = None
+    if options is None and is_remote(spark):
+        raise ConsumerError(
+            "under Spark Connect the options of queries are on the server: name their cluster here, by "
+            'watch(spark, {"kafka.bootstrap.servers": "host:port"})'
+        )
     if options is not None:
         cluster = read_cluster(options)
         if cluster is None:

@@ -22,6 +22,9 @@ time with that collector, 94 s with the usual one)."""
 HAS_CONNECTOR: Final = pyspark.__version__.startswith("4.0.")
 """True if this PySpark's Kafka connector can be had. With another one the tests that read by ``kafka`` are skipped."""
 
+HAS_CONNECT: Final = HAS_CONNECTOR
+"""True if the packages that the extra ``dev`` brings are those of this PySpark's Connect, which refuses other versions of protobuf."""
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:

@@ -75,6 +75,25 @@ def test_partitions_that_are_added_are_read_from_their_start(
     assert positions_of(parquet.rows()) == written
 
 
+@pytest.mark.parametrize("is_planned", [True, False], ids=["under-a-planned-batch", "between-batches"])
+def test_partitions_that_are_added_under_available_now_are_read_by_the_next_run(
+    cluster: Cluster, topic: str, make_topic: MakeTopic, admin: KafkaAdminClient, batches: BatchSink, is_planned: bool
+) -> None:
+    make_topic(partitions=PARTITIONS)
+    written = cluster.produce(topic, records_in_turn(60, PARTITIONS))
+    later: Positions = {}
+
+    def grow() -> None:
+        add_partitions(admin, topic, 4)
+        later.update(cluster.produce(topic, records_in_turn(40, 4, first=60)))
+
+    (batches.before if is_planned else batches.after)[1] = grow
+    stream = cluster.read_stream(subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=20)
+    for expected in (lambda: written, lambda: written | later):
+        batches.start(stream, availableNow=True).awaitTermination()
+        assert batches.positions() == expected()
+
+
 def test_a_stopped_stream_takes_a_longer_topic_of_the_same_name_for_the_old_one(
     cluster: Cluster, topic: str, filled: Positions, admin: KafkaAdminClient, parquet: ParquetSink
 ) -> None:
