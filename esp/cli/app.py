@@ -33,6 +33,7 @@ from esp.cli.quotas.command import quotas
 from esp.cli.reassign.command import reassign_partitions
 from esp.cli.rebalance.command import rebalance
 from esp.cli.spark.command import spark
+from esp.cli.sql import sql
 from esp.cli.tokens.command import delegation_tokens
 from esp.cli.topics import topics
 from esp.cli.transactions.command import transactions
@@ -122,6 +123,7 @@ app.add_typer(brokers, name="brokers", rich_help_panel="Tools")
 app.add_typer(transactions, name="transactions", rich_help_panel="Tools")
 app.add_typer(capture, name="capture", rich_help_panel="Tools")
 app.add_typer(spark, name="spark", rich_help_panel="Tools")
+app.command("sql", rich_help_panel="Tools")(sql)
 app.add_typer(certs, name="certs", rich_help_panel="Tools")
 app.command("acls", rich_help_panel="Tools")(asking(acls))
 app.add_typer(users, name="users", rich_help_panel="Tools")

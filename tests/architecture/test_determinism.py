@@ -20,6 +20,7 @@ NEVER_SIMULATED: Final = (
     "esp/options",
     "esp/sink",
     "esp/spark",
+    "esp/sql",
 )
 """The real bodies of the seams, and what runs beside a cluster."""
 

@@ -1,0 +1,193 @@
+"""``esp sql`` beside a node, and on the files of a stopped one."""
+
+import csv
+import io
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from esp.cli.app import run_tools
+from esp.testing.node_process import NodeProcess
+from esp.testing.pytest_plugin import NodeFactory
+from tests.integration.capture_runs import produce
+from tests.integration.conftest import MakeTopic
+from tests.integration.transactions import serve_transactions, transactional_producer
+
+COUNT = 60
+SCHEMA = "carrier STRING, delay INT"
+START_MS = int(time.time()) * 1000 - 7_200_000
+
+Esp = Callable[..., str]
+"""``esp(*arguments, status=0)`` runs the command in this process, and returns what it printed: results, or errors with another status."""
+
+
+@pytest.fixture
+def esp(capsys: pytest.CaptureFixture[str]) -> Esp:
+    def run(*arguments: str, status: int = 0) -> str:
+        found = run_tools(("sql", *arguments))
+        printed = capsys.readouterr()
+        assert found == status, printed.err
+        return printed.out if status == 0 else printed.err
+
+    return run
+
+
+@pytest.fixture
+def flights(node: NodeProcess, make_topic: MakeTopic) -> str:
+    """A topic of two partitions, with a record a minute each."""
+    topic = make_topic(partitions=2)
+    write_flights(node.bootstrap, topic)
+    return topic
+
+
+def write_flights(bootstrap: str, topic: str) -> None:
+    for partition in (0, 1):
+        values = (json.dumps({"carrier": "AB"[number % 2], "delay": number}).encode() for number in range(COUNT))
+        produce(bootstrap, topic, values, partition, lambda number: START_MS + number * 60_000)
+
+
+def rows_of(text: str) -> list[list[str]]:
+    """The rows of a table, as pipes get it."""
+    return [line.split() for line in text.splitlines()]
+
+
+def at(node: NodeProcess) -> Sequence[str]:
+    return ("--bootstrap-server", node.bootstrap)
+
+
+def test_topics_are_tables(node: NodeProcess, flights: str, esp: Esp) -> None:
+    query = f'SELECT partition, count(*) AS n, max("offset") AS last FROM "{flights}" GROUP BY 1 ORDER BY 1'
+    assert rows_of(esp(query, *at(node))) == [["partition", "n", "last"], ["0", "60", "59"], ["1", "60", "59"]]
+    assert rows_of(esp(f'SELECT count(*) AS n FROM "{flights}"', *at(node))) == [["n"], ["120"]]
+    joined = (
+        f'SELECT count(*) AS n FROM "{flights}" a JOIN "{flights}" b USING (partition, "offset") WHERE a.partition = 1;'
+    )
+    assert rows_of(esp(joined, *at(node))) == [["n"], ["60"]]
+    shown = esp(f'SELECT key, value, timestamp FROM "{flights}" WHERE "offset" = 8 AND partition = 0', *at(node))
+    moment = datetime.fromtimestamp((START_MS + 8 * 60_000) / 1000, UTC).isoformat(timespec="milliseconds")
+    assert shown.splitlines()[1].split(maxsplit=1) == ["key-1", f'{{"carrier": "A", "delay": 8}} {moment}']
+
+
+def test_the_fields_of_values_are_columns(node: NodeProcess, flights: str, esp: Esp) -> None:
+    query = f'SELECT carrier, sum(delay) AS sum FROM "{flights}" GROUP BY 1 ORDER BY 1'
+    expected = [["carrier", "sum"], ["A", "1740"], ["B", "1800"]]
+    assert rows_of(esp("--json", f"{flights}={SCHEMA}", query, *at(node))) == expected
+    by_text = f"SELECT value->>'carrier' AS carrier, sum((value->>'delay')::INT) AS sum FROM \"{flights}\" GROUP BY 1 ORDER BY 1"
+    assert rows_of(esp("--json", flights, by_text, *at(node))) == expected
+    assert rows_of(
+        esp("--text", flights, f'SELECT count(*) AS n FROM "{flights}" WHERE value LIKE \'%"A"%\'', *at(node))
+    ) == [
+        ["n"],
+        ["60"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "count"),
+    [
+        (("--from", "50"), 20),
+        (("--from", "10", "--to", "15"), 10),
+        (("--to", "500"), 120),
+        (("--from", "500"), 0),
+        (("--from", datetime.fromtimestamp((START_MS + 55 * 60_000 - 1) / 1000, UTC).isoformat()), 10),
+        (("--to", datetime.fromtimestamp((START_MS + 55 * 60_000 - 1) / 1000, UTC).isoformat()), 110),
+        (("--from", "2100-01-01"), 0),
+    ],
+    ids=str,
+)
+def test_a_read_has_bounds_by_offset_and_by_time(
+    fresh_node: NodeFactory, node: NodeProcess, flights: str, esp: Esp, bounds: Sequence[str], count: int
+) -> None:
+    query = f'SELECT count(*) AS n FROM "{flights}"'
+    assert rows_of(esp(*bounds, query, *at(node))) == [["n"], [str(count)]]
+    assert rows_of(esp(*bounds, query, "--data-dir", str(node.data_dir))) == [["n"], [str(count)]]
+
+
+def run(arguments: Sequence[str]) -> str:
+    done = subprocess.run([sys.executable, "-m", "esp", "sql", *arguments], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_results_have_several_forms(node: NodeProcess, flights: str, tmp_path: Path) -> None:
+    query = f'SELECT carrier, delay FROM "{flights}" WHERE partition = 0 ORDER BY delay LIMIT 3 -- the first'
+    arguments = ("--json", f"{flights}={SCHEMA}", query, *at(node))
+    expected = [{"carrier": "A", "delay": 0}, {"carrier": "B", "delay": 1}, {"carrier": "A", "delay": 2}]
+    found = csv.DictReader(io.StringIO(run([*arguments, "--format", "csv"])))
+    assert [{**row, "delay": int(row["delay"])} for row in found] == expected
+    assert [json.loads(line) for line in run([*arguments, "--format", "json"]).splitlines()] == expected
+    path = tmp_path / "it's.parquet"
+    run([*arguments, "--format", "parquet", "--output", str(path)])
+    assert pq.read_table(path).to_pylist() == expected
+
+
+def test_aborted_transactions_are_left_out_if_asked(node: NodeProcess, make_topic: MakeTopic, esp: Esp) -> None:
+    serve_transactions(node.bootstrap, [node])
+    topic = make_topic()
+    producer = transactional_producer(node.bootstrap, "sql")
+    for end in (producer.abort_transaction, producer.commit_transaction):
+        producer.begin_transaction()
+        producer.produce(topic, b"x")
+        producer.flush()
+        end()
+    query = f'SELECT count(*) AS n FROM "{topic}"'
+    assert rows_of(esp(query, *at(node))) == [["n"], ["2"]]
+    assert rows_of(esp(query, "--isolation-level", "read_committed", *at(node))) == [["n"], ["1"]]
+
+
+def test_the_files_of_a_stopped_node_are_read_and_their_ends_shown(
+    fresh_node: NodeFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = fresh_node({"auto.create.topics.enable": "true", "num.partitions": "2", "log.segment.bytes": "1048576"})
+    write_flights(node.bootstrap, "flights")
+    produce(node.bootstrap, "large", (random.randbytes(100_000) for _ in range(30)))
+    node.stop()
+    last = max((node.data_dir / "flights-1").glob("*.log"))
+    with open(last, "ab") as file:
+        file.write(bytes(30))  # torn
+    query = "SELECT partition, count(*) AS n FROM flights GROUP BY 1 ORDER BY 1"
+    assert run_tools(("sql", query, "--data-dir", str(node.data_dir))) == 0
+    printed = capsys.readouterr()
+    assert rows_of(printed.out) == [["partition", "n"], ["0", "60"], ["1", "60"]]
+    notes = " ".join(printed.err.split())
+    assert "partition 0 of topic flights: 1 segment from offset 0 on; the records end before offset 60 " in notes
+    assert "30 bytes of a batch that was not written in full are left out" in notes
+    query = "SELECT count(*) AS n, sum(octet_length(value)) AS size FROM large"
+    assert run_tools(("sql", query, "--data-dir", str(node.data_dir), "--from", "5", "--to", "25")) == 0
+    printed = capsys.readouterr()
+    assert rows_of(printed.out) == [["n", "size"], ["20", "2000000"]]
+    assert "segments from offset 0 on; the records end before offset 30" in " ".join(printed.err.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["SELEC 1"], "syntax error"),
+        (["DROP TABLE t"], "Only SELECT statements"),
+        (["SELECT * FROM nowhere"], "Table with name nowhere does not exist"),
+        (["SELECT nothing FROM {topic}"], '"nothing" not found'),
+        (["SELECT 1", "--format", "xml"], "--format xml: not a form of the result"),
+        (["SELECT 1", "--json", "t=a INT"], "an option has the values of topic t, which the query does not read"),
+        (["SELECT * FROM {topic}", "--json", "{topic}=a BLUE"], "BLUE"),
+        (["SELECT * FROM {topic}", "--json", '{topic}="offset" INT'], "offset"),
+        (["SELECT * FROM {topic}", "--from", "yesterday"], "--from yesterday"),
+        (["SELECT * FROM {topic}", "--avro", "{topic}"], "valueFormat=avro needs a schema"),
+        (["SELECT 1", "--data-dir", "/nowhere"], "/nowhere: No such file or directory"),
+        (["SELECT 1", "--isolation-level", "none"], "--isolation-level none: not a level"),
+    ],
+    ids=str,
+)
+def test_bad_input_is_answered_in_one_line(
+    node: NodeProcess, flights: str, esp: Esp, arguments: list[str], words: str
+) -> None:
+    texts = [text.replace("{topic}", flights if text.startswith("{") else f'"{flights}"') for text in arguments]
+    error = esp(*texts, *at(node), status=1)
+    assert words in " ".join(error.split())
