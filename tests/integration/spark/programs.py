@@ -39,6 +39,7 @@ def run_program_with_log(module: str, arguments: Sequence[str], directory: Path,
             "TMPDIR": str(directory),
             "JAVA_TOOL_OPTIONS": QUICK_START,
             "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
         },
         start_new_session=True,
     ) as process:

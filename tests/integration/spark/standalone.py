@@ -5,6 +5,7 @@ import os
 import subprocess
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,17 @@ class StandaloneCluster:
         """What the master says of its workers and applications."""
         with urllib.request.urlopen(f"http://{HOST}:{self._ui_port}/json/", timeout=10) as answer:
             return json.load(answer)
+
+    def executors(self) -> list[int]:
+        """The processes of the executors that the workers have now."""
+        workers = {process.pid for process in self._processes[1:]}
+        found = []
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):  # a process that has ended meanwhile
+                parent = int(path.read_text().rpartition(")")[2].split()[1])
+                if parent in workers:
+                    found.append(int(path.parent.name))
+        return found
 
     def stop(self) -> None:
         """End every process, workers first."""

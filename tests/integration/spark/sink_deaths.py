@@ -1,0 +1,112 @@
+"""Deaths of a sink's tasks and driver at chosen moments: the first process that comes to the moment of an order obeys it.
+
+Executors import this module too.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from esp.consumer.messages import Api
+from esp.sink import functions
+from esp.sink import order as orders_of_batches
+from tests.integration.sink_runs import KILLED, WatchedCluster
+
+BEFORE_COMMIT: Final = "worker-before-commit"
+IN_COMMIT: Final = "worker-in-commit"
+AFTER_COMMIT: Final = "worker-after-commit"
+AFTER_SINK: Final = "driver-after-sink"
+
+_MOMENTS: Final = {
+    ("answered", "TxnOffsetCommit"): BEFORE_COMMIT,
+    ("sent", "EndTxn"): IN_COMMIT,
+    ("answered", "EndTxn"): AFTER_COMMIT,
+}
+_ALLOWED: Final = "allowed"
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """The orders of a run.
+
+    Attributes:
+        directory: where each is an empty file, which is removed when it is obeyed.
+    """
+
+    directory: str
+
+    def place(self, name: str) -> None:
+        """Have a process die at a moment of this name."""
+        with open(self._path(name), "w"):
+            pass
+
+    def take(self, name: str) -> bool:
+        """Return True if there is such an order, for one caller only."""
+        try:
+            os.unlink(self._path(name))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def is_there(self, name: str) -> bool:
+        """True if nobody has come to the order."""
+        return os.path.exists(self._path(name))
+
+    def allow(self, batch: int) -> None:
+        """Let the query go on up to a batch."""
+        with open(self._path("next"), "w") as file:
+            file.write(str(batch))
+        os.replace(self._path("next"), self._path(_ALLOWED))
+
+    def wait_until_allowed(self, batch: int) -> None:
+        """Return when the query may run a batch."""
+        while True:
+            with open(self._path(_ALLOWED)) as file:
+                if batch <= int(file.read()):
+                    return
+            time.sleep(0.02)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.directory, name)
+
+
+@dataclass(frozen=True, slots=True)
+class DyingTaskFunction(functions.TaskFunction):
+    """The work of a task whose process dies if it is ordered to.
+
+    Attributes:
+        orders: of the run.
+    """
+
+    orders: Orders = Orders("")
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Do the work, or a part of it."""
+
+        def obey(event: str, api: Api) -> None:
+            moment = _MOMENTS.get((event, api.name))
+            if moment is not None and self.orders.take(moment):
+                os._exit(KILLED)
+
+        orders_of_batches.Cluster = lambda servers, terms, timeout_s: WatchedCluster(servers, terms, timeout_s, obey)  # type: ignore[assignment,misc]
+        return functions.TaskFunction.__call__(self, batches)
+
+
+def arm(orders: Orders) -> None:
+    """Have this driver, and the tasks of its sinks, obey orders."""
+    from esp.spark import batch_sink  # noqa: PLC0415 - executors do without PySpark's sessions
+
+    whole = batch_sink.BatchSink.__call__
+
+    def call(self: batch_sink.BatchSink, frame: Any, batch: int) -> None:
+        orders.wait_until_allowed(batch)
+        whole(self, frame, batch)
+        if orders.take(AFTER_SINK):
+            os.killpg(0, signal.SIGKILL)
+
+    batch_sink.BatchSink.__call__ = call  # type: ignore[method-assign]
+    batch_sink.TaskFunction = partial(DyingTaskFunction, orders=orders)  # type: ignore[misc,assignment]
