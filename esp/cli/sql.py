@@ -92,41 +92,52 @@ def sql(
 
     esp sql --data-dir /var/lib/esp 'SELECT count(*) FROM flights'
     """
-    if output_format not in FORMATS:
-        raise OperatorError(
-            f"--format {output_format}: not a form of the result", f"Write one of {', '.join(FORMATS)}."
-        )
+    _check_form(output_format, output)
     if isolation_level not in _ISOLATION:
         raise OperatorError(f"--isolation-level {isolation_level}: not a level", f"Write {' or '.join(_ISOLATION)}.")
-    if output_format == "table" and output is not None:
-        raise OperatorError("--output: a table is for a terminal", "Add --format csv, json or parquet.")
-    if output_format == "parquet" and output is None and sys.stdout.isatty():
-        raise OperatorError("--format parquet: it is not for a terminal", "Add --output FILE.")
     values = _values(json or [], avro or [], text or [], schema_registry)
     with telling():
-        query_module = _load("esp.sql.query")
+        queries = _load("esp.sql.query")
         bounds = _bounds(first, to)
+        is_committed = isolation_level == "read_committed"
         if data_dir:
-            if isolation_level == "read_committed":
-                raise OperatorError(
-                    "--isolation-level read_committed: files alone do not say which transactions were decided",
-                    "Leave it out, or ask a broker.",
-                )
-            source = _load("esp.sql.segment_source").SegmentSource(data_dir, bounds, print_note)
+            source = _files(data_dir, bounds, is_committed=is_committed)
         else:
-            reader = _load("esp.consumer.partition_reader")
-            terms = reader.FetchTerms(is_read_committed=isolation_level == "read_committed")
-            source = _load("esp.sql.cluster_source").ClusterSource(
-                *connect(bootstrap_server, command_config), terms, bounds, print_warning
-            )
+            source = _cluster(bootstrap_server, command_config, bounds, is_committed=is_committed)
         try:
-            made = query_module.Query(query, source, values)
+            made = queries.Query(query, source, values)
             if output_format == "table":
                 _print(made.table())
             else:
                 made.write(output or "/dev/stdout", output_format)
-        except query_module.QueryError as error:
+        except queries.QueryError as error:
             raise OperatorError(str(error), "Correct the query. See: esp sql --help") from error
+
+
+def _check_form(form: str, output: str | None) -> None:
+    if form not in FORMATS:
+        raise OperatorError(f"--format {form}: not a form of the result", f"Write one of {', '.join(FORMATS)}.")
+    if form == "table" and output is not None:
+        raise OperatorError("--output: a table is for a terminal", "Add --format csv, json or parquet.")
+    if form == "parquet" and output is None and sys.stdout.isatty():
+        raise OperatorError("--format parquet: it is not for a terminal", "Add --output FILE.")
+
+
+def _files(directories: list[str], bounds: Any, *, is_committed: bool) -> Any:
+    """The topics of a stopped node."""
+    if is_committed:
+        raise OperatorError(
+            "--isolation-level read_committed: files alone do not say which transactions were decided",
+            "Leave it out, or ask a broker.",
+        )
+    return _load("esp.sql.segment_source").SegmentSource(directories, bounds, print_note)
+
+
+def _cluster(bootstrap_server: str, command_config: str | None, bounds: Any, *, is_committed: bool) -> Any:
+    """The topics of a cluster."""
+    terms = _load("esp.consumer.partition_reader").FetchTerms(is_read_committed=is_committed)
+    servers, connection = connect(bootstrap_server, command_config)
+    return _load("esp.sql.cluster_source").ClusterSource(servers, connection, terms, bounds, print_warning)
 
 
 def _load(module: str) -> Any:
@@ -150,7 +161,7 @@ def _bounds(first: str | None, to: str | None) -> Any:
 
 
 def _values(json: list[str], avro: list[str], text: list[str], registry: str | None) -> dict[str, ValueOptions]:
-    """How values become columns, by topic."""
+    """The options of values, by topic."""
     found: dict[str, ValueOptions] = {}
     for option, form, texts in (("--json", "json", json), ("--avro", "avro", avro), ("--text", "string", text)):
         for each in texts:

@@ -32,6 +32,7 @@ LONGEST_FUNCTIONS: Final = {
     "esp/cli/consume.py:consume": 98,
     "esp/cli/acls/command.py:acls": 108,
     "esp/cli/capture/start.py:start": 107,
+    "esp/cli/sql.py:sql": 94,
     "esp/storage/recovery.py:load_log_blocking": 85,
     "esp/controller/partition_change.py:plan_partition_change": 87,  # the rules of one decision, in their order
     "esp/cli/produce.py:produce": 73,
@@ -50,6 +51,8 @@ SLEEPS: Final = {
     "tests/integration/hostile_strangers.py": 3,  # others
     "tests/integration/test_bad_input.py": 1,  # each byte is to be a read of its own
     "tests/integration/test_capture.py": 1,  # a runner is killed at a moment that a seed chooses
+    "tests/integration/spark/sink_kills.py": 1,  # a fault comes at a moment of a batch that the seed chooses
+    "tests/integration/spark/test_kafka_source_under_load.py": 1,  # a leader is killed every five seconds
     "tests/integration/test_restart.py": 1,  # the time that segment.ms names has to go by
     "tests/unit/runtime/test_system.py": 1,  # the real clock is to go on
 }
