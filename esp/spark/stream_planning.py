@@ -62,6 +62,7 @@ class StreamPlanner:
         self._restarts: set[tuple[Partition, int]] = set()
         self._advanced_ms: int | None = None
         self._has_planned = False
+        self._has_advanced = False
 
     def close(self) -> None:
         """End the connections."""
@@ -90,9 +91,13 @@ class StreamPlanner:
         return self._initial
 
     def go_on_from(self, position: Position) -> None:
-        """Take a position for that of the query if it is not known yet, as after a restart."""
-        if self._position is None:
+        """Take a position for that of the query if this run has planned no batch yet, as after a restart.
+
+        If the batch that comes again is the first one, Spark asks where the query begins before: that is not the position then.
+        """
+        if self._position is None or not (self._has_advanced or self._position == position):
             self._position = dict(position)
+            self._ids = None
 
     def advance(self, *, is_limited: bool = True) -> Offsets:
         """Return the end of the next batch, which is the position if there is none yet.
@@ -108,6 +113,7 @@ class StreamPlanner:
         subscription = find_subscription(self._options, self._cluster)
         if self._position is None:
             self._begin(subscription)
+        self._has_advanced = True
         assert self._position is not None, "a query begins somewhere"
         ids = self._known_ids(self._position)
         position = dict(self._position)

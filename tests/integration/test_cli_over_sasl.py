@@ -92,6 +92,10 @@ def test_commands_administer_write_read_and_judge(client: Client, node: NodeProc
         (("produce", "--topic", "t"), ""),
         (("consume", "--topic", "t", "--from-beginning", "--max-messages", "3"), "line 2"),
         (("get-offsets", "--topic", "t"), "t:0:"),
+        (
+            ("sql", "SELECT decode(value) AS value FROM t ORDER BY 1", "--format", "csv"),
+            "value\nline 1\nline 2\nline 3\n",
+        ),
         (("configs", "--entity-type", "topics", "--entity-name", "t", "--describe", "--all"), "retention.ms"),
         (("brokers", "list"), node.bootstrap),
         (("quorum", "describe"), "1"),

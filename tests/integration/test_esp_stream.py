@@ -18,6 +18,7 @@ from esp.consumer.messages import Partition
 from esp.options.errors import OptionError
 from esp.spark.query_progress import PartitionProgress, measure
 from esp.spark.query_sources import read_cluster
+from esp.spark.source import DefaultSource
 from esp.spark.watching import Done, commit_done
 from esp.testing.node_process import NodeProcess
 from tests.integration.conftest import MakeTopic, eventually
@@ -115,6 +116,20 @@ def test_batches_are_limited_by_offsets_and_tasks_are_divided(
     [told] = caplog.messages
     assert told.startswith("format esp: 70 offsets are left behind the first batch of this run: ")
     assert told.endswith("run it by esp.spark.drain(writer), or start it again")
+
+
+def test_behind_a_first_batch_that_comes_again_the_stream_goes_on_at_once(node: NodeProcess, filled: str) -> None:
+    """Spark asks such a reader where the query begins, plans the batch again, and takes an unchanged latest offset for the end."""
+    options = {"kafka.bootstrap.servers": node.bootstrap, "subscribe": filled, "startingOffsets": "earliest"}
+    source = DefaultSource({**options, "endingOffsets": "latest", "maxOffsetsPerTrigger": "20"})
+    first, again = (source.streamReader(source.schema()) for _ in range(2))
+    end, start = first.latestOffset(), first.initialOffset()
+    assert again.initialOffset() == start
+    assert len(again.partitions(start, end)) > 0
+    latest = again.latestOffset()
+    assert latest != end
+    first.partitions(start, end)
+    assert first.latestOffset() == latest
 
 
 def test_what_is_left_behind_a_repeated_batch_is_told_too(

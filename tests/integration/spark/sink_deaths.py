@@ -27,6 +27,7 @@ _MOMENTS: Final = {
     ("answered", "EndTxn"): AFTER_COMMIT,
 }
 _ALLOWED: Final = "allowed"
+_BEGUN: Final = "begun"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +59,26 @@ class Orders:
 
     def allow(self, batch: int) -> None:
         """Let the query go on up to a batch."""
-        with open(self._path("next"), "w") as file:
-            file.write(str(batch))
-        os.replace(self._path("next"), self._path(_ALLOWED))
+        self._write(_ALLOWED, batch)
 
-    def wait_until_allowed(self, batch: int) -> None:
+    def begin_when_allowed(self, batch: int) -> None:
         """Return when the query may run a batch."""
-        while True:
-            with open(self._path(_ALLOWED)) as file:
-                if batch <= int(file.read()):
-                    return
+        while batch > self._read(_ALLOWED):
             time.sleep(0.02)
+        self._write(_BEGUN, batch)
+
+    def begun(self) -> int:
+        """The batch that the query began last; -1 for none."""
+        return self._read(_BEGUN) if self.is_there(_BEGUN) else -1
+
+    def _write(self, name: str, batch: int) -> None:
+        with open(self._path(f"next-{name}"), "w") as file:
+            file.write(str(batch))
+        os.replace(self._path(f"next-{name}"), self._path(name))
+
+    def _read(self, name: str) -> int:
+        with open(self._path(name)) as file:
+            return int(file.read())
 
     def _path(self, name: str) -> str:
         return os.path.join(self.directory, name)
@@ -103,7 +113,7 @@ def arm(orders: Orders) -> None:
     whole = batch_sink.BatchSink.__call__
 
     def call(self: batch_sink.BatchSink, frame: Any, batch: int) -> None:
-        orders.wait_until_allowed(batch)
+        orders.begin_when_allowed(batch)
         whole(self, frame, batch)
         if orders.take(AFTER_SINK):
             os.killpg(0, signal.SIGKILL)

@@ -107,7 +107,7 @@ class SinkKills:
                 for kind in ordered:
                     self._orders.place(kind)
                 self._orders.allow(batch)
-                self._keep(lambda: True, rows_of_a_batch, starts_most)
+                self._keep(lambda batch=batch: self._orders.begun() >= batch, rows_of_a_batch, starts_most)
                 for kind in now:
                     if kind not in _ORDERED:
                         self._strike(kind)
