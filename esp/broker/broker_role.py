@@ -86,9 +86,7 @@ class BrokerRole:
         self.dispatcher = make_dispatcher(ListenerKind.BROKER, None, tasks, env.clock)
         self.quotas = QuotaSwitch()
         """The quotas of clients."""
-        self.server = Server(
-            env, self.dispatcher, connection_limits(settings), settings.ssl_principal_mapping_rules, self.quotas
-        )
+        self.server = Server(env, self.dispatcher, connection_limits(settings), self.quotas)
         self.quotas.start(env.clock, settings, tasks, self.server.clients)
         self._client_side = ClientSide(env, settings, tasks, self.dispatcher, self.server, self.quotas, {})
         self._delegation_terms = settings.delegation_terms

@@ -57,7 +57,7 @@ class ControllerRole:
         """Answers what is sent to the controller listeners, and what this node's own broker asks."""
         self.listening: list[Address] = []
         """The addresses of the controller listeners, once they are bound."""
-        self.server = Server(env, self.dispatcher, connection_limits(settings), settings.ssl_principal_mapping_rules)
+        self.server = Server(env, self.dispatcher, connection_limits(settings))
         self.running: RunningController | None = None
         """None until :meth:`start`."""
         self._endpoints: tuple[VoterEndpoint, ...] = ()

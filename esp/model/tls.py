@@ -87,6 +87,7 @@ class TlsPolicy:
         allows_other_subject: whether a certificate that replaces the present one may have another distinguished name.
         allows_other_hosts: whether it may lack host names that the present one has.
         is_between_nodes: whether nodes of the cluster connect to this listener; then the key store must satisfy the trust store.
+        principal_rules: make a principal's name of the name in a client's certificate (``ssl.principal.mapping.rules``).
     """
 
     listener: str
@@ -100,6 +101,7 @@ class TlsPolicy:
     allows_other_subject: bool = False
     allows_other_hosts: bool = False
     is_between_nodes: bool = False
+    principal_rules: str = "DEFAULT"
 
     @property
     def owner(self) -> str:

@@ -237,11 +237,6 @@ class BrokerSettings:
     """The log-in at other brokers; None if they ask for none."""
     controller_login: SaslLogin | None = None
     """The log-in at controllers; None if they ask for none."""
-    ssl_principal_mapping_rules: str = setting(
-        "DEFAULT",
-        Kind.STRING,
-        "Rules that make a principal's name of the distinguished name in a client's certificate.",
-    )
     broker_rack: str | None = setting(
         None, Kind.STRING, "The failure domain of the node, for the placement of replicas."
     )

@@ -17,7 +17,7 @@ from esp.settings.per_listener import unprefixed
 from esp.settings.rebalance import ASKED_OF_METADATA, REBALANCE_WHILE_RUNNING
 from esp.settings.sasl import SASL_REFUSED, SASL_SETTINGS
 from esp.settings.setting import Kind, Setting, SettingError, at_least, find_integer
-from esp.settings.tls import TLS_SETTINGS
+from esp.settings.tls import PRINCIPAL_RULES, TLS_SETTINGS
 
 EFFECTIVE_AT_ONCE: Final = (
     "compression.gzip.level",
@@ -70,7 +70,11 @@ NOT_WHILE_RUNNING: Final[Mapping[str, str]] = {
     "listener.security.protocol.map": "This release binds its listeners when it starts; change the node's file and restart it",
     "listeners": "This release binds its listeners when it starts; change the node's file and restart it",
     **dict.fromkeys(
-        (name for name in TLS_SETTINGS if name.startswith("ssl.") and not name.startswith("ssl.allow.")),
+        (
+            name
+            for name in TLS_SETTINGS
+            if name.startswith("ssl.") and not name.startswith(("ssl.allow.", PRINCIPAL_RULES))
+        ),
         "Keys and certificates are read again when their files change, or when the present location is set again; "
         "for another setting change the node's file and restart it",
     ),

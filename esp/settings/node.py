@@ -4,7 +4,6 @@ Names, types, ranges and defaults are Kafka's; a test holds the defaults here eq
 (``kafka_settings.json``).
 """
 
-import importlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -57,7 +56,7 @@ from esp.settings.quorum import (
 from esp.settings.references import NOWHERE, Places, ReferenceRefusedError, describes_provider, resolve_references
 from esp.settings.sasl import BROKER_MECHANISM, CONTROLLER_MECHANISM, SaslError, read_sasl_login, read_sasl_policy
 from esp.settings.setting import Kind, SettingError, Value
-from esp.settings.tls import PREFIX, PRINCIPAL_RULES, TLS_SETTINGS, TlsError, names_for, read_tls_policy
+from esp.settings.tls import PREFIX, TLS_SETTINGS, TlsError, names_for, read_tls_policy
 
 __all__ = [
     "BrokerSettings",
@@ -128,7 +127,6 @@ def load_broker_settings(
         "listener_limits": reader.listener_limits(listeners),
         "tls": tls,
         "sasl": sasl,
-        "ssl_principal_mapping_rules": reader.principal_rules(is_needed=bool(tls)),
         "controller_quorum_voters": quorum.voters,
         "controller_quorum_bootstrap_servers": quorum.servers,
         "replica_selector_class": RACK_AWARE_SELECTOR if reader.text("replica.selector.class") else None,
@@ -472,17 +470,6 @@ class _Reader:
             raise self.refusal(name, error.reason) from error
         assert isinstance(value, int), "a time is a number"
         return value
-
-    def principal_rules(self, *, is_needed: bool) -> str:
-        """The rules that make principals of certificates; they are read, and RE2 with them, only where a listener has certificates."""
-        default = BrokerSettings().ssl_principal_mapping_rules
-        text = self.text(PRINCIPAL_RULES) if PRINCIPAL_RULES in self._given else default
-        if is_needed:
-            try:
-                importlib.import_module("esp.model.principal_mapping").PrincipalMapping(text)
-            except ValueError as error:
-                raise self.refusal(PRINCIPAL_RULES, str(error)) from error
-        return text
 
     def _find(self, name: str) -> str | None:
         return self._given[name].text if name in self._given else None

@@ -3,6 +3,7 @@
 A setting may be given for all listeners, or with the prefix ``listener.name.NAME.`` for one, which counts more. Files are not read here.
 """
 
+import importlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -111,6 +112,11 @@ TLS_SETTINGS: Final[dict[str, Setting]] = {
             one_of(*(each.value for each in StoreType)),
         ),
         Setting(
+            PRINCIPAL_RULES,
+            Kind.STRING,
+            "Rules that make a principal's name of the distinguished name in a client's certificate; default: DEFAULT, the whole name.",
+        ),
+        Setting(
             "ssl.protocol",
             Kind.STRING,
             "The newest version of TLS that is spoken.",
@@ -129,10 +135,11 @@ TLS_SETTINGS: Final[dict[str, Setting]] = {
         ),
     )
 }
-"""Those that make a listener's policy. ``ssl.principal.mapping.rules`` is the node's, as in Kafka."""
+"""Those that make a listener's policy."""
 
 _OF_SERVERS: Final = (
     *("connection.authentication.timeout.ms", "ssl.allow.dn.changes", "ssl.allow.san.changes", "ssl.client.auth"),
+    PRINCIPAL_RULES,
 )
 CLIENT_TLS_SETTINGS: Final = frozenset(TLS_SETTINGS).difference(_OF_SERVERS)
 """Those that say something of a client's connections too."""
@@ -223,7 +230,17 @@ class _Reader:
             allows_other_subject=self._value("ssl.allow.dn.changes") is True,
             allows_other_hosts=self._value("ssl.allow.san.changes") is True,
             is_between_nodes=is_between_nodes,
+            principal_rules=self._principal_rules(),
         )
+
+    def _principal_rules(self) -> str:
+        """The rules, which can be read; RE2 is loaded for that, so a node without TLS does without it."""
+        text = self._text(PRINCIPAL_RULES) or TlsPolicy("").principal_rules
+        try:
+            importlib.import_module("esp.model.principal_mapping").PrincipalMapping(text)
+        except ValueError as error:
+            raise TlsError(self._given(PRINCIPAL_RULES), str(error)) from error
+        return text
 
     def client_policy(self) -> TlsPolicy:
         return self._common_policy(self._key_store(), self._trust_store())

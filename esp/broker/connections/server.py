@@ -78,7 +78,6 @@ class Server:
         env: the outside.
         dispatcher: handles requests.
         limits: of connections and frames.
-        principal_rules: make a principal's name of the name in a client's certificate (``ssl.principal.mapping.rules``).
         quotas: those of clients of these listeners.
     """
 
@@ -87,7 +86,6 @@ class Server:
         env: Env,
         dispatcher: Dispatcher,
         limits: ConnectionLimits,
-        principal_rules: str = "DEFAULT",
         quotas: QuotaSwitch = NO_QUOTAS,
     ) -> None:
         self._env = env
@@ -99,8 +97,6 @@ class Server:
         self.counts = ConnectionCounts(limits)
         """The connections that there are, and those that there may be."""
         self._quotas = quotas
-        self._principal_rules = principal_rules
-        self._principals: CertificatePrincipals | None = None
         self._waiting: list[Callable[[], None]] | None = []
         self._logins: Logins | None = None
         self._idle_timer: Timer | None = None
@@ -139,9 +135,8 @@ class Server:
         if sasl is not None:
             accept = self._acceptor_with_sasl(name, sasl)
         elif tls is not None:
-            if self._principals is None:
-                self._principals = importlib.import_module(_PRINCIPALS).CertificatePrincipals(self._principal_rules)
-            accept = partial(self._accept_secured, name, self._principals)
+            principals = importlib.import_module(_PRINCIPALS).CertificatePrincipals(tls.principal_rules)
+            accept = partial(self._accept_secured, name, principals)
         try:
             listener = await self._env.network.listen(address, accept, tls)
         except OSError as error:

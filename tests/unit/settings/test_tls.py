@@ -148,6 +148,16 @@ def test_no_message_and_no_representation_shows_a_password():
     assert "geheim" not in repr(describe_broker(NodeLayers(settings)))
 
 
+def test_rules_for_principals_are_those_of_the_listener_or_of_the_node():
+    node, own = "RULE:^CN=(.*?),.*$/$1/", "RULE:^CN=(.*?)$/$1/L,DEFAULT"
+    assert policy().principal_rules == "DEFAULT"
+    assert policy(f"ssl.principal.mapping.rules={node}").principal_rules == node
+    given = f"ssl.principal.mapping.rules={node}", f"listener.name.ssl.ssl.principal.mapping.rules={own}"
+    assert policy(*given).principal_rules == own
+    message = refused(*LISTENER, *KEY, "listener.name.ssl.ssl.principal.mapping.rules=RULE:(")
+    assert "listener.name.ssl.ssl.principal.mapping.rules=RULE:(" in message
+
+
 def test_names_of_settings_for_one_listener_cause_no_warning(caplog):
     policy("listener.name.ssl.ssl.client.auth=none")
     assert not caplog.records
@@ -155,9 +165,7 @@ def test_names_of_settings_for_one_listener_cause_no_warning(caplog):
 
 def test_every_setting_of_the_family_is_read_or_refused():
     family = {name for name in known_settings("broker") if name.startswith("ssl.")}
-    assert family == {name for name in TLS_SETTINGS if name.startswith("ssl.")} | TLS_REFUSED.keys() | {
-        "ssl.principal.mapping.rules"
-    }
+    assert family == {name for name in TLS_SETTINGS if name.startswith("ssl.")} | TLS_REFUSED.keys()
 
 
 @pytest.mark.parametrize(
