@@ -45,6 +45,8 @@ _NAMED: Final = frozenset((_Type.MEMBER, _Type.TARGET, _Type.CURRENT, _Type.REGE
 
 _VERSION: Final = b"\x00\x00"
 _NO_TAGS: Final = b"\x00"
+_ABSENT: Final = b"\x00"
+_PRESENT: Final = b"\x01"
 _ONLY_TAG: Final = 0
 """The one tagged field that some of the values have."""
 
@@ -107,10 +109,10 @@ def _encode_member(value: MemberValue) -> bytes:
             encode_compact_string(value.client_id),
             encode_compact_string(value.client_host),
             _encode_array(map(encode_compact_string, value.topic_names), len(value.topic_names)),
-            encode_nullable_compact_string(value.topic_regex),
+            encode_compact_string(value.topic_regex or ""),
             _I32.pack(value.rebalance_timeout_ms),
             encode_nullable_compact_string(value.assignor),
-            _NO_TAGS if value.classic is None else _tagged(b"\x01" + _encode_classic(value.classic)),
+            _tagged(_ABSENT if value.classic is None else _PRESENT + _encode_classic(value.classic)),
         )
     )
 
@@ -122,7 +124,7 @@ def _decode_member(reader: ValueReader) -> MemberValue:
         client_id=reader.string(),
         client_host=reader.string(),
         topic_names=tuple(reader.string() for _ in range(reader.count())),
-        topic_regex=reader.nullable_string(),
+        topic_regex=reader.nullable_string() or None,
         rebalance_timeout_ms=reader.i32(),
         assignor=reader.nullable_string(),
         classic=_read_classic(reader.tags().get(_ONLY_TAG)),
@@ -138,12 +140,12 @@ def _encode_classic(value: ClassicMemberValue) -> bytes:
 
 
 def _read_classic(data: bytes | None) -> ClassicMemberValue | None:
-    """A nullable struct in a tagged field: a byte that is not -1 comes first."""
+    """A nullable struct in a tagged field: a byte that says whether it is there comes first. Kafka writes the field of all members."""
     if data is None:
         return None
     reader = ValueReader(data)
     reader.is_flexible = True
-    if reader.i8() < 0:
+    if reader.i8() <= 0:
         return None
     session_timeout_ms = reader.i32()
     protocols = []

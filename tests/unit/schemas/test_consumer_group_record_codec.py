@@ -53,7 +53,7 @@ VALUES = {
         names,
         names,
         st.lists(names, max_size=3).map(tuple),
-        st.none() | names,
+        st.none() | names.filter(bool),
         numbers,
         st.none() | names,
         st.none() | classic,
@@ -89,7 +89,13 @@ def test_a_record_comes_back(type_, data):
             ConsumerGroupKey(Type.MEMBER, "g", "m"),
             MemberValue(None, "r", "c", "/h", ("t",), None, 9, "range"),
             "0005 0001 67 0001 6d",
-            "0000 00 02 72 02 63 03 2f68 02 02 74 00 00000009 06 72616e6765 00",
+            "0000 00 02 72 02 63 03 2f68 02 02 74 01 00000009 06 72616e6765 01 00 01 00",
+        ),
+        (
+            ConsumerGroupKey(Type.MEMBER, "g", "m"),
+            MemberValue(None, None, "c", "/h", (), None, 9, None, ClassicMemberValue(7, (ClassicProtocol("p", b"x"),))),
+            "0005 0001 67 0001 6d",
+            "0000 00 00 02 63 03 2f68 01 01 00000009 00 01 00 0c 01 00000007 02 02 70 02 78 00 00",
         ),
         (
             ConsumerGroupKey(Type.TARGET, "g", "m"),
@@ -121,6 +127,12 @@ def test_epochs_of_partitions_that_were_not_written_are_none():
     record = decode_consumer_group_record(bytes.fromhex("0008 0001 67 0001 6d"), value)
     assert record.value.assigned == {TopicIdPartition(TOPIC, 4): NO_EPOCH}
     assert encode_consumer_group_value(record.value) == value
+
+
+def test_a_member_of_which_no_protocol_is_written_speaks_that_of_consumers():
+    value = bytes.fromhex("0000 00 00 02 63 03 2f68 01 00 00000009 00 00")
+    record = decode_consumer_group_record(bytes.fromhex("0005 0001 67 0001 6d"), value)
+    assert record.value == MemberValue(None, None, "c", "/h", (), None, 9, None, None)
 
 
 def test_records_of_other_kinds_are_none_of_these():
