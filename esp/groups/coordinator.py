@@ -11,8 +11,11 @@ from typing import Final
 
 from esp.groups.appends import Appends
 from esp.groups.changes import end_transaction
+from esp.groups.consumer.classic_members import ClassicMembers
+from esp.groups.consumer.departures import Departures
 from esp.groups.consumer.directory import ConsumerGroups
 from esp.groups.consumer.heartbeats import Heartbeats
+from esp.groups.consumer.progress import Progress
 from esp.groups.consumer.topics import TopicCatalog
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.deadlines import Deadlines
@@ -47,6 +50,7 @@ from esp.model.ids import TopicPartition
 from esp.model.now import Now
 from esp.ports.random import Random
 from esp.schemas.consumer_group_record_codec import decode_consumer_group_record
+from esp.schemas.consumer_group_records import ConsumerGroupRecord
 from esp.schemas.group_record_codec import decode_group_record
 from esp.schemas.group_records import GroupMetadataValue, OffsetCommitRecord
 
@@ -81,10 +85,14 @@ class GroupCoordinator:
             offsets=OffsetStore(),
         )
         self._rebalances = Rebalances(self._state)
-        self._joining = Joining(self._state, self._rebalances)
+        progress = Progress(self._state)
+        self._departures = Departures(self._state, self._rebalances, progress)
+        parts = self._state, self._rebalances, progress, self._departures
+        self._heartbeats = Heartbeats(*parts)
+        self._classic_members = ClassicMembers(*parts)
+        self._joining = Joining(self._state, self._rebalances, self._classic_members)
         self._syncing = Syncing(self._state, self._rebalances)
         self._leaving = Leaving(self._state, self._rebalances)
-        self._heartbeats = Heartbeats(self._state)
         self._offset_requests = OffsetRequests(self._state, self._rebalances)
         self._deletion = Deletion(self._state)
 
@@ -100,7 +108,7 @@ class GroupCoordinator:
             assert key is not None, "a record without a key is malformed"
             consumer_record = decode_consumer_group_record(key, value)
             if consumer_record is not None:
-                self._state.consumers.replay(consumer_record)
+                self._replay_consumers(consumer_record)
         elif isinstance(record, OffsetCommitRecord):
             partition = TopicPartition(record.key.topic, record.key.partition)
             self._state.offsets.apply((OffsetChange(record.key.group, partition, record.value),))
@@ -128,11 +136,10 @@ class GroupCoordinator:
             if self._state.directory.find(group_id) is None and self._state.consumers.find(group_id) is None:
                 self._install(Group(group_id, now.wall_ms))
         for group in self._state.directory.newest():
-            for member in group:
-                self._rebalances.sessions.restart(group, member, now)
-            if len(group) > self._state.settings.group_max_size:
+            self._rebalances.begin(group, now)
+            if len(group) > self._state.settings.group_max_size or (group.is_over and len(group)):
                 self._rebalances.prepare(group, now)
-        self._heartbeats.begin(now)
+        self._departures.begin(now)
         self._deletion.begin(now)
         return self._state.outbox.take()
 
@@ -145,7 +152,8 @@ class GroupCoordinator:
 
     @property
     def next_deadline_us(self) -> int | None:
-        """The monotonic time at which :meth:`on_time` is due, None for never. Read it after each call; heartbeats never bring it nearer."""
+        """The monotonic time at which :meth:`on_time` is due, None for never. Read it after each call; heartbeats that
+        are answered with no error never bring it nearer."""
         return self._state.deadlines.next_us
 
     def on_time(self, now: Now) -> list[Effect]:
@@ -170,12 +178,14 @@ class GroupCoordinator:
 
     def sync(self, request: SyncGroup, ticket: object, now: Now) -> list[Effect]:
         """SyncGroup; answered with a SyncResult when the leader's assignments are committed."""
-        self._syncing.sync(request, ticket, now)
+        decides = self._classic_members if self._classic_members.has(request.group_id) else self._syncing
+        decides.sync(request, ticket, now)
         return self._state.outbox.take()
 
     def heartbeat(self, request: Heartbeat, now: Now) -> ErrorCode:
-        """Heartbeat; the answer is returned, and no effects follow."""
-        return self._leaving.heartbeat(request, now)
+        """Heartbeat; the answer is returned, and no effects follow. After REBALANCE_IN_PROGRESS there may be a nearer deadline."""
+        decides = self._classic_members if self._classic_members.has(request.group_id) else self._leaving
+        return decides.heartbeat(request, now)
 
     def consumer_group_heartbeat(self, request: ConsumerGroupHeartbeat, ticket: object, now: Now) -> list[Effect]:
         """ConsumerGroupHeartbeat; answered with a ConsumerGroupHeartbeatResult when all that follows from it is committed."""
@@ -184,7 +194,8 @@ class GroupCoordinator:
 
     def leave(self, request: LeaveGroup, ticket: object, now: Now) -> list[Effect]:
         """LeaveGroup; answered with a LeaveResult."""
-        self._leaving.leave(request, ticket, now)
+        decides = self._classic_members if self._classic_members.has(request.group_id) else self._leaving
+        decides.leave(request, ticket, now)
         return self._state.outbox.take()
 
     def commit_offsets(self, request: OffsetCommit, ticket: object, now: Now) -> list[Effect]:
@@ -242,7 +253,17 @@ class GroupCoordinator:
         if former is not None:
             self._state.directory.forget(former)
         if value is not None:
+            consumers = self._state.consumers.find(group_id)
+            for key in () if consumers is None else consumers.keys:
+                self._state.consumers.replay(ConsumerGroupRecord(key, None))
             self._install(load_group(group_id, value))
+
+    def _replay_consumers(self, record: ConsumerGroupRecord) -> None:
+        """A group is of one protocol: the one of which it has the later record."""
+        classic = self._state.directory.find(record.key.group_id)
+        if classic is not None and record.value is not None:
+            self._state.directory.forget(classic)
+        self._state.consumers.replay(record)
 
     def _install(self, group: Group) -> None:
         """Add a group that was found in the log."""

@@ -68,7 +68,7 @@ def describe_consumer_group(state: CoordinatorState, group_id: str) -> Described
                 member_id=member.member_id,
                 about=member.about,
                 epoch=member.current.epoch,
-                assigned=frozenset(member.current.assigned),
+                assigned=frozenset((*member.current.assigned, *member.current.pending_revocation)),
                 target=group.target_of(member.member_id),
             )
             for member in group

@@ -182,6 +182,8 @@ class Group:
         """Ids that were given to clients which have not joined with them yet (KIP-394)."""
         self.pending_syncs: Final[set[str]] = set()
         """Members of the generation that have not asked for their assignment."""
+        self.is_over = False
+        """True if it was loaded with a generation that is over: its members are to join again."""
         self.has_new_member = False
         """True if a member has joined since the delay of the first rebalance began anew."""
         self.join_timer: Final = Timer()

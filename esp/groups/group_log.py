@@ -37,13 +37,19 @@ def new_group_record(group: Group) -> NewRecord:
     return NewRecord(encode_group_metadata_value(value), encode_group_metadata_key(GroupMetadataKey(group.group_id)))
 
 
-def generation_record(group: Group, assignments: Mapping[str, bytes]) -> NewRecord:
-    """The group's generation, with these assignments by member id."""
+def generation_record(group: Group, assignments: Mapping[str, bytes], *, is_over: bool = False) -> NewRecord:
+    """The group's generation, with these assignments by member id.
+
+    Args:
+        group: the group.
+        assignments: by member id.
+        is_over: whether its members are to join again, also if another coordinator reads this: then it names no leader.
+    """
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation_id,
         protocol=group.protocol_name,
-        leader=group.leader_id,
+        leader=None if is_over else group.leader_id,
         current_state_timestamp_ms=_since(group),
         members=tuple(
             GroupMember(
@@ -92,6 +98,7 @@ def load_group(group_id: str, value: GroupMetadataValue) -> Group:
     group.protocol_name = value.protocol
     if value.leader is not None and value.leader in group:
         group.leader_id = value.leader
+    group.is_over = value.leader is None
     group.read_subscriptions()
     return group
 

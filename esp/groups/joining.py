@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from esp.groups.changes import append_changes
+from esp.groups.consumer.classic_members import ClassicMembers
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.group import Group, GroupState, Member, unique
 from esp.groups.group_log import generation_record, new_group_record
@@ -127,17 +128,22 @@ class Joining:
     Args:
         state: the coordinator's state.
         rebalances: moves groups through their states.
+        classic_members: decides it for consumer groups that have members.
     """
 
-    def __init__(self, state: CoordinatorState, rebalances: Rebalances) -> None:
+    def __init__(self, state: CoordinatorState, rebalances: Rebalances, classic_members: ClassicMembers) -> None:
         self._state = state
         self._rebalances = rebalances
+        self._classic_members = classic_members
         self._static_rejoin = StaticRejoin(state, rebalances)
 
     def join(self, request: JoinGroup, ticket: object, now: Now) -> None:
         """Answer now, or when the generation begins; a group that is not there is made if the client has no member id yet."""
         try:
             self._check(request)
+            if self._classic_members.has(request.group_id):
+                self._classic_members.join(request, ticket, now)
+                return
             self._replace_consumers(request.group_id, now)
             group = self._state.directory.find(request.group_id)
             if group is None:
@@ -161,17 +167,10 @@ class Joining:
             self._refuse(ticket, refusal.code, member_id)
 
     def _replace_consumers(self, group_id: str, now: Now) -> None:
-        """An empty consumer group of this name gives way; its offsets stay.
-
-        Raises:
-            ApiError: INCONSISTENT_GROUP_PROTOCOL: it has members.
-        """
+        """An empty consumer group of this name gives way; its offsets stay."""
         consumers = self._state.consumers.find(group_id)
-        if consumers is None:
-            return
-        if len(consumers):
-            raise ApiError(ErrorCode.inconsistent_group_protocol)
-        append_changes(self._state, (), now, removed_consumers=(consumers,))
+        if consumers is not None:
+            append_changes(self._state, (), now, removed_consumers=(consumers,))
 
     def _check(self, request: JoinGroup) -> None:
         """Refuse requests that no group could take."""

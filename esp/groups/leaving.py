@@ -71,6 +71,8 @@ class Syncing:
     ) -> None:
         if group.state is not GroupState.COMPLETING_REBALANCE or group.generation_id != generation_id:
             return  # a rebalance has begun, or the group is gone: both answer
+        if self._state.directory.find(group.group_id) is not group:
+            return  # it is on its way to the consumer protocol
         if error is not None:
             self._rebalances.fail_assignment(group, error, now)
             self._rebalances.prepare(group, now)

@@ -131,6 +131,33 @@ class Rebalances:
         group.transit(GroupEvent.REMOVED, wall_ms)
         self._state.directory.remove(group)
 
+    def begin(self, group: Group, now: Now) -> None:
+        """A group with members comes about at once: from the log, or from one of the consumer protocol."""
+        for member in group:
+            self.sessions.restart(group, member, now)
+
+    def suspend(self, group: Group) -> None:
+        """The group is on its way to the consumer protocol: members that wait for an answer are to join again."""
+        for member in group:
+            self.answer_join(
+                group, member, JoinResult(error=ErrorCode.rebalance_in_progress, member_id=member.member_id)
+            )
+            self.answer_sync(member, SyncResult(error=ErrorCode.rebalance_in_progress))
+            member.session.cancel()
+        for timer in group.pending_joins.values():
+            timer.cancel()
+        group.pending_joins.clear()
+        group.join_timer.cancel()
+        group.sync_timer.cancel()
+
+    def resume(self, group: Group, now: Now) -> None:
+        """The group stays what it is: its members have their full time again."""
+        self.begin(group, now)
+        if group.state is GroupState.PREPARING_REBALANCE:
+            self._await_joins(group, group.rebalance_timeout_ms, now)
+        elif group.state is GroupState.COMPLETING_REBALANCE:
+            self.prepare(group, now)
+
     def answer_join(self, group: Group, member: Member, result: JoinResult) -> None:
         """Answer the member's JoinGroup, if it waits."""
         ticket = member.join_ticket

@@ -1,11 +1,33 @@
 """The settings of a group coordinator, by Kafka's names."""
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 NEW_MEMBER_JOIN_TIMEOUT_US: Final = 300_000_000
 """The longest time that a new member may take part in a rebalance, whatever its session timeout: its client may be gone, and it sends no
 heartbeats while it waits (KAFKA-7610; Kafka's ``CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS``)."""
+
+
+class MigrationPolicy(Enum):
+    """``group.consumer.migration.policy``: the directions in which a group with members may move; an empty one may always."""
+
+    DISABLED = "disabled"
+    DOWNGRADE = "downgrade"
+    """To the classic protocol, when the last member of the consumer protocol goes."""
+    UPGRADE = "upgrade"
+    """To the consumer protocol, when the first member of it comes."""
+    BIDIRECTIONAL = "bidirectional"
+
+    @property
+    def allows_upgrade(self) -> bool:
+        """True if a classic group may become one of the consumer protocol."""
+        return self in (MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL)
+
+    @property
+    def allows_downgrade(self) -> bool:
+        """True if a group of the consumer protocol may become a classic one."""
+        return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +53,8 @@ class GroupSettings:
     """``group.consumer.assignors``: the assignors that members may ask for; the first is that of a group whose members ask for none."""
     consumer_assignment_interval_ms: int
     """``group.consumer.assignment.interval.ms``: the least time between two assignments of one group."""
+    consumer_migration_policy: MigrationPolicy
+    """``group.consumer.migration.policy``: whether groups with members move between the protocols."""
     offset_metadata_max_bytes: int
     """``offset.metadata.max.bytes``: of the text beside a committed offset, in UTF-16 units, as Kafka counts."""
     offsets_retention_ms: int

@@ -635,6 +635,12 @@ class BrokerSettings:
         "Least time between two assignments of one group of the consumer protocol, in ms.",
         between(0, 15_000),
     )
+    group_consumer_migration_policy: str = setting(
+        "bidirectional",
+        Kind.STRING,
+        "Whether a group with members moves between the protocols: bidirectional, upgrade (to the consumer protocol), downgrade, disabled.",
+        one_of("disabled", "downgrade", "upgrade", "bidirectional"),
+    )
     offset_metadata_max_bytes: int = setting(4_096, Kind.INT, "Longest text that may be committed with an offset.")
     add_partitions_to_txn_retry_backoff_ms: int = setting(
         20,

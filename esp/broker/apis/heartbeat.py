@@ -24,7 +24,7 @@ def handle(services: Services, request: Request, message: HeartbeatRequest) -> H
         group_instance_id=message.group_instance_id,
     )
     try:
-        error = coordinator.core.heartbeat(heartbeat, coordinator.now())
+        error = coordinator.heartbeat(heartbeat)
     except ApiError as refusal:
         if refusal.code is not ErrorCode.coordinator_load_in_progress:
             raise

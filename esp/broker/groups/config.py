@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from esp.broker.replication.hosted_partition import HostedPartition
-from esp.groups.settings import GroupSettings
+from esp.groups.settings import GroupSettings, MigrationPolicy
 from esp.settings.broker import BrokerSettings
 
 _MINUTE_MS: Final = 60_000
@@ -41,6 +41,7 @@ def coordinator_settings(settings: BrokerSettings) -> GroupSettings:
         consumer_max_size=settings.group_consumer_max_size,
         consumer_assignors=settings.group_consumer_assignors,
         consumer_assignment_interval_ms=settings.group_consumer_assignment_interval_ms,
+        consumer_migration_policy=MigrationPolicy(settings.group_consumer_migration_policy),
         offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
         offsets_retention_ms=settings.offsets_retention_minutes * _MINUTE_MS,
         offsets_retention_exempt_groups=settings.offsets_retention_exempt_groups,

@@ -12,6 +12,8 @@ from esp.broker.request import ClientContext
 from esp.groups.consumer.topics import TopicCatalog
 from esp.groups.coordinator import GroupCoordinator
 from esp.groups.effects import Answer, Append, Effect
+from esp.groups.requests import Heartbeat
+from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
 from esp.ports.env import Env
 from esp.records.builder import build_batch
@@ -48,6 +50,17 @@ class GroupCoordinatorDriver(CoordinatorDriver[GroupCoordinator]):
     def _on_loaded(self) -> None:
         if self._deleted:
             self._work(self._core.on_partitions_deleted(self._deleted.keys(), self.now()))
+
+    def heartbeat(self, request: Heartbeat) -> ErrorCode:
+        """Return the answer to a member of the classic protocol, for which nothing is written.
+
+        Raises:
+            ApiError: as :attr:`core`.
+        """
+        error = self.core.heartbeat(request, self.now())
+        if error is ErrorCode.rebalance_in_progress:  # the time for the member to join again may run from now on
+            self._timer.update()
+        return error
 
     def remember_commit(self, client: ClientContext, answer: asyncio.Future[Any]) -> None:
         """A connection has sent a commit, which may not be answered yet."""

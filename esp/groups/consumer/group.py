@@ -8,11 +8,13 @@ where they were written.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from esp.groups.group import PROTOCOL_TYPE
+from esp.groups.requests import Protocol
 from esp.schemas.consumer_group_records import (
     ConsumerGroupKey,
     ConsumerGroupRecord,
@@ -77,6 +79,8 @@ class ConsumerGroup:
         self._regexes: Final[dict[str, RegexValue]] = {}
         self._owners: Final[dict[TopicIdPartition, str]] = {}
         self._static: Final[dict[str, str]] = {}
+        self._classic_count = 0
+        self._classic_protocols: Final[Counter[str]] = Counter()
         self._name_counts: Final[Counter[str]] = Counter()
         self._regex_counts: Final[Counter[str]] = Counter()
 
@@ -183,6 +187,24 @@ class ConsumerGroup:
         owner = self._owners.get(partition)
         return owner if owner in self._about else None
 
+    # Members of the classic protocol.
+
+    def consists_of_classic(self, *, without: Collection[str]) -> bool:
+        """True if there are members besides these, and all of them speak the classic protocol."""
+        others = [about for member_id, about in self._about.items() if member_id not in without]
+        return bool(others) and all(about.classic is not None for about in others)
+
+    @property
+    def has_consumers(self) -> bool:
+        """True if a member speaks the consumer protocol."""
+        return self._classic_count < len(self._about)
+
+    def supports(self, protocol_type: str, protocols: Collection[Protocol]) -> bool:
+        """True if a client of the classic protocol can take part: it has a way to assign in common with all that speak it."""
+        return protocol_type == PROTOCOL_TYPE and any(
+            self._classic_protocols[protocol.name] == self._classic_count for protocol in protocols
+        )
+
     # Subscriptions.
 
     def topics_of(self, about: MemberValue) -> frozenset[str]:
@@ -234,6 +256,10 @@ class ConsumerGroup:
             self._static[about.instance_id] = member_id
 
     def _count(self, about: MemberValue, step: int) -> None:
+        if about.classic is not None:
+            self._classic_count += step
+            for protocol in about.classic.protocols:
+                self._classic_protocols[protocol.name] += step
         for name in about.topic_names:
             self._name_counts[name] += step
             if not self._name_counts[name]:

@@ -77,18 +77,21 @@ def require_commit(
         Tells of a partition whether the member may commit: with an older epoch, if it has had the partition since that epoch or before.
 
     Raises:
-        ApiError: UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH.
+        ApiError: UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION; STALE_MEMBER_EPOCH, for members of the classic protocol ILLEGAL_GENERATION.
     """
     if epoch < 0 and (not len(group) or (is_transactional and not member_id)):
         return lambda _partition: True
     member = group.find(member_id)
     if member is None:
         raise ApiError(ErrorCode.unknown_member_id)
-    if not is_transactional and not knows_epochs:
+    is_classic = member.about.classic is not None
+    if not is_transactional and not knows_epochs and not is_classic:
         raise ApiError(ErrorCode.unsupported_version)
     current = member.current
     if epoch == current.epoch:
         return lambda _partition: True
+    if is_classic:
+        raise ApiError(ErrorCode.illegal_generation)
     if epoch > current.epoch:
         raise ApiError(ErrorCode.stale_member_epoch)
 
@@ -120,7 +123,8 @@ def find_member(group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> Consum
     """The member whose heartbeat it is; None if a new member joins, and the former self of a static one that comes back under another id.
 
     Raises:
-        ApiError: UNKNOWN_MEMBER_ID; FENCED_MEMBER_EPOCH; FENCED_INSTANCE_ID; UNRELEASED_INSTANCE_ID: a living member is the instance.
+        ApiError: UNKNOWN_MEMBER_ID; FENCED_MEMBER_EPOCH; FENCED_INSTANCE_ID; UNRELEASED_INSTANCE_ID: a living member of the consumer
+            protocol is the instance. One of the classic protocol gives way, as it would there.
     """
     is_joining = request.member_epoch == JOIN_EPOCH
     if request.instance_id is not None:
@@ -132,7 +136,7 @@ def find_member(group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> Consum
                     f"Static member {request.member_id} with instance id {request.instance_id} "
                     f"was fenced by member {member.member_id}.",
                 )
-            if member.current.epoch != LEAVE_STATIC_EPOCH:
+            if member.about.classic is None and member.current.epoch != LEAVE_STATIC_EPOCH:
                 raise ApiError(
                     ErrorCode.unreleased_instance_id,
                     f"Static member {request.member_id} with instance id {request.instance_id} cannot join the group "

@@ -1,10 +1,16 @@
-"""One operation on a consumer group: its records, which count for the next one at once and go into the log in one batch, or not at all."""
+"""One operation on a consumer group: its records, which count for the next one at once and go into the log in one batch, or not at all.
+
+The move of a group from one protocol to the other is part of such an operation: the group of the classic protocol goes, or comes, with it.
+"""
+
+from collections.abc import Iterable
 
 from esp.groups.appends import Outcome
 from esp.groups.consumer.group import ConsumerGroup
 from esp.groups.coordinator_state import CoordinatorState
-from esp.groups.group import Group, GroupEvent
-from esp.groups.group_log import consumer_group_record, deleted_group_record
+from esp.groups.group import Group
+from esp.groups.group_log import consumer_group_record, deleted_group_record, generation_record
+from esp.groups.rebalances import Rebalances
 from esp.model.errors import ErrorCode
 from esp.model.now import Now
 from esp.schemas.consumer_group_records import ConsumerGroupKey, ConsumerGroupRecord, ConsumerGroupRecordType, Value
@@ -15,16 +21,20 @@ class Operation:
 
     Args:
         state: the coordinator's state.
+        rebalances: moves groups of the classic protocol through their states.
         group_id: the group that it is about; it may not be there yet.
     """
 
-    def __init__(self, state: CoordinatorState, group_id: str) -> None:
+    def __init__(self, state: CoordinatorState, rebalances: Rebalances, group_id: str) -> None:
         self._state = state
+        self._rebalances = rebalances
         self._groups = state.consumers
         self._group_id = group_id
         self._records: list[ConsumerGroupRecord] = []
         self._inverses: list[ConsumerGroupRecord] = []
         self._replaced: Group | None = None
+        self._successor: Group | None = None
+        self._needs_rebalance = False
 
     @property
     def group(self) -> ConsumerGroup:
@@ -40,9 +50,33 @@ class Operation:
             self._records.append(record)
             self._inverses.append(inverse)
 
-    def replace(self, classic: Group) -> None:
-        """An empty group of the classic protocol, or one of nothing but offsets, gives way; the offsets stay."""
+    def replace(self, classic: Group, records: Iterable[ConsumerGroupRecord] = ()) -> None:
+        """The group takes the place of one of the classic protocol, whose offsets stay.
+
+        Args:
+            classic: the classic group; members that wait for an answer are to join again.
+            records: its members in this one, if it has any.
+        """
         self._replaced = classic
+        for record in records:
+            self.put(record.key.type, record.value, record.key.name)
+
+    def become_classic(self, successor: Group, *, needs_rebalance: bool) -> None:
+        """The group goes, and this one of the classic protocol takes its place.
+
+        Args:
+            successor: the classic group, stable.
+            needs_rebalance: whether its members are to join again, as they are not where it says.
+        """
+        self._successor = successor
+        self._needs_rebalance = needs_rebalance
+        for key in sorted(self.group.keys, reverse=True):
+            self.put(key.type, None, key.name)
+
+    @property
+    def has_become_classic(self) -> bool:
+        """True if the group moves to the classic protocol."""
+        return self._successor is not None
 
     def undo(self) -> None:
         """It is refused: nothing of it counts."""
@@ -59,22 +93,38 @@ class Operation:
             self._state.appends.after_all(outcome, now)
             return
 
-        replaced = self._replaced
+        replaced, successor = self._replaced, self._successor
+        records = [consumer_group_record(record) for record in self._records]
         if replaced is not None:
+            records.insert(0, deleted_group_record(replaced))
+            self._rebalances.suspend(replaced)
             self._state.directory.begin_removal(replaced)
+        if successor is not None:
+            assignments = {member.member_id: member.assignment for member in successor}
+            records.append(generation_record(successor, assignments, is_over=self._needs_rebalance))
 
         def on_settled(error: ErrorCode | None, now: Now) -> None:
-            is_committed = error is None
-            if is_committed:
+            if error is None:
                 self._groups.commit(self._records)
             else:
                 self._groups.undo(self._inverses)
             if replaced is not None:
-                self._state.directory.end_removal(replaced, is_committed=is_committed)
-                if is_committed:
-                    replaced.transit(GroupEvent.REMOVED, now.wall_ms)
+                self._end_of_replaced(replaced, error, now)
+            if successor is not None and error is None:
+                self._state.directory.commit(successor)
+            elif successor is not None and error is not None:
+                self._rebalances.kill(successor, error, now.wall_ms)
 
-        records = [consumer_group_record(record) for record in self._records]
-        if replaced is not None and replaced.protocol_type is not None:
-            records.insert(0, deleted_group_record(replaced))
         self._state.appends.append(records, now, settle=on_settled, outcome=outcome)
+        if successor is not None:
+            self._state.directory.add(successor)
+            self._rebalances.begin(successor, now)
+            if self._needs_rebalance:
+                self._rebalances.prepare(successor, now)
+
+    def _end_of_replaced(self, replaced: Group, error: ErrorCode | None, now: Now) -> None:
+        self._state.directory.end_removal(replaced, is_committed=error is None)
+        if error is None:
+            self._rebalances.kill(replaced, ErrorCode.unknown_member_id, now.wall_ms)
+        elif self._state.directory.find(self._group_id) is replaced:
+            self._rebalances.resume(replaced, now)

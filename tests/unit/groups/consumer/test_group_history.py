@@ -112,7 +112,8 @@ class History:
             members = {member.member_id: member for member in described.members}
             assert {one.member_id for one in group} == members.keys()
             for one in group:
-                assert frozenset(one.current.assigned) == members[one.member_id].assigned
+                held = frozenset((*one.current.assigned, *one.current.pending_revocation))
+                assert held == members[one.member_id].assigned
                 assert one.current.epoch <= group.assignment_epoch <= group.epoch
         living = [one for one in self.clients.values() if group.find(one.name) is not None and one.epoch > 0]
         owned = [partition for one in living for partition in one.owned]
