@@ -44,6 +44,7 @@ LONGEST_FUNCTIONS: Final = {
 """The ten longest functions, in lines. An entry may shrink in silence and grow only here."""
 
 SLEEPS: Final = {
+    "tests/conformance/comparer/migrating.py": 2,  # the assignment interval has to go by
     "tests/integration/chaos.py": 1,  # a fault has to last
     "tests/integration/cluster/test_cli_produce.py": 1,  # lines are to flow for as long as the cluster changes
     "tests/integration/fuzz.py": 1,  # the calm that attacks are compared with

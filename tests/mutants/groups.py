@@ -41,8 +41,8 @@ GROUP_MUTANTS: Final = (
         "groups forget",
         GROUPS,
         "esp.groups.coordinator",
-        "        if value is not None:\n            self._install(load_group(group_id, value))\n",
-        "        if value is None:\n            self._install(Group(group_id, None))\n",
+        "            self._install(load_group(group_id, value))\n",
+        "            self._install(Group(group_id, None))\n",
     ),
     Mutant(
         "assignment-told-before-it-is-written",

@@ -29,6 +29,7 @@ from tests.mutants.mutant import (
     METERED_NODES,
     MOVED_REPLICAS,
     MOVED_VOTERS,
+    MOVING_GROUPS,
     MOVING_LOG_STARTS,
     REPLACED_LEADERS,
     ROTTEN_COPIES,
@@ -54,6 +55,7 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     ASKED_OFFSETS: lambda profile: profile.asks_offsets and len(profile.layout.brokers) > 1,
     EXPIRING_OFFSETS: lambda profile: profile.groups.expiry is not None,
     CONSUMER_GROUPS: lambda profile: profile.consumer_group is not None,
+    MOVING_GROUPS: lambda profile: profile.consumer_group is not None and profile.consumer_group.classic_share > 0,
     TRANSACTIONS_ALONE: lambda profile: profile.transactions is not None and profile.transactions.is_alone,
     COMPACTED_COORDINATORS: lambda profile: (
         profile.transactions is not None and profile.transactions.is_alone and profile.transactions.compacts

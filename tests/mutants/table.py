@@ -17,6 +17,7 @@ from tests.mutants.histories import HISTORY_MUTANTS
 from tests.mutants.losses import LOSS_MUTANTS
 from tests.mutants.lost_files import LOST_FILES_MUTANTS
 from tests.mutants.membership import MEMBERSHIP_MUTANTS
+from tests.mutants.moving_groups import MOVING_GROUP_MUTANTS
 from tests.mutants.mutant import Mutant
 from tests.mutants.overlap import OVERLAP_MUTANTS
 from tests.mutants.produce import PRODUCE_MUTANTS
@@ -49,6 +50,7 @@ ALL: Final = (
     *REPAIR_MUTANTS,
     *GROUP_MUTANTS,
     *CONSUMER_GROUP_MUTANTS,
+    *MOVING_GROUP_MUTANTS,
     *EXPIRY_MUTANTS,
     *HISTORY_MUTANTS,
     *LOSS_MUTANTS,

@@ -3,6 +3,9 @@
 The log is replayed, batch by batch as it is seen to be committed, into a group of its own. A member holds a partition from the answer on
 that told it so, until it gives it back, or the log says that the member is gone: it left, its time was over, or another process took its
 place. What a coordinator tells that has been replaced, and what comes late, counts for nothing, as the log had gone on by then.
+
+A group may move to the classic protocol and back. There a generation ends what members held before it, but for partitions that one of
+them said to have when it joined, and that no member got: those it gives back. The generation is the epoch of the other protocol.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -10,7 +13,11 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from esp.groups.consumer.group import ConsumerGroup
+from esp.groups.embedded_protocol import read_assignment, read_subscription
+from esp.groups.group import PROTOCOL_TYPE
 from esp.groups.requests import JOIN_EPOCH
+from esp.model.errors import CorruptionError
+from esp.model.ids import TopicId, TopicPartition
 from esp.records.batch import iterate_records
 from esp.schemas.consumer_group_record_codec import decode_consumer_group_record
 from esp.schemas.consumer_group_records import (
@@ -21,6 +28,8 @@ from esp.schemas.consumer_group_records import (
     TargetEpochValue,
     TopicIdPartition,
 )
+from esp.schemas.group_record_codec import decode_group_record
+from esp.schemas.group_records import GroupMetadataRecord, GroupMetadataValue
 from esp.simulation.checkers.assignment_moves import Targets, count_moves, count_needed_moves
 from esp.simulation.checkers.replica_view import BatchView
 from esp.simulation.checkers.violation import ViolationError
@@ -47,6 +56,9 @@ class _Before(NamedTuple):
     assignment_epoch: int
     targets: Targets
     members: Collection[str]
+    level: int
+    """Its epoch, or its generation."""
+    is_classic: bool
 
 
 @dataclass(slots=True)
@@ -60,6 +72,19 @@ class _History:
     """The time at which the log said last that a member is gone."""
     epochs: dict[tuple[_Type, str], int] = field(default_factory=dict)
     """The highest epoch of the group, of the assignment and of each member."""
+    classic: GroupMetadataValue | None = None
+    """The group of the classic protocol, if it is one."""
+
+    @property
+    def members(self) -> frozenset[str]:
+        """The ids of its members, of whichever protocol."""
+        classic = () if self.classic is None else self.classic.members
+        return frozenset(member.member_id for member in (*self.group, *classic))
+
+    @property
+    def level(self) -> int:
+        """Its epoch, or its generation."""
+        return self.group.epoch if self.classic is None else self.classic.generation
 
 
 class ConsumerGroupChecker:
@@ -68,9 +93,15 @@ class ConsumerGroupChecker:
     Args:
         clock: virtual seconds.
         is_excused: whether more of a group's partition of ``__consumer_offsets`` was lost than is promised (ELECT-5).
+        name_of: the name of a topic that stays, by its id; None of any other.
     """
 
-    def __init__(self, clock: Callable[[], float], is_excused: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        is_excused: Callable[[str], bool],
+        name_of: Callable[[TopicId], str | None] = lambda _topic_id: None,
+    ) -> None:
         self.told = 0
         """Partitions of which a member was told."""
         self.outdated = 0
@@ -83,6 +114,7 @@ class ConsumerGroupChecker:
         """Assignments of one subscription that were held against what balance asks for."""
         self._clock = clock
         self._is_excused = is_excused
+        self._topic_name = name_of
         self._histories: dict[str, _History] = {}
 
     def history(self, group_id: str) -> _History:
@@ -107,26 +139,63 @@ class ConsumerGroupChecker:
             for record in iterate_records(batch.written()):
                 assert record.key is not None, "a compacted topic has keys"
                 decoded = decode_consumer_group_record(record.key, record.value)
-                if decoded is None:
+                if decoded is not None:
+                    self._touch(decoded.key.group_id, touched)
+                    self._apply(decoded)
                     continue
-                group = self.history(decoded.key.group_id).group
-                if group.group_id not in touched:
-                    touched[group.group_id] = _Before(
-                        group.assignment_epoch, dict(group.targets), {member.member_id for member in group}
-                    )
-                self._apply(decoded)
+                classic = decode_group_record(record.key, record.value)
+                if isinstance(classic, GroupMetadataRecord):
+                    self._touch(classic.key.group, touched)
+                    self._apply_classic(classic)
             for group_id, before in touched.items():
+                self._end_holds(self.history(group_id), before)
                 if not self._is_excused(group_id):
-                    self._check_operation(self.history(group_id).group, before)
+                    self._check_operation(self.history(group_id), before)
+
+    def _touch(self, group_id: str, touched: dict[str, _Before]) -> None:
+        """Remember a group as it is before a batch."""
+        if group_id in touched:
+            return
+        history = self.history(group_id)
+        group = history.group
+        touched[group_id] = _Before(
+            group.assignment_epoch,
+            dict(group.targets),
+            history.members,
+            history.level,
+            is_classic=history.classic is not None,
+        )
+
+    def _apply_classic(self, record: GroupMetadataRecord) -> None:
+        history = self.history(record.key.group)
+        history.classic = value = record.value
+        if value is None or value.protocol_type != PROTOCOL_TYPE:
+            return
+        assigned = {one.member_id: _read(one.assignment) for one in value.members}
+        claimed = {one.member_id: _read_owned(one.subscription) for one in value.members}
+        taken = frozenset[TopicPartition]().union(*assigned.values())
+        for partition, holds in history.holds.items():
+            name = self._name_of(partition)
+            holds[:] = [
+                hold
+                for hold in holds
+                if name in assigned.get(hold.member_id, ())
+                or (name not in taken and name in claimed.get(hold.member_id, ()))
+            ]
+
+    def _end_holds(self, history: _History, before: _Before) -> None:
+        """Members that the log has no more hold nothing."""
+        gone = sorted(frozenset(before.members) - history.members)
+        for member_id in gone:
+            history.gone_s[member_id] = self._clock()
+        if gone:
+            for holds in history.holds.values():
+                holds[:] = [hold for hold in holds if hold.member_id not in gone]
 
     def _apply(self, record: ConsumerGroupRecord) -> None:
         key, value = record
         history = self.history(key.group_id)
         history.group.apply(record)
-        if key.type is _Type.MEMBER and value is None:
-            history.gone_s[key.name] = self._clock()
-            for holds in history.holds.values():
-                holds[:] = [hold for hold in holds if hold.member_id != key.name]
         known = key.type, key.name
         if value is None:
             history.epochs.pop(known, None)
@@ -137,8 +206,18 @@ class ConsumerGroupChecker:
                 raise ViolationError("INV-GROUP-EPOCH", key.group_id, f"{what} fell from {highest} to {value.epoch}")
             history.epochs[known] = max(highest, value.epoch)
 
-    def _check_operation(self, group: ConsumerGroup, before: _Before) -> None:
+    def _check_operation(self, history: _History, before: _Before) -> None:
         """A batch is one operation, after which the group is as it must be."""
+        group = history.group
+        is_classic = history.classic is not None
+        if is_classic and len(group):
+            raise ViolationError("INV-OWNER", group.group_id, "it has members of both protocols apart from one another")
+        if is_classic != before.is_classic and before.members and history.members and history.level < before.level:
+            raise ViolationError(
+                "INV-GROUP-EPOCH",
+                group.group_id,
+                f"it moved from one protocol to the other, and fell from {before.level} to {history.level}",
+            )
         owners: dict[TopicIdPartition, str] = {}
         for member in group:
             for partition in (*member.current.assigned, *member.current.pending_revocation):
@@ -147,14 +226,18 @@ class ConsumerGroupChecker:
                     raise ViolationError(
                         "INV-OWNER", group.group_id, f"{partition} is {member.member_id}'s and {owner}'s in the log"
                     )
-        if not len(group) and group.epoch != group.assignment_epoch:
+        if not group.is_forgotten and not len(group) and group.epoch != group.assignment_epoch:
             raise ViolationError(
                 "INV-GROUP-EPOCH",
                 group.group_id,
                 f"it is empty, and its epoch {group.epoch} is not that of the assignment, {group.assignment_epoch}",
             )
-        if len(group) and group.assignment_epoch != before.assignment_epoch:
+        if len(group) and group.assignment_epoch != before.assignment_epoch and not before.is_classic:
             self._check_assignment(group, before)
+
+    def _name_of(self, partition: TopicIdPartition) -> TopicPartition | None:
+        name = self._topic_name(partition.topic_id)
+        return None if name is None else TopicPartition(name, partition.partition)
 
     def _check_assignment(self, group: ConsumerGroup, before: _Before) -> None:
         """An assignment of ``uniform`` to members of one subscription is balanced, and moves no more than that asks for."""
@@ -219,7 +302,10 @@ class ConsumerGroupChecker:
 
     def is_former(self, group_id: str, member_id: str, epoch: int) -> bool:
         """True if an epoch is over for a member, by the log: the coordinator knows that, too, when it hears from the member."""
-        member = self.history(group_id).group.find(member_id)
+        history = self.history(group_id)
+        if history.classic is not None:
+            return member_id not in history.members or history.classic.generation > epoch
+        member = history.group.find(member_id)
         return member is None or member.current.epoch > epoch
 
     def on_commit(
@@ -278,8 +364,14 @@ class ConsumerGroupChecker:
 
     # Coordinators.
 
-    def check_replay(self, who: str, group_id: str, committed: ConsumerGroup | None) -> None:
+    def check_replay(self, where: str, group_id: str, committed: ConsumerGroup | None, *, is_classic: bool) -> None:
         """A coordinator shows its committed state, when the log has ended and nothing of it is on its way.
+
+        Args:
+            where: the coordinator's name.
+            group_id: the group.
+            committed: the group, if it is one of the consumer protocol.
+            is_classic: whether it is one of the classic protocol.
 
         Raises:
             ViolationError: INV-GROUP-REPLAY.
@@ -287,9 +379,30 @@ class ConsumerGroupChecker:
         if self._is_excused(group_id):
             return
         self.replays += 1
+        classic = self.history(group_id).classic
+        if (classic is None) if is_classic else (classic is not None and classic.members):
+            raise ViolationError(
+                "INV-GROUP-REPLAY", f"{where}, {group_id}", f"is classic: {is_classic}, its log {classic}"
+            )
         mine, theirs = values(self.history(group_id).group), values(committed)
         if mine != theirs:
-            raise ViolationError("INV-GROUP-REPLAY", f"{who}, {group_id}", f"has {theirs}, its log {mine}")
+            raise ViolationError("INV-GROUP-REPLAY", f"{where}, {group_id}", f"has {theirs}, its log {mine}")
+
+
+def _read(data: bytes) -> frozenset[TopicPartition]:
+    """The partitions of an assignment; none if it is not one of consumers."""
+    try:
+        return frozenset(read_assignment(data).partitions)
+    except CorruptionError:
+        return frozenset()
+
+
+def _read_owned(data: bytes) -> frozenset[TopicPartition]:
+    """The partitions that a member says it has; none if it is no consumer."""
+    try:
+        return frozenset(read_subscription(data).owned)
+    except CorruptionError:
+        return frozenset()
 
 
 def values(group: ConsumerGroup | None) -> dict[str, object]:

@@ -12,6 +12,7 @@ from esp.broker.running_node import RunningNode
 from esp.controller.image import EMPTY_IMAGE, ClusterImage
 from esp.controller.self_repair import Proposal
 from esp.groups.consumer.directory import ConsumerGroups
+from esp.groups.directory import GroupDirectory
 from esp.model.ids import NO_BROKER_EPOCH
 from esp.simulation.checkers.throttle_checker import Rates
 from esp.simulation.nodes_tier.node import SimulatedNode
@@ -49,6 +50,8 @@ class GroupsAtRest(NamedTuple):
     """The consumer groups of a coordinator of which nothing is on its way into the log."""
 
     groups: ConsumerGroups
+    classic: GroupDirectory
+    """Those of the classic protocol, and of nothing but offsets."""
     end_offset: int
     """Of the log."""
 
@@ -62,7 +65,8 @@ def groups_at_rest(node: SimulatedNode, partition: int, leader_epoch: int) -> Gr
     log = driver.hosted.log
     if not driver._is_loaded or driver._appended or log.high_watermark < log.log_end_offset:  # noqa: SLF001 - the module's purpose
         return None
-    return GroupsAtRest(driver._core._state.consumers, log.log_end_offset)  # noqa: SLF001
+    state = driver._core._state  # noqa: SLF001
+    return GroupsAtRest(state.consumers, state.directory, log.log_end_offset)
 
 
 def directory_moves(nodes: Iterable[SimulatedNode]) -> list[str]:

@@ -38,6 +38,10 @@ class ConsumerGroupProfile:
     """``offsets.topic.num.partitions``, in runs without classic groups."""
     min_insync_replicas: int
     """The brokers' default, in runs without classic groups."""
+    classic_share: float = 0.0
+    """The share of the lives of members that speak the classic protocol: the group moves between the protocols with them."""
+    is_cooperative: bool = False
+    """True if such members keep their partitions when they join; else they give all back first."""
 
     @property
     def heartbeat_s(self) -> float:
@@ -64,6 +68,8 @@ class ConsumerGroupProfile:
             assignor=rng.choice((None, "uniform", "range")),
             offsets_partitions=rng.choice((1, 2, 3)),
             min_insync_replicas=min(brokers, rng.choice((1, 2, 2, 2))),
+            classic_share=rng.choice((0.0, 0.0, 0.3, 0.6)),
+            is_cooperative=rng.random() < 0.5,
         )
 
     def applied_to(self, settings: BrokerSettings, *, has_classic_groups: bool) -> BrokerSettings:
@@ -73,6 +79,7 @@ class ConsumerGroupProfile:
             group_consumer_session_timeout_ms=int(self.session_s * 1000),
             group_consumer_heartbeat_interval_ms=int(self.heartbeat_s * 1000),
             group_consumer_assignment_interval_ms=int(self.assignment_s * 1000),
+            group_min_session_timeout_ms=min(settings.group_min_session_timeout_ms, int(self.session_s * 1000)),
         )
         if has_classic_groups:
             return settings
@@ -80,4 +87,5 @@ class ConsumerGroupProfile:
             settings,
             min_insync_replicas=self.min_insync_replicas,
             offsets_topic_num_partitions=self.offsets_partitions,
+            group_initial_rebalance_delay_ms=int(self.heartbeat_s * 1000),
         )

@@ -7,7 +7,7 @@ from typing import Final
 
 from esp.controller.image import ClusterImage
 from esp.groups.partitioning import partition_for
-from esp.model.ids import OFFSETS_TOPIC, TopicPartition
+from esp.model.ids import OFFSETS_TOPIC, TopicId, TopicPartition
 from esp.schemas.consumer_group_records import TopicIdPartition
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.consumer_group_checker import ConsumerGroupChecker
@@ -22,6 +22,9 @@ from esp.simulation.workload.history import History
 
 SLACK_S: Final = 1.0
 """The time that a heartbeat takes to be written, committed and answered, three times over, with room to spare."""
+
+MIXED_HEARTBEATS: Final = 6
+"""The heartbeats in which a group comes to rest whose members join again for each step, in rounds, if it moves to the classic protocol."""
 
 LOOK_S: Final = 0.25
 """The interval at which coordinators are held against their logs."""
@@ -55,7 +58,7 @@ class ConsumerGroups:
         self._crew: ConsumerGroupCrew | None = None
         self._working: list[asyncio.Task[None]] = []
         self._is_over = False
-        self.checker = ConsumerGroupChecker(world.loop.time, self._is_excused)
+        self.checker = ConsumerGroupChecker(world.loop.time, self._is_excused, self._topic_name)
 
     def begin(self) -> None:
         """Set all members to work; the topics that stay are there."""
@@ -67,6 +70,7 @@ class ConsumerGroups:
             profile,
             {topic.topic_id: topic.name for topic in topics},
             PASSING,
+            self._wanted,
             self._world.random(f"crew of {profile.name}"),
             self._history,
             self.checker,
@@ -106,7 +110,9 @@ class ConsumerGroups:
                 STABLE_S, "LIVE-NO-STUCK", lambda: [] if leaver.has_ended else ["a member of a consumer group stays"]
             )
             profile = crew.profile
-            limit_s = profile.assignment_s + 2 * profile.heartbeat_s + SLACK_S if leaver.has_left else STABLE_S
+            heartbeats = 2 if not profile.classic_share else MIXED_HEARTBEATS
+            limit_s = profile.assignment_s + heartbeats * profile.heartbeat_s + SLACK_S
+            limit_s = limit_s if leaver.has_left else STABLE_S
             await until(limit_s, "INV-CONVERGE", self.find_unstable)
         crew.stop()
         await until(
@@ -181,13 +187,23 @@ class ConsumerGroups:
             return
         at_rest = probe.groups_at_rest(node, key[1], state.leader_epoch)
         if at_rest is not None and at_rest.end_offset == committed.end_offset:
-            self.checker.check_replay(node.name, profile.name, at_rest.groups.find_committed(profile.name))
+            classic = at_rest.classic.find_committed(profile.name)
+            self.checker.check_replay(
+                node.name,
+                profile.name,
+                at_rest.groups.find_committed(profile.name),
+                is_classic=classic is not None and classic.protocol_type is not None,
+            )
 
     def _key(self) -> Key | None:
         topic = self._image().topics_by_name.get(OFFSETS_TOPIC)
         if topic is None or self._profile is None:
             return None
         return topic.topic_id, partition_for(self._profile.name, len(topic.partitions))
+
+    def _topic_name(self, topic_id: TopicId) -> str | None:
+        topic = self._image().topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
 
     def _is_excused(self, _group_id: str) -> bool:
         key = self._key()

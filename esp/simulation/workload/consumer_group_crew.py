@@ -1,17 +1,21 @@
 """All processes of one consumer group of KIP-848: members that come, go, die, read other topics, and are replaced."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from random import Random
 from typing import Final
 
+from esp.schemas.consumer_group_records import TopicIdPartition
 from esp.simulation.checkers.consumer_group_checker import ConsumerGroupChecker
 from esp.simulation.checkers.group_checker import GroupChecker
 from esp.simulation.nodes_tier.consumer_group_profile import ConsumerGroupProfile
+from esp.simulation.workload.classic_consumer import ClassicConsumer
 from esp.simulation.workload.consumer_group_member import ConsumerGroupMember
 from esp.simulation.workload.consumer_group_requests import Names, Subscription
 from esp.simulation.workload.group_client import GroupClient
 from esp.simulation.workload.history import History
+
+AnyMember = ConsumerGroupMember | ClassicConsumer
 
 POLL_S: Final = 0.2
 EVERYTHING: Final = ".*"
@@ -24,6 +28,7 @@ class ConsumerGroupCrew:
         profile: the group's.
         names: the names of the topics that stay, by their ids.
         passing: the names of topics that come and go.
+        partitions: all partitions of the topics that stay.
         rng: its own stream of randomness.
         history: counts what its members met with.
         checker: sees what they are told.
@@ -36,6 +41,7 @@ class ConsumerGroupCrew:
         profile: ConsumerGroupProfile,
         names: Names,
         passing: tuple[str, ...],
+        partitions: Callable[[], Collection[TopicIdPartition]],
         rng: Random,
         history: History,
         checker: ConsumerGroupChecker,
@@ -43,10 +49,11 @@ class ConsumerGroupCrew:
         new_client: Callable[[str, str], GroupClient],
     ) -> None:
         self.profile = profile
-        self.members: dict[int, ConsumerGroupMember] = {}
+        self.members: dict[int, AnyMember] = {}
         """The newest process of each place."""
         self._names = names
         self._passing = passing
+        self._partitions = partitions
         self._rng = rng
         self._history = history
         self._checker = checker
@@ -88,7 +95,7 @@ class ConsumerGroupCrew:
         self.calm()
         self._is_stopping = True
 
-    def retire(self) -> ConsumerGroupMember:
+    def retire(self) -> AnyMember:
         """Let one member leave for good: its place stays empty."""
         place = min(self.members)
         self._retired.add(place)
@@ -110,17 +117,17 @@ class ConsumerGroupCrew:
         self._lives += 1
         profile = self.profile
         name = f"{profile.name} member {place} life {self._lives}"
-        member = self.members[place] = ConsumerGroupMember(
-            self._new_client(profile.name, name),
-            Random(self._rng.random()),  # noqa: S311 - a replay by seed is what this is for
-            self._history,
-            self._checker,
-            self._offsets,
-            profile,
-            self._everything() if self._is_calm else self._draw_subscription(),
-            self._names,
-            f"{profile.name}-static-{place}" if place < profile.static_members else None,
-        )
+        client = self._new_client(profile.name, name)
+        rng = Random(self._rng.random())  # noqa: S311 - a replay by seed is what this is for
+        subscription = self._everything() if self._is_calm else self._draw_subscription()
+        instance_id = f"{profile.name}-static-{place}" if place < profile.static_members else None
+        seen = self._history, self._checker, self._offsets, profile, subscription, self._names
+        member: AnyMember
+        if profile.classic_share and self._rng.random() < profile.classic_share:
+            member = ClassicConsumer(client, rng, *seen, self._partitions, instance_id)
+        else:
+            member = ConsumerGroupMember(client, rng, *seen, instance_id)
+        self.members[place] = member
         member.is_hasty = self._is_calm
         running = asyncio.get_running_loop().create_task(member.run())
         self._running.add(running)
@@ -142,7 +149,7 @@ class ConsumerGroupCrew:
         passing = [name for name in self._passing if rng.random() < 0.5]
         return Subscription((*rng.choice((names, names, names[:1])), *passing))
 
-    def _befall(self, member: ConsumerGroupMember) -> None:
+    def _befall(self, member: AnyMember) -> None:
         chance = self._rng.random()
         say = self._history.say
         if chance < 0.25:

@@ -18,6 +18,8 @@ from esp.simulation.workload.group_requests import Identity
 REFUSALS: Final = frozenset(
     {
         ErrorCode.stale_member_epoch,
+        ErrorCode.illegal_generation,
+        ErrorCode.rebalance_in_progress,
         ErrorCode.unknown_member_id,
         ErrorCode.group_id_not_found,
     }
@@ -59,6 +61,7 @@ class ConsumerGroupOffsets:
         commits = self._offsets.on_commit_sent(
             outside, {place: offsets[one] for place, one in places.items()}, metadata
         )
+        assert sender.member_id is not None, "a member commits"
         was_former = self._checker.is_former(sender.group_id, sender.member_id, sender.epoch)
         message = requests.commit(sender, offsets, metadata, self._names, self._version)
         reply = await self._client.call(ApiKey.OFFSET_COMMIT, self._version, message)

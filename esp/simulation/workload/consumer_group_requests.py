@@ -32,7 +32,8 @@ class Sender(NamedTuple):
     """A member, as it is when it sends."""
 
     group_id: str
-    member_id: str
+    member_id: str | None
+    """None for one that asks for offsets without saying that it is a member, as those of the classic protocol do."""
     epoch: int
     instance_id: str | None = None
 
@@ -59,7 +60,7 @@ def heartbeat(sender: Sender, told: Told, version: int) -> Any:
     subscription = told.subscription
     fields: dict[str, Any] = {
         "group_id": GroupId(sender.group_id),
-        "member_id": sender.member_id,
+        "member_id": sender.member_id or "",
         "member_epoch": i32(sender.epoch),
         "instance_id": sender.instance_id,
         "rebalance_timeout": _milliseconds(
@@ -101,7 +102,7 @@ def commit(
     found: commit_9.OffsetCommitRequest | commit_10.OffsetCommitRequest = schema.OffsetCommitRequest(
         group_id=GroupId(sender.group_id),
         generation_id_or_member_epoch=i32(sender.epoch),
-        member_id=sender.member_id,
+        member_id=sender.member_id or "",
         group_instance_id=sender.instance_id,
         topics=topics,
     )

@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from esp.groups.consumer.group import ConsumerGroup
-from esp.model.ids import TopicId
+from esp.model.ids import TopicId, TopicPartition
 from esp.records.builder import NewRecord, build_batch
 from esp.schemas.consumer_group_record_codec import encode_consumer_group_key, encode_consumer_group_value
 from esp.schemas.consumer_group_records import (
@@ -20,10 +20,13 @@ from esp.schemas.consumer_group_records import (
     TargetValue,
     TopicIdPartition,
 )
+from esp.schemas.group_record_codec import encode_group_metadata_key, encode_group_metadata_value
+from esp.schemas.group_records import GroupMember, GroupMetadataKey, GroupMetadataValue
 from esp.simulation.checkers.consumer_group_checker import ConsumerGroupChecker
 from esp.simulation.checkers.replica_view import BatchView
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.machine.file_content import FileContent
+from esp.simulation.workload import classic_member_requests as requests
 
 GROUP = "group"
 TOPIC = TopicId(uuid.UUID(int=1))
@@ -37,7 +40,7 @@ class Scene:
     def __init__(self):
         self.now_s = 0.0
         self.is_excused = False
-        self.checker = ConsumerGroupChecker(lambda: self.now_s, lambda _group: self.is_excused)
+        self.checker = ConsumerGroupChecker(lambda: self.now_s, lambda _group: self.is_excused, {TOPIC: "topic"}.get)
         self.log(epoch(2), about("a"), about("b"), target("a", P0), target("b", P1), assigned_at(2))
 
     def tick(self):
@@ -48,7 +51,9 @@ class Scene:
         self.tick()
         data = build_batch(
             [
-                NewRecord(
+                one
+                if isinstance(one, NewRecord)
+                else NewRecord(
                     None if one.value is None else encode_consumer_group_value(one.value),
                     encode_consumer_group_key(one.key),
                 )
@@ -258,17 +263,119 @@ def test_coordinator_whose_state_is_not_the_replay_of_its_log_is_found():
     mine = ConsumerGroup(GROUP)
     for one in (epoch(2), about("a"), about("b"), target("a", P0), target("b", P1), assigned_at(2)):
         mine.apply(one)
-    scene.checker.check_replay("node", GROUP, mine)
+    scene.checker.check_replay("node", GROUP, mine, is_classic=False)
     mine.apply(current("a", 2, [P0]))
     with violation("INV-GROUP-REPLAY"):
-        scene.checker.check_replay("node", GROUP, mine)
+        scene.checker.check_replay("node", GROUP, mine, is_classic=False)
     with violation("INV-GROUP-REPLAY"):
-        scene.checker.check_replay("node", GROUP, None)
+        scene.checker.check_replay("node", GROUP, None, is_classic=False)
     scene.is_excused = True
-    scene.checker.check_replay("node", GROUP, None)
+    scene.checker.check_replay("node", GROUP, None, is_classic=False)
 
 
 def test_group_that_the_log_does_not_know_is_not_there():
     checker = ConsumerGroupChecker(lambda: 0.0, lambda _group: False)
-    checker.check_replay("node", GROUP, None)
+    checker.check_replay("node", GROUP, None, is_classic=False)
     assert checker.replays == 1
+
+
+# Groups that move to the classic protocol and back.
+
+
+def generation(number, members):
+    """A classic group: the partitions that each member was given, and those that it said it has."""
+    value = GroupMetadataValue(
+        "consumer",
+        number,
+        "range",
+        None,
+        0,
+        tuple(
+            GroupMember(
+                name,
+                None,
+                "c",
+                "/h",
+                1_000,
+                1_000,
+                requests.subscription(["topic"], [TopicPartition("topic", one.partition) for one in claimed]),
+                requests.assignment([TopicPartition("topic", one.partition) for one in given]),
+            )
+            for name, (given, claimed) in members.items()
+        ),
+    )
+    return NewRecord(encode_group_metadata_value(value), encode_group_metadata_key(GroupMetadataKey(GROUP)))
+
+
+def no_generation():
+    return NewRecord(None, encode_group_metadata_key(GroupMetadataKey(GROUP)))
+
+
+def all_gone(*names):
+    parts = [record(type_, None, name) for name in names for type_ in (Type.CURRENT, Type.TARGET, Type.MEMBER)]
+    return [*parts, record(Type.TARGET_EPOCH, None), record(Type.GROUP_EPOCH, None)]
+
+
+def test_members_that_come_along_hold_what_they_had():
+    scene = Scene()
+    scene.tell("a", P0)
+    scene.tell("b", P1)
+    scene.log(*all_gone("a", "b"), generation(2, {"a": ([P0], [])}))
+    scene.tell("a", P1)
+    with violation("INV-OWNER"):
+        scene.tell("c", P0)
+
+
+@pytest.mark.parametrize(("claimed", "is_held"), [([], False), ([P0], True)])
+def test_a_generation_ends_what_its_members_do_not_say_they_have(claimed, is_held):
+    scene = Scene()
+    scene.log(*all_gone("a", "b"), generation(2, {"a": ([P0], []), "b": ([P1], [])}))
+    scene.tell("a", P0)
+    scene.log(generation(3, {"a": ([], claimed), "b": ([P1], [])}))
+    if is_held:
+        with violation("INV-OWNER"):
+            scene.tell("b", P0)
+    else:
+        scene.tell("b", P0)
+
+
+def test_a_partition_that_another_member_got_is_held_no_more():
+    scene = Scene()
+    scene.log(*all_gone("a", "b"), generation(2, {"a": ([P0], []), "b": ([], [])}))
+    scene.tell("a", P0)
+    scene.log(generation(3, {"a": ([], [P0]), "b": ([P0], [])}))
+    scene.tell("b", P0)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_group_that_moves_does_not_fall_back(number):
+    scene = Scene()
+    if number < 2:
+        with violation("INV-GROUP-EPOCH"):
+            scene.log(*all_gone("a", "b"), generation(number, {"a": ([P0], [])}))
+        return
+    scene.log(*all_gone("a", "b"), generation(number, {"a": ([P0], [])}))
+    with violation("INV-GROUP-EPOCH"):
+        scene.log(no_generation(), epoch(number - 1), about("a"), target("a", P0), assigned_at(number - 1))
+
+
+def test_a_group_of_both_protocols_at_once_is_found():
+    scene = Scene()
+    with violation("INV-OWNER"):
+        scene.log(generation(2, {"a": ([P0], [])}))
+
+
+def test_a_coordinator_that_takes_a_group_for_one_of_the_other_protocol_is_found():
+    scene = Scene()
+    scene.log(*all_gone("a", "b"), generation(2, {"a": ([P0], [])}))
+    scene.checker.check_replay("node", GROUP, None, is_classic=True)
+    with violation("INV-GROUP-REPLAY"):
+        scene.checker.check_replay("node", GROUP, None, is_classic=False)
+
+
+def test_a_generation_that_is_over_is_former():
+    scene = Scene()
+    scene.log(*all_gone("a", "b"), generation(3, {"a": ([P0], [])}))
+    assert scene.checker.is_former(GROUP, "a", 2)
+    assert not scene.checker.is_former(GROUP, "a", 3)
+    assert scene.checker.is_former(GROUP, "b", 3)

@@ -36,9 +36,14 @@ def test_group_leaves_the_rest_of_the_run_as_it_is():
     changed = [
         field.name for field in dataclasses.fields(mine) if getattr(mine, field.name) != getattr(others, field.name)
     ]
-    own = {"min_insync_replicas", "offsets_topic_num_partitions"} if profile.groups == NO_GROUPS else set()
+    own = (
+        {"min_insync_replicas", "offsets_topic_num_partitions", "group_initial_rebalance_delay_ms"}
+        if profile.groups == NO_GROUPS
+        else set()
+    )
     assert set(changed) <= own | {
         "group_consumer_session_timeout_ms",
         "group_consumer_heartbeat_interval_ms",
         "group_consumer_assignment_interval_ms",
+        "group_min_session_timeout_ms",
     }

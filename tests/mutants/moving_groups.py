@@ -1,0 +1,119 @@
+"""Bugs of groups that move between the classic and the consumer protocol, member by member."""
+
+from typing import Final
+
+from tests.mutants.mutant import MOVING_GROUPS, Mutant
+
+MOVES: Final = "moves between protocols"
+
+MOVING_GROUP_MUTANTS: Final = (
+    Mutant(
+        "classic-member-keeps-the-expression-of-its-predecessor",
+        "KAFKA-19720",
+        MOVES,
+        "esp.groups.consumer.classic_members",
+        "        topic_regex=None,\n",
+        "        topic_regex=None if before is None else before.topic_regex,\n",
+        kind=MOVING_GROUPS,
+    ),
+    Mutant(
+        "way-back-without-a-rebalance",
+        "KAFKA-19546, KAFKA-17317",
+        MOVES,
+        "esp.groups.consumer.departures",
+        "needs_rebalance=needs_rebalance or not is_at_rest)",
+        "needs_rebalance=False)",
+        kind=MOVING_GROUPS,
+    ),
+    Mutant(
+        "way-back-that-failed-is-not-undone",
+        "KAFKA-20845",
+        MOVES,
+        "esp.groups.consumer.operation",
+        "            elif successor is not None and error is not None:\n"
+        "                self._rebalances.kill(successor, error, now.wall_ms)\n",
+        "",
+        kind=MOVING_GROUPS,
+    ),
+    Mutant(
+        "classic-group-is-not-forgotten",
+        "a group of two protocols",
+        MOVES,
+        "esp.groups.consumer.operation",
+        "            records.insert(0, deleted_group_record(replaced))\n",
+        "",
+        kind=MOVING_GROUPS,
+    ),
+    Mutant(
+        "partition-that-is-being-given-back-is-free-on-the-way",
+        "KIP-429, KIP-848 broken",
+        MOVES,
+        "esp.groups.consumer.conversion",
+        "        returned = claimed[member_id] - taken\n",
+        "        returned = frozenset[TopicIdPartition]()\n",
+        kind=MOVING_GROUPS,
+    ),
+    Mutant(
+        "members-come-along-with-nothing",
+        "KIP-848 broken",
+        MOVES,
+        "esp.groups.consumer.conversion",
+        "        assigned[member.member_id] = _identify(assignment.partitions, catalog)\n",
+        "        assigned[member.member_id] = _identify((), catalog)\n",
+        kind=MOVING_GROUPS,
+    ),
+    Mutant(
+        "classic-member-is-not-told-to-join-again",
+        "KIP-848 broken",
+        MOVES,
+        "esp.groups.consumer.classic_members",
+        "            _is_behind(group, member)\n            or ",
+        "            ",
+        kind=MOVING_GROUPS,
+    ),
+    Mutant(
+        "classic-member-says-nothing-of-what-it-has",
+        "KIP-848 broken",
+        MOVES,
+        "esp.groups.consumer.classic_members",
+        "        owned = owned_of(subscription, self._state.topics)\n",
+        "        owned = frozenset[TopicIdPartition]()\n",
+        kind=MOVING_GROUPS,
+    ),
+    Mutant(
+        "classic-member-gets-its-target-at-once",
+        "KIP-848 broken",
+        MOVES,
+        "esp.groups.consumer.classic_members",
+        "classic_assignment(member, frozenset(member.current.assigned), group, self._state.topics)",
+        "classic_assignment(member, group.target_of(member.member_id), group, self._state.topics)",
+        kind=MOVING_GROUPS,
+    ),
+    Mutant(
+        "commit-of-an-old-generation",
+        "KIP-848 broken",
+        MOVES,
+        "esp.groups.consumer.membership",
+        "    if is_classic:\n        raise ApiError(ErrorCode.illegal_generation)\n",
+        "    if is_classic:\n        return lambda _partition: True\n",
+        kind=MOVING_GROUPS,
+    ),
+    Mutant(
+        "group-moves-to-a-generation-of-the-past",
+        "KIP-848 broken",
+        MOVES,
+        "esp.groups.consumer.conversion",
+        "    classic.generation_id = group.epoch\n",
+        "    classic.generation_id = 1\n",
+        kind=MOVING_GROUPS,
+    ),
+    Mutant(
+        "waiting-members-are-forgotten-on-the-way",
+        "KIP-848 broken",
+        MOVES,
+        "esp.groups.consumer.operation",
+        "            self._rebalances.suspend(replaced)\n",
+        "",
+        kind=MOVING_GROUPS,
+    ),
+)
