@@ -10,6 +10,7 @@ import pytest
 from esp.model.acl import ResourceType
 from esp.protocol.registry import SERVED_ON, ApiKey, ListenerKind
 from esp.testing.kafka_tools import KafkaTools
+from tests.conformance.comparer import migrating
 from tests.conformance.comparer.compare import Difference, compare, play, plays_of
 from tests.conformance.comparer.difference import differences, masked
 from tests.conformance.comparer.known import WITHOUT_RIGHTS, Known, Reason
@@ -52,7 +53,7 @@ def test_no_answer_differs_without_a_reason(kafka_tools: KafkaTools, tmp_path: P
     with running_pair(tmp_path, kafka_tools) as (ours, theirs):
         for target in (ours, theirs):
             prepare(target)
-        plays = plays_of(SCENES, in_short=True)
+        plays = plays_of((*SCENES, *migrating.SCENES), in_short=True)
         prepare_scenes((ours, theirs), plays)
         differing = itertools.chain(compare(ours, theirs, CASES, in_short=True), play(ours, theirs, plays))
         found = [str(each) for each in differing if not known.explains(each)]

@@ -88,23 +88,24 @@ class ConfluentMember(Member):
         self.rebalances: list[tuple[str, frozenset[int]]] = []
         """What was assigned and revoked, in order."""
 
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "group.id": self.group,
+            "auto.offset.reset": "earliest",
+            "partition.assignment.strategy": self.strategy,
+            "session.timeout.ms": self.session_ms,
+            "heartbeat.interval.ms": HEARTBEAT_MS,
+            "auto.commit.interval.ms": COMMIT_INTERVAL_MS,
+            "topic.metadata.refresh.interval.ms": 1000,
+            "reconnect.backoff.ms": 20,
+            "reconnect.backoff.max.ms": 100,
+            "log_level": 0,
+            **({"group.instance.id": self.instance} if self.instance else {}),
+        }
+
     def _run(self) -> None:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "group.id": self.group,
-                "auto.offset.reset": "earliest",
-                "partition.assignment.strategy": self.strategy,
-                "session.timeout.ms": self.session_ms,
-                "heartbeat.interval.ms": HEARTBEAT_MS,
-                "auto.commit.interval.ms": COMMIT_INTERVAL_MS,
-                "topic.metadata.refresh.interval.ms": 1000,
-                "reconnect.backoff.ms": 20,
-                "reconnect.backoff.max.ms": 100,
-                "log_level": 0,
-                **({"group.instance.id": self.instance} if self.instance else {}),
-            }
-        )
+        consumer = Consumer(self._settings())
         consumer.subscribe([self.topic], on_assign=self._on_assign, on_revoke=self._on_revoke)
         while not self._leaving.is_set():
             message = consumer.poll(POLL_S)
@@ -119,6 +120,16 @@ class ConfluentMember(Member):
 
     def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.rebalances.append(("revoked", frozenset(each.partition for each in partitions)))
+
+
+class ConsumerProtocolMember(ConfluentMember):
+    """librdkafka's, which speaks the consumer protocol (KIP-848): times and assignors are the coordinator's."""
+
+    def _settings(self) -> dict[str, Any]:
+        settings = super()._settings()
+        for name in ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms"):
+            del settings[name]
+        return settings | {"group.protocol": "consumer"}
 
 
 class CooperativeMember(ConfluentMember):

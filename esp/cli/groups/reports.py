@@ -160,7 +160,8 @@ def describe_members(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, j
         _warn_of_state(info)
         static = any(member.instance_id for member in info.members)
         columns = [("GROUP", 15), ("CONSUMER-ID", 15)] + [("GROUP-INSTANCE-ID", 17)] * static
-        columns += [("HOST", 15), ("CLIENT-ID", 15), ("#PARTITIONS", 15)]
+        with_protocols = any(member.protocol != "classic" for member in info.members)
+        columns += [("HOST", 15), ("CLIENT-ID", 15)] + [("PROTOCOL", 10)] * with_protocols + [("#PARTITIONS", 15)]
         if verbose:
             columns += [
                 ("CURRENT-EPOCH", 15),
@@ -171,7 +172,7 @@ def describe_members(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, j
         rows = []
         for member in info.members:
             row = [info.group_id, member.member_id] + [member.instance_id or ""] * static
-            row += [member.host, member.client_id, str(len(member.assignment))]
+            row += [member.host, member.client_id] + [member.protocol] * with_protocols + [str(len(member.assignment))]
             if verbose:
                 row += [_UNKNOWN, _assignment(member) or _UNKNOWN, _UNKNOWN, _UNKNOWN]
             rows.append(row)

@@ -113,6 +113,8 @@ class GroupMember(NamedTuple):
     client_id: str
     host: str
     assignment: tuple[PartitionId, ...]
+    protocol: str = "classic"
+    """``classic`` or ``consumer``: in a group that moves between the protocols there are members of both."""
 
 
 class GroupInfo(NamedTuple):

@@ -37,6 +37,9 @@ _GONE: Final = (KafkaConnectionError, NodeNotReadyError)
 _LEADER_TIMEOUT_MS: Final = 1000
 """The time for which a broker may say that it does not lead, while the metadata names it as the leader."""
 
+_CLASSIC_MEMBER: Final = 0
+"""``MemberType`` of a member that speaks the classic protocol."""
+
 _GROUP_KEY = 0
 """Of FindCoordinator: the key is a group's id."""
 
@@ -250,6 +253,8 @@ def _consumer(member: Mapping[str, Any]) -> GroupMember:
                 for number in topic["partitions"]
             )
         ),
+        # version 0 of the answer does not say it
+        protocol="classic" if member.get("member_type") == _CLASSIC_MEMBER else "consumer",
     )
 
 

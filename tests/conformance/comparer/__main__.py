@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.conformance.comparer import migrating
 from tests.conformance.comparer.case import Case
 from tests.conformance.comparer.compare import compare, play, plays_of
 from tests.conformance.comparer.known import WITHOUT_RIGHTS, Known
@@ -31,7 +32,8 @@ def main() -> int:
     cases = [case for case in CASES if not arguments.apis or case.api_name in arguments.apis]
     if arguments.rights:
         return _compare_rights(cases, shows_all=arguments.all)
-    plays = plays_of(scene for scene in SCENES if not arguments.apis or scene.label in arguments.apis)
+    scenes = (*SCENES, *migrating.SCENES)
+    plays = plays_of(scene for scene in scenes if not arguments.apis or scene.label in arguments.apis)
     known = Known.read()
     shown = counted = 0
     with tempfile.TemporaryDirectory() as directory, running_pair(Path(directory)) as (ours, theirs):
