@@ -15,6 +15,7 @@ MOVING_GROUP_MUTANTS: Final = (
         "        topic_regex=None,\n",
         "        topic_regex=None if before is None else before.topic_regex,\n",
         kind=MOVING_GROUPS,
+        is_gap=True,
     ),
     Mutant(
         "way-back-without-a-rebalance",
@@ -24,6 +25,7 @@ MOVING_GROUP_MUTANTS: Final = (
         "needs_rebalance=needs_rebalance or not is_at_rest)",
         "needs_rebalance=False)",
         kind=MOVING_GROUPS,
+        is_gap=True,
     ),
     Mutant(
         "way-back-that-failed-is-not-undone",
@@ -34,6 +36,7 @@ MOVING_GROUP_MUTANTS: Final = (
         "                self._rebalances.kill(successor, error, now.wall_ms)\n",
         "",
         kind=MOVING_GROUPS,
+        is_gap=True,
     ),
     Mutant(
         "classic-group-is-not-forgotten",
@@ -43,6 +46,7 @@ MOVING_GROUP_MUTANTS: Final = (
         "            records.insert(0, deleted_group_record(replaced))\n",
         "",
         kind=MOVING_GROUPS,
+        is_gap=True,
     ),
     Mutant(
         "partition-that-is-being-given-back-is-free-on-the-way",
@@ -52,6 +56,7 @@ MOVING_GROUP_MUTANTS: Final = (
         "        returned = claimed[member_id] - taken\n",
         "        returned = frozenset[TopicIdPartition]()\n",
         kind=MOVING_GROUPS,
+        is_gap=True,
     ),
     Mutant(
         "members-come-along-with-nothing",
@@ -79,6 +84,7 @@ MOVING_GROUP_MUTANTS: Final = (
         "        owned = owned_of(subscription, self._state.topics)\n",
         "        owned = frozenset[TopicIdPartition]()\n",
         kind=MOVING_GROUPS,
+        is_gap=True,
     ),
     Mutant(
         "classic-member-gets-its-target-at-once",
@@ -88,6 +94,7 @@ MOVING_GROUP_MUTANTS: Final = (
         "classic_assignment(member, frozenset(member.current.assigned), group, self._state.topics)",
         "classic_assignment(member, group.target_of(member.member_id), group, self._state.topics)",
         kind=MOVING_GROUPS,
+        is_gap=True,
     ),
     Mutant(
         "commit-of-an-old-generation",
@@ -97,6 +104,7 @@ MOVING_GROUP_MUTANTS: Final = (
         "    if is_classic:\n        raise ApiError(ErrorCode.illegal_generation)\n",
         "    if is_classic:\n        return lambda _partition: True\n",
         kind=MOVING_GROUPS,
+        is_gap=True,
     ),
     Mutant(
         "group-moves-to-a-generation-of-the-past",
@@ -106,6 +114,7 @@ MOVING_GROUP_MUTANTS: Final = (
         "    classic.generation_id = group.epoch\n",
         "    classic.generation_id = 1\n",
         kind=MOVING_GROUPS,
+        is_gap=True,
     ),
     Mutant(
         "waiting-members-are-forgotten-on-the-way",
@@ -115,5 +124,6 @@ MOVING_GROUP_MUTANTS: Final = (
         "            self._rebalances.suspend(replaced)\n",
         "",
         kind=MOVING_GROUPS,
+        is_gap=True,
     ),
 )
