@@ -5,6 +5,7 @@ epoch as the generation and without a list for a leader, SyncGroup with what the
 to join again whenever it has a step to take towards its target.
 """
 
+from functools import partial
 from typing import Final
 
 from esp.groups.consumer.conversion import classic_assignment, owned_of
@@ -75,14 +76,13 @@ class ClassicMembers:
 
         def outcome(error: ErrorCode | None, now: Now) -> None:
             if error is not None:
-                self._departures.on_failed(request.group_id, now)
                 self._state.outbox.answer(ticket, JoinResult(error=error, member_id=request.member_id))
                 return
             if not is_downgrade:
                 self._departures.on_joined(request.group_id, result.member_id, request.rebalance_timeout_ms, now)
             self._state.outbox.answer(ticket, result)
 
-        operation.finish(now, outcome)
+        operation.finish(now, outcome, partial(self._departures.on_undone, request.group_id))
 
     def _join(self, operation: Operation, request: JoinGroup, now: Now) -> JoinResult:
         group = operation.group
@@ -236,13 +236,11 @@ class ClassicMembers:
         if gone:
             self._departures.expel(operation, tuple(gone.values()), now)
 
-        def outcome(error: ErrorCode | None, now: Now) -> None:
-            if error is not None:
-                self._departures.on_failed(request.group_id, now)
+        def outcome(error: ErrorCode | None, _now: Now) -> None:
             result = LeaveResult(members=tuple(left)) if error is None else LeaveResult(error=error)
             self._state.outbox.answer(ticket, result)
 
-        operation.finish(now, outcome)
+        operation.finish(now, outcome, partial(self._departures.on_undone, request.group_id))
 
 
 def _require_member(

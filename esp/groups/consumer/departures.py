@@ -24,7 +24,6 @@ from esp.groups.consumer.timing import timing_of
 from esp.groups.consumer.topics import hash_topics
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.rebalances import Rebalances
-from esp.model.errors import ErrorCode
 from esp.model.now import Now
 from esp.schemas.consumer_group_records import (
     ConsumerGroupRecordType,
@@ -208,15 +207,10 @@ class Departures:
         operation = Operation(self._state, self._rebalances, group_id)
         self.expel(operation, (member,), now)
 
-        def outcome(error: ErrorCode | None, now: Now) -> None:
-            if error is not None:
-                self.on_failed(group_id, now)
-                self._retry(group_id, member.member_id, now)
+        operation.finish(now, lambda _error, _now: None, partial(self._on_not_fenced, group_id, member.member_id))
 
-        operation.finish(now, outcome)
-
-    def on_failed(self, group_id: str, now: Now) -> None:
-        """The log has not taken that members go: those that have no time running have their full time again."""
+    def on_undone(self, group_id: str, now: Now) -> None:
+        """The log has not taken what was decided: members that have no time running have their full time again."""
         self._progress.forget(group_id)
         group = self._state.consumers.find(group_id)
         if group is None:
@@ -226,7 +220,8 @@ class Departures:
                 self.restart_session(group, member.member_id, now)
             self.watch_revocation(group, member.member_id, member.current, member.current, now)
 
-    def _retry(self, group_id: str, member_id: str, now: Now) -> None:
+    def _on_not_fenced(self, group_id: str, member_id: str, now: Now) -> None:
+        self.on_undone(group_id, now)
         group = self._state.consumers.find(group_id)
         if group is not None and group.find(member_id) is not None:
             self._sessions.restart(group_id, member_id, _RETRY_MS, now)

@@ -5,6 +5,7 @@ rises if that, or a change of the topics, asks for another assignment; the assig
 towards its target. The answer is given when all of that is committed.
 """
 
+from functools import partial
 from typing import Final
 
 from esp.groups.consumer.conversion import require_upgradable, upgraded
@@ -73,14 +74,11 @@ class Heartbeats:
             self._state.outbox.answer(ticket, refused)
             return
 
-        def outcome(error: ErrorCode | None, now: Now) -> None:
-            answer = result
-            if error is not None:
-                answer = ConsumerGroupHeartbeatResult(error=error)
-                self._departures.on_failed(request.group_id, now)
+        def outcome(error: ErrorCode | None, _now: Now) -> None:
+            answer = result if error is None else ConsumerGroupHeartbeatResult(error=error)
             self._state.outbox.answer(ticket, answer)
 
-        operation.finish(now, outcome)
+        operation.finish(now, outcome, partial(self._departures.on_undone, request.group_id))
 
     def _beat(self, operation: Operation, request: ConsumerGroupHeartbeat, now: Now) -> ConsumerGroupHeartbeatResult:
         """A member joins, or goes on. Raises ApiError."""

@@ -3,7 +3,7 @@
 The move of a group from one protocol to the other is part of such an operation: the group of the classic protocol goes, or comes, with it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from esp.groups.appends import Outcome
 from esp.groups.consumer.group import ConsumerGroup
@@ -84,10 +84,15 @@ class Operation:
         self._records.clear()
         self._inverses.clear()
 
-    def finish(self, now: Now, outcome: Outcome) -> None:
-        """Append the records, and call ``outcome`` when they are committed or failed.
+    def finish(self, now: Now, outcome: Outcome, undone: Callable[[Now], None]) -> None:
+        """Append the records, and call ``outcome`` when they are committed or failed, or it has taken too long.
 
         Without records ``outcome`` is called when all that was appended before is committed, as it may rest on that: at once if it is.
+
+        Args:
+            now: the time.
+            outcome: called once. After a time-out it is not known what becomes of the records.
+            undone: called when nothing of the operation counts any more, perhaps long after ``outcome``.
         """
         if not self._records:
             self._state.appends.after_all(outcome, now)
@@ -108,6 +113,7 @@ class Operation:
                 self._groups.commit(self._records)
             else:
                 self._groups.undo(self._inverses)
+                undone(now)
             if replaced is not None:
                 self._end_of_replaced(replaced, error, now)
             if successor is not None and error is None:

@@ -366,3 +366,26 @@ def test_a_member_that_could_not_be_fenced_is_fenced_later(world):
     world.is_stuck = False
     world.sleep(1_000)
     assert described(world).state == "Empty"
+
+
+@pytest.mark.parametrize("takes_too_long", [False, True])
+@pytest.mark.parametrize("ends", ["leaves", "is silent"])
+def test_a_member_whose_end_the_log_did_not_take_does_not_stay_for_ever(world, ends, takes_too_long):
+    """Also if the failure is known only long after the answer that it took too long."""
+    pair(world)
+    world.is_stuck = True
+    if ends == "leaves":
+        ticket = world.consume("a", LEAVE_EPOCH)
+    else:
+        world.sleep(SESSION_MS)
+        ticket = None
+    if takes_too_long:
+        world.sleep(SESSION_MS)
+    if ticket is not None and takes_too_long:
+        assert world.answers[ticket].error is not ErrorCode.none
+    while world.waiting:
+        world.fail()
+    world.is_stuck = False
+    assert len(described(world).members) == 2
+    world.sleep(SESSION_MS)
+    assert described(world).state == "Empty"
