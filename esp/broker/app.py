@@ -112,7 +112,11 @@ class BrokerNode:
             ),
         )
         metadata = MetadataLoader(
-            env, ClusterImage(own_unclean_leader_election=settings.unclean_leader_election_enable)
+            env,
+            ClusterImage(
+                own_unclean_leader_election=settings.unclean_leader_election_enable,
+                own_recreate_offsets=settings.topic_recreate_offsets,
+            ),
         )
         assert directories.metadata.meta is not None, "the directory is formatted"
         config = RaftConfig(

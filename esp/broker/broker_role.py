@@ -38,9 +38,11 @@ from esp.broker.turns.cpu_share import CpuShare
 from esp.broker.waiting import Waiters
 from esp.controller.brokers import BrokerRegistration, protocol_numbers
 from esp.controller.image import ClusterDelta, ClusterImage
+from esp.controller.offset_floors import FinalEnd
 from esp.model.ids import BrokerEpoch, NodeId
 from esp.ports.env import Env
 from esp.ports.network import Address
+from esp.protocol.broker_heartbeat import FinalEndOfPartition
 from esp.protocol.registry import ApiKey, ListenerKind
 from esp.settings.broker import BrokerSettings
 from esp.storage.last_stop import previous_broker_epoch
@@ -168,6 +170,7 @@ class RunningBroker:
             tasks,
             on_leading=self._on_leading,
             on_directory_failed=self._on_directory_failed,
+            on_final_ends=self._on_final_ends,
         )
         self.cleaner = LogCleaner(env, replicas, tasks)
         self.groups = GroupCoordinators(env, coordinator_config(settings, replicas.on_disk_error), cache, tasks)
@@ -304,6 +307,15 @@ class RunningBroker:
     def _on_directory_failed(self) -> None:
         """Let the controller know at once, so that others lead what the directory held."""
         self.lifecycle.set_offline_log_dirs(self.replicas.offline_directories)
+
+    def _on_final_ends(self, ends: Sequence[FinalEnd]) -> None:
+        """Let the controller know at once, so that topics that are created again go on where these ended."""
+        self.lifecycle.report_final_ends(
+            FinalEndOfPartition(
+                topic=end.topic, topic_id=end.topic_id, partition=end.partition, end_offset=end.end_offset
+            )
+            for end in ends
+        )
 
     def _is_current(self) -> bool:
         """True if the controller takes this broker for alive, and the metadata as of a moment ago is applied (BRK-9)."""

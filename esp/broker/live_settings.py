@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from esp.controller.image import CLUSTER_DEFAULT, ClusterImage, TopicImage
 from esp.model.ids import INTERNAL_TOPICS, NodeId, TopicId
+from esp.model.offset_floor import CONTINUE, RESET
 from esp.settings.broker import BrokerSettings
 from esp.settings.dynamic import with_changes
 from esp.settings.topic import TopicSettings
@@ -39,10 +40,11 @@ class LiveSettings:
         if problems and problems != self._told_problems.get(topic.topic_id):  # once, and not for each partition
             self._told_problems[topic.topic_id] = problems
             log.warning("the settings of topic %s in the metadata log: %s", topic.name, "; ".join(problems))
-        # Leaders and controller agree on min.insync.replicas because both take it from the metadata (ELR-3).
+        # Leaders and controller agree on these because both take them from the metadata (ELR-3, FLOOR-4).
         return replace(
             resolve_topic_settings(topic.configs, self.current),
             min_insync_replicas=image.min_insync_replicas(topic),
+            topic_recreate_offsets=CONTINUE if image.continues_offsets(topic.name, topic.configs) else RESET,
         )
 
     def forget(self, topic_id: TopicId) -> None:

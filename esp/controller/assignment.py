@@ -9,6 +9,7 @@ from esp.controller.draining import is_draining
 from esp.controller.image import ClusterImage
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import UNASSIGNED_DIRECTORY, DirectoryId, LeaderEpoch, NodeId, TopicId
+from esp.model.offset_floor import NO_FLOOR, PartitionFloor
 from esp.placement.striped import PlacementBroker, PlacementError, place_replicas
 from esp.ports.random import Random
 from esp.schemas.metadata_records import PartitionRecord
@@ -90,9 +91,21 @@ def place_partitions(
 
 
 def new_partition_record(
-    image: ClusterImage, topic_id: TopicId, partition: int, replicas: tuple[NodeId, ...]
+    image: ClusterImage,
+    topic_id: TopicId,
+    partition: int,
+    replicas: tuple[NodeId, ...],
+    floor: PartitionFloor = NO_FLOOR,
 ) -> PartitionRecord:
-    """The record by which a partition begins: its active replicas are in sync, and the first of them leads."""
+    """The record by which a partition begins: its active replicas are in sync, and the first of them leads.
+
+    Args:
+        image: the newest state.
+        topic_id: of its topic.
+        partition: its number.
+        replicas: the brokers that shall have it, leader first.
+        floor: where its offsets and epochs begin (FLOOR-2).
+    """
     isr = tuple(broker for broker in replicas if _is_active(image, broker))
     assert isr, "a partition begins with a leader"
     assert len(set(replicas)) == len(replicas), "one copy on a broker"
@@ -104,9 +117,10 @@ def new_partition_record(
         removing_replicas=(),
         adding_replicas=(),
         leader=isr[0],
-        leader_epoch=LeaderEpoch(0),
+        leader_epoch=LeaderEpoch(floor.next_epoch),
         partition_epoch=0,
         directories=tuple(default_directory(image, broker) for broker in replicas),
+        start_offset=floor.offset,
     )
 
 

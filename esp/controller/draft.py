@@ -11,6 +11,7 @@ from esp.model.acl import AclBinding
 from esp.model.client_quotas import QuotaEntity
 from esp.model.delegation_token import DelegationToken
 from esp.model.ids import LeaderEpoch, NodeId, ProducerId, TopicId
+from esp.model.offset_floor import FloorPiece, NameFloors
 from esp.model.partition import PartitionState
 from esp.model.scram import ScramCredential, ScramMechanism
 
@@ -62,6 +63,7 @@ class ClusterDraft:
         self.client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = base.client_quotas
         self.scram_credentials: ScramCredentials = base.scram_credentials
         self.delegation_tokens: Mapping[str, DelegationToken] = base.delegation_tokens
+        self.offset_floors: Mapping[str, NameFloors] = base.offset_floors
         self.changed_brokers: set[NodeId] = set()
         self.changed_broker_configs: set[str] = set()
 
@@ -155,6 +157,19 @@ class ClusterDraft:
         assert isinstance(self.delegation_tokens, dict), "the draft's own tokens may be changed"
         return self.delegation_tokens
 
+    def change_offset_floors(self, name: str, number: int, piece: FloorPiece | None) -> None:
+        """Give a piece of a name's floors another content, or none; the name that was changed last is the last one."""
+        if self.offset_floors is self._base.offset_floors:
+            self.offset_floors = dict(self.offset_floors)
+        assert isinstance(self.offset_floors, dict), "the draft's own floors may be changed"
+        pieces = dict(self.offset_floors.pop(name, {}))
+        if piece is None:
+            pieces.pop(number, None)
+        else:
+            pieces[number] = piece
+        if pieces:
+            self.offset_floors[name] = pieces
+
     def freeze(self, offset: int, epoch: LeaderEpoch) -> tuple[ClusterImage, ClusterDelta]:
         """The cluster as it is now, as the image of ``offset``, and the changes since ``base``.
 
@@ -186,7 +201,9 @@ class ClusterDraft:
             client_quotas=self.client_quotas,
             scram_credentials=self.scram_credentials,
             delegation_tokens=self.delegation_tokens,
+            offset_floors=self.offset_floors,
             own_unclean_leader_election=base.own_unclean_leader_election,
+            own_recreate_offsets=base.own_recreate_offsets,
         )
         delta = ClusterDelta(
             changed_partitions={

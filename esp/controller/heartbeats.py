@@ -13,6 +13,7 @@ from esp.controller.brokers import require_broker_epoch
 from esp.controller.decision import Decision
 from esp.controller.image import BrokerImage, ClusterImage
 from esp.controller.leadership import plan_broker_gone, plan_directories_gone, plan_leaderless
+from esp.controller.offset_floors import FinalEnd
 from esp.model.ids import BrokerEpoch, DirectoryId, NodeId
 from esp.schemas.metadata_records import (
     FENCE,
@@ -36,6 +37,8 @@ class Heartbeat:
     want_shut_down: bool
     """It wants to shut down cleanly."""
     offline_log_dirs: tuple[DirectoryId, ...] = ()
+    final_ends: tuple[FinalEnd, ...] = ()
+    """The ends of logs of topics that are gone, which it led last (FLOOR-3)."""
 
 
 class HeartbeatReply(NamedTuple):

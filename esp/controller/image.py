@@ -8,7 +8,8 @@ from typing import NamedTuple
 from esp.model.acl import AclBinding
 from esp.model.client_quotas import QuotaEntity
 from esp.model.delegation_token import DelegationToken
-from esp.model.ids import BrokerEpoch, DirectoryId, LeaderEpoch, NodeId, ProducerId, TopicId
+from esp.model.ids import INTERNAL_TOPICS, BrokerEpoch, DirectoryId, LeaderEpoch, NodeId, ProducerId, TopicId
+from esp.model.offset_floor import CONTINUE, NameFloors
 from esp.model.partition import PartitionState
 from esp.model.scram import ScramCredential, ScramMechanism
 from esp.ports.network import Address
@@ -20,6 +21,8 @@ CLUSTER_DEFAULT = ""
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
+
+RECREATE_OFFSETS = "topic.recreate.offsets"
 
 ScramCredentials = Mapping[tuple[str, ScramMechanism], ScramCredential]
 """Credentials by the user's name and the mechanism."""
@@ -90,7 +93,7 @@ class TopicImage:
 class ClusterImage:
     """Everything that the metadata log says up to ``offset`` (included; -1 for nothing), whose record has ``epoch``.
 
-    ``own_unclean_leader_election`` alone is no part of the log, but a setting of the node that keeps the image.
+    What begins with ``own_`` is no part of the log, but a setting of the node that keeps the image.
 
     Images share unchanged parts. The mappings are never changed; their order follows from the log, alike on all nodes.
     """
@@ -118,8 +121,12 @@ class ClusterImage:
     """The SCRAM credentials of users."""
     delegation_tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
     """The delegation tokens that there are, by their ids; expired ones among them until they are removed."""
+    offset_floors: Mapping[str, NameFloors] = field(default_factory=dict)
+    """Where the offsets of topics go on that are created again, by their name; the name that lost its topic last is the last one."""
     own_unclean_leader_election: bool = False
     """``unclean.leader.election.enable`` of the node that keeps the image, which stands in no record."""
+    own_recreate_offsets: str = ""
+    """``topic.recreate.offsets`` of the node that keeps the image, which stands in no record."""
 
     def partitions(self) -> Iterator[tuple[TopicImage, PartitionState]]:
         """All partitions with their topic."""
@@ -147,6 +154,18 @@ class ClusterImage:
         if text is None:
             text = self.broker_configs.get(CLUSTER_DEFAULT, {}).get(UNCLEAN_LEADER_ELECTION)
         return self.own_unclean_leader_election if text is None else text.strip().lower() == "true"
+
+    def continues_offsets(self, name: str, configs: Mapping[str, str]) -> bool:
+        """True if the offsets of a topic go on when it is deleted and created again (FLOOR-1); those of internal topics never do.
+
+        Args:
+            name: the topic's.
+            configs: its own setting counts first, then that of all brokers, then that of the node that keeps the image.
+        """
+        text = configs.get(RECREATE_OFFSETS)
+        if text is None:
+            text = self.broker_configs.get(CLUSTER_DEFAULT, {}).get(RECREATE_OFFSETS, self.own_recreate_offsets)
+        return text.strip() == CONTINUE and name not in INTERNAL_TOPICS
 
 
 def _count(text: str, default: int) -> int:

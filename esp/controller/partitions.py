@@ -11,6 +11,7 @@ from esp.controller.assignment import check_assignment, invalid_assignment, new_
 from esp.controller.decision import BATCH_RECORDS_MAX, Decision
 from esp.controller.image import ClusterImage
 from esp.controller.mutations import Admits, admit_all, require_admitted
+from esp.controller.offset_floors import starting_floors
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
 from esp.placement.striped import PlacementError
@@ -101,10 +102,12 @@ def _add(image: ClusterImage, wanted: NewPartitions, random: Random, admits: Adm
             replicas_of_all = place_partitions(image, additional, factor, random)
         except PlacementError as error:
             raise ApiError(ErrorCode.invalid_replication_factor, str(error)) from error
+    floor_of = starting_floors(image, topic.name, topic.configs)
+    floors = [floor_of(number) for number in range(present, wanted.count)]
     require_admitted(admits, additional)
     assert len(replicas_of_all) == additional, "partitions are numbered without a gap"
     assert all(len(replicas) == factor for replicas in replicas_of_all), "all have as many replicas as the first"
     return [
-        new_partition_record(image, topic.topic_id, number, replicas)
-        for number, replicas in enumerate(replicas_of_all, present)
+        new_partition_record(image, topic.topic_id, number, replicas, floor)
+        for number, (replicas, floor) in enumerate(zip(replicas_of_all, floors, strict=True), present)
     ]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from esp.controller.draft import ClusterDraft, TopicDraft
 from esp.controller.errors import InvalidMetadataError
+from esp.controller.floor_records import is_floor, parse_piece, piece_number
 from esp.controller.image import BrokerImage, ClusterDelta, ClusterImage, ControllerImage, FeatureRange
 from esp.controller.partition_change import apply_partition_change, directory_ids
 from esp.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
@@ -195,6 +196,10 @@ class MetadataReplay:
     @_replay.register
     def _replay_config(self, record: ConfigRecord) -> None:
         name = record.resource_name
+        if is_floor(record):
+            piece = None if record.value is None else parse_piece(record.value)
+            self._draft.change_offset_floors(name, piece_number(record), piece)
+            return
         if record.resource_type == TOPIC_RESOURCE:
             topic = self._draft.topic_by_name(name)
             topic.configs_changed = True
@@ -371,6 +376,7 @@ def new_partition(record: PartitionRecord) -> PartitionState:
         elr=tuple(map(NodeId, record.eligible_leader_replicas or ())),
         last_known_elr=tuple(map(NodeId, record.last_known_elr or ())),
         recovering=record.leader_recovery_state == RECOVERING,
+        start_offset=record.start_offset,
     )
 
 

@@ -6,6 +6,7 @@ Replayed onto nothing they give the image again, to the last field and in the sa
 import uuid
 from collections.abc import Iterator, Mapping
 
+from esp.controller.floor_records import floor_records
 from esp.controller.image import BrokerImage, ClusterImage, ControllerImage, FeatureRange
 from esp.model.acl import AclBinding
 from esp.model.client_quotas import QuotaEntity
@@ -158,6 +159,7 @@ def _partition(partition: PartitionState) -> PartitionRecord:
         directories=partition.directories,
         eligible_leader_replicas=partition.elr or None,
         last_known_elr=partition.last_known_elr or None,
+        start_offset=partition.start_offset,
     )
 
 
@@ -166,6 +168,8 @@ def _configs(image: ClusterImage) -> Iterator[ConfigRecord]:
         yield from _resource_configs(BROKER_RESOURCE, name, configs)
     for topic in image.topics_by_id.values():
         yield from _resource_configs(TOPIC_RESOURCE, topic.name, topic.configs)
+    for name, floors in image.offset_floors.items():
+        yield from floor_records(name, floors)
     for name, configs in image.group_configs.items():
         yield from _resource_configs(GROUP_RESOURCE, name, configs)
     for name, configs in image.client_metrics_configs.items():

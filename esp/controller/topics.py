@@ -12,6 +12,7 @@ from esp.controller.assignment import check_assignment, invalid_assignment, new_
 from esp.controller.decision import BATCH_RECORDS_MAX, Decision
 from esp.controller.image import MIN_INSYNC_REPLICAS, ClusterImage, TopicImage
 from esp.controller.mutations import Admits, admit_all, over_quota, require_admitted
+from esp.controller.offset_floors import plan_floors, starting_floors
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import (
     METADATA_TOPIC,
@@ -167,6 +168,7 @@ class TopicCreation:
         if configs:
             self._validate_configs(configs)
         replicas = self._replicas_by_assignment(topic) if topic.assignments else self._replicas_by_numbers(topic)
+        floors = list(map(starting_floors(self._image, topic.name, configs), range(len(replicas))))
         require_admitted(self._admits, len(replicas))
         topic_id = TopicId(self._random.uuid())
         assert topic_id not in self._image.topics_by_id, "no id is given twice"
@@ -180,8 +182,8 @@ class TopicCreation:
         if MIN_INSYNC_REPLICAS in configs:
             self._records.append(ClearElrRecord(topic_name=topic.name))
         self._records += (
-            new_partition_record(self._image, topic_id, partition, brokers)
-            for partition, brokers in enumerate(replicas)
+            new_partition_record(self._image, topic_id, partition, brokers, floor)
+            for partition, (brokers, floor) in enumerate(zip(replicas, floors, strict=True))
         )
         return CreatedTopic(topic.name, topic_id, len(replicas), len(replicas[0]), configs)
 
@@ -250,6 +252,8 @@ def decide_delete_topics(
 ) -> Decision[list[DeletedTopic | ApiError]]:
     """Delete topics, by name or by id; the reply has one entry for each, in that order. Settings go with their topic.
 
+    What is remembered of the offsets of their names stands in the same decision (FLOOR-1).
+
     A topic that is named twice, in whatever way, is not deleted. ``admits`` is asked for the partitions of each topic that is.
     """
     often = Counter(topics)
@@ -258,6 +262,7 @@ def decide_delete_topics(
     ]
     often_found = Counter(topic.topic_id for topic in found if topic is not None)
     records: list[MetadataRecord] = []
+    deleted: list[TopicImage] = []
     reply: list[DeletedTopic | ApiError] = []
     for asked, topic in zip(topics, found, strict=True):
         error = _find_deletion_problem(asked, topic, often[asked], often_found)
@@ -267,9 +272,10 @@ def decide_delete_topics(
             reply.append(over_quota())
         elif topic is not None:
             records.append(RemoveTopicRecord(topic_id=topic.topic_id))
+            deleted.append(topic)
             reply.append(DeletedTopic(topic.name, topic.topic_id))
     assert len(reply) == len(topics), "each topic is answered"
-    return Decision(tuple(records), reply)
+    return Decision((*records, *plan_floors(image, deleted)), reply)
 
 
 def _find_deletion_problem(

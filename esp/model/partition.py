@@ -28,6 +28,8 @@ class PartitionState:
     elr: tuple[NodeId, ...] = ()
     last_known_elr: tuple[NodeId, ...] = ()
     recovering: bool = False
+    start_offset: int = 0
+    """The offset at which the partition's first log began: that at which its name's last topic ended, if its offsets go on (FLOOR-2)."""
 
     @property
     def is_reassigning(self) -> bool:
@@ -84,3 +86,5 @@ def _find_contradictions_of_leader(state: PartitionState) -> Iterator[str]:
         yield "not every replica has its directory"
     if state.leader_epoch < 0 or state.partition_epoch < 0:
         yield "an epoch is below 0"
+    if state.start_offset < 0:
+        yield "it begins below offset 0"

@@ -8,9 +8,10 @@ Messages are typed ``Any`` here: the numbers decide which class is returned. Han
 
 import datetime as dt
 import struct
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from functools import cache
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any, Final
 
 from kio.schema.api_versions.v4.response import ApiVersionsResponse
@@ -30,8 +31,14 @@ _LENGTH: Final = struct.Struct(">i")
 LENGTH_BYTES: Final = _LENGTH.size
 """The bytes of the length in front of a frame."""
 
-_WITH_OWN_FIELDS: Final = {(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1)}
-"""Versions whose messages have fields of our own (:mod:`esp.protocol.own_fields`)."""
+_MODULES_OF_OURS: Final[Mapping[tuple[ApiKey, int, str], str]] = MappingProxyType(
+    {
+        (ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, "request"): "esp.protocol.own_fields",
+        (ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, "response"): "esp.protocol.own_fields",
+        (ApiKey.BROKER_HEARTBEAT, 2, "request"): "esp.protocol.broker_heartbeat",
+    }
+)
+"""The modules of messages with tagged fields of our own (:mod:`esp.protocol.own_fields`)."""
 
 _PIECE_PARTS: Final = 10_000
 """Values in a piece of a frame that is written in slices: some tens of kilobytes, of which a connection sends many at once."""
@@ -111,8 +118,9 @@ def encode_unsupported_api_versions(correlation_id: int) -> bytes:
 
 def load_class(api: ServedApi, version: int, kind: str) -> type[Entity]:
     """The class of one version's request or response: kio's, or ours if it has a field more; ``kind`` is the one word or the other."""
-    if (api.key, version) in _WITH_OWN_FIELDS:
-        ours: type[Entity] = getattr(import_module("esp.protocol.own_fields"), api.name + kind.capitalize())
+    own = _MODULES_OF_OURS.get((api.key, version, kind))
+    if own is not None:
+        ours: type[Entity] = getattr(import_module(own), api.name + kind.capitalize())
         return ours
     stem = "".join("_" + letter.lower() if letter.isupper() else letter for letter in api.name).lstrip("_")
     module = import_module(f"kio.schema.{stem}.v{version}.{kind}")

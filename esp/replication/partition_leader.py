@@ -12,6 +12,7 @@ from typing import Final
 
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NO_BROKER_EPOCH, NodeId
+from esp.model.offset_floor import CONTINUE, OFFSET_RESERVE, OFFSET_SPAN
 from esp.model.partition import PartitionState
 from esp.records.batch_header import CODEC_MASK, TRANSACTIONAL_BIT, HeaderFields, read_fields, stamp
 from esp.records.transaction_marker import build_marker
@@ -23,6 +24,7 @@ from esp.replication.produced_batch import stamp_append_time, validate_produced
 from esp.replication.replica_log import ReplicaLog
 from esp.replication.topic_codec import RecompressionNeededError, require_topic_codec
 from esp.replication.verification import OPEN, Guard, Verifications
+from esp.settings.topic import TopicSettings
 
 ALL_COMMITTED: Final = -1
 """The value in place of an offset that means "up to the high watermark"."""
@@ -51,6 +53,14 @@ def effective_min_isr(min_insync_replicas: int, replica_count: int) -> int:
     return min(min_insync_replicas, replica_count)
 
 
+def _end_max(settings: TopicSettings, state: PartitionState) -> int:
+    """The offset beyond which a log takes no records of producers (FLOOR-4)."""
+    if settings.topic_recreate_offsets != CONTINUE:
+        return _NO_END
+    return state.start_offset + OFFSET_SPAN - OFFSET_RESERVE
+
+
+_NO_END: Final = (1 << 63) - 1
 UNKNOWN_OFFSET: Final = -1
 LONG_AGO_US: Final = -(1 << 62)
 """Before every time that a monotonic clock shows."""
@@ -152,6 +162,7 @@ class PartitionLeader:
     """
 
     __slots__ = (
+        "_end_max",
         "_followers",
         "_followers_end",
         "_is_eligible",
@@ -193,6 +204,8 @@ class PartitionLeader:
         """All replicas that were in the ISR or the ELR in this leader epoch."""
         self._min_insync_replicas = log.settings.min_insync_replicas
         """The setting in the metadata that ``state`` came with: see :meth:`update`."""
+        self._end_max = _end_max(log.settings, state)
+        """The log takes no records of producers beyond this offset (FLOOR-4)."""
         self._followers = {
             node: FollowerProgress(now_us) if node in state.isr else FollowerProgress()
             for node in state.replicas
@@ -244,6 +257,7 @@ class PartitionLeader:
         assert state.leader == self._node_id
         self._isr_changes.install(state)
         self._min_insync_replicas = self.log.settings.min_insync_replicas
+        self._end_max = _end_max(self.log.settings, state)
         return self._recount(now_us)
 
     # --- produce -------------------------------------------------------------------------------------------------------------------
@@ -288,6 +302,8 @@ class PartitionLeader:
                 assert guard is not None, "a transactional batch was let through without a guard"
                 self._require_transaction(header, guard)
         base_offset = log.log_end_offset
+        if base_offset + count > self._end_max:
+            raise self._refuse_beyond_span(base_offset)
         append_time_ms = -1
         if not log.settings.keeps_batches:
             if not any_codec:
@@ -304,6 +320,14 @@ class PartitionLeader:
             self._verifications.end(producer_id)
         self.maybe_advance_high_watermark()
         return base_offset, base_offset + count, append_time_ms
+
+    def _refuse_beyond_span(self, end_offset: int) -> ApiError:
+        """FLOOR-4: POLICY_VIOLATION, to be raised."""
+        return ApiError(
+            ErrorCode.policy_violation,
+            f"The log ends at offset {end_offset}; with topic.recreate.offsets=continue it takes no records beyond {self._end_max}, so that"
+            " a topic of the same name can begin above all of them",
+        )
 
     def _require_minimum(self) -> None:
         """PRODUCE-1.

@@ -60,6 +60,7 @@ def encode_partition(record: PartitionRecord) -> bytes | None:
         or record.leader_recovery_state != RECOVERED
         or record.eligible_leader_replicas is not None
         or record.last_known_elr is not None
+        or record.start_offset
     ):
         return None
     return b"".join(

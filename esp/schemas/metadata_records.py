@@ -126,6 +126,8 @@ class PartitionRecord:
     directories: tuple[uuid.UUID | None, ...] = field(metadata={"kafka_type": "uuid"})
     eligible_leader_replicas: tuple[int, ...] | None = field(metadata={"kafka_type": "int32", "tag": 1}, default=None)
     last_known_elr: tuple[int, ...] | None = field(metadata={"kafka_type": "int32", "tag": 2}, default=None)
+    start_offset: int = field(metadata={"kafka_type": "int64", "tag": 10000}, default=0)
+    """Our own: the offset at which the partition's log begins, where that is not 0 (FLOOR-2)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

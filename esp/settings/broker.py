@@ -474,6 +474,13 @@ class BrokerSettings:
     )
     delete_topic_enable: bool = setting(True, Kind.BOOLEAN, "Whether topics can be deleted.")
 
+    topic_recreate_offsets: str = setting(
+        "reset",
+        Kind.STRING,
+        "The offsets of a topic that is deleted and created again: continue where the old one ended, or reset to 0 as in Kafka.",
+        one_of("continue", "reset"),
+    )
+
     compression_type: str = setting(
         "producer", Kind.STRING, "Codec in which batches are stored; producer: unchanged.", one_of(*_COMPRESSION_TYPES)
     )

@@ -334,8 +334,10 @@ class LogDirectory:
 
     # --- logs --------------------------------------------------------------------------------------------------------------------
 
-    def load_log_blocking(self, partition: TopicPartition, settings: TopicSettings, now_ms: int) -> Log:
-        """Open the log of a replica directory that is there.
+    def load_log_blocking(
+        self, partition: TopicPartition, settings: TopicSettings, now_ms: int, *, start_offset: int = 0
+    ) -> Log:
+        """Open the log of a replica directory that is there; one that has lost its segments begins, empty, at ``start_offset``.
 
         Raises:
             CorruptionError: flushed batches are broken or missing, or the topic that they belong to is unknown.
@@ -345,12 +347,16 @@ class LogDirectory:
         if topic_id is None:
             raise CorruptionError(f"{self._paths.replica(partition)} has no readable {PARTITION_METADATA_FILE}")
         path = self._paths.replica(partition)
-        log = self._open_log_blocking(path, partition, topic_id, settings, now_ms, was_clean=self.was_clean)
+        log = self._open_log_blocking(
+            path, partition, topic_id, settings, now_ms, was_clean=self.was_clean, start_offset=start_offset
+        )
         self.logs[partition] = log
         return log
 
-    def create_log_blocking(self, partition: TopicPartition, topic_id: TopicId, settings: TopicSettings) -> Log:
-        """Begin an empty log; one whose creation was cut off by a crash is taken over.
+    def create_log_blocking(
+        self, partition: TopicPartition, topic_id: TopicId, settings: TopicSettings, *, start_offset: int = 0
+    ) -> Log:
+        """Begin an empty log at ``start_offset``; one whose creation was cut off by a crash is taken over.
 
         All of it becomes durable with the first flush, before the recovery point moves, and nothing is synced before (decision 13), but for
         the identity of the metadata log, in whose directory other files stand. Raises OSError.
@@ -363,7 +369,9 @@ class LogDirectory:
             write_identity = write_topic_id
             if partition in self.replicas and not self._offsets.known(partition).recovery_point:
                 remove_remains_blocking(self._disk, path)
-        log = self.logs[partition] = self._create_log_blocking(path, partition, topic_id, settings, write_identity)
+        log = self.logs[partition] = self._create_log_blocking(
+            path, partition, topic_id, settings, write_identity, start_offset
+        )
         self.replicas[partition] = topic_id
         return log
 
@@ -374,12 +382,15 @@ class LogDirectory:
         topic_id: TopicId,
         settings: TopicSettings,
         write_identity: Callable[[Disk, str, TopicId], None],
+        start_offset: int = 0,
     ) -> Log:
         self._offsets.forget_blocking(partition)
         is_new = not self._disk.exists(path)
         self._disk.make_directory(path)
         write_identity(self._disk, path, topic_id)
-        return self._open_log_blocking(path, partition, topic_id, settings, 0, was_clean=False, is_new=is_new)
+        return self._open_log_blocking(
+            path, partition, topic_id, settings, 0, was_clean=False, is_new=is_new, start_offset=start_offset
+        )
 
     def _open_log_blocking(
         self,
@@ -391,6 +402,7 @@ class LogDirectory:
         *,
         was_clean: bool,
         is_new: bool = False,
+        start_offset: int = 0,
     ) -> Log:
         known = self._offsets.known(partition)
         log = load_log_blocking(
@@ -409,6 +421,7 @@ class LogDirectory:
             # After a crash it is unknown whether the replica's own name was synced, and an empty log's never has to be.
             unsynced_directory=None if was_clean and known.recovery_point else self.path,
             is_new=is_new,
+            start_offset=start_offset,
         )
         log.on_offline = self.running_marker.remove
         return log

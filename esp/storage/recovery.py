@@ -164,6 +164,7 @@ def load_log_blocking(
     checkpoint_high_watermarks: Callable[[], None],
     unsynced_directory: str | None = None,
     is_new: bool = False,
+    start_offset: int = 0,
 ) -> Log:
     """Open a replica's directory, or begin an empty log in it.
 
@@ -182,6 +183,7 @@ def load_log_blocking(
         checkpoint_high_watermarks: see there.
         unsynced_directory: the directory above, if the first flush is to sync the replica's own name in it, and whose replica it is.
         is_new: whether the directory was just made: then it is not looked at.
+        start_offset: where the first log of the partition began, at the least: no batch stands below it.
 
     Raises:
         CorruptionError: batches that were flushed are broken or missing.
@@ -189,9 +191,10 @@ def load_log_blocking(
     """
     if partition == METADATA_PARTITION:  # it begins where its snapshots end, which its owner looks after (REC-10)
         known = replace(known, has_log_start=False)
+    known = replace(known, log_start_offset=max(known.log_start_offset, start_offset))
     loader = _Loader(disk, path, settings, known, now_ms, is_internal=partition.topic in INTERNAL_TOPICS)
     if is_new:
-        loader.begin()
+        loader.begin(start_offset)
     else:
         if remove_leftovers_blocking(disk, path):
             disk.sync_directory_blocking(path)
@@ -263,9 +266,9 @@ class _Loader:
         self.unindexed_from = LONG_MAX
         """The base of the first segment whose transaction index a crash may have left incomplete."""
 
-    def begin(self) -> None:
+    def begin(self, start_offset: int) -> None:
         """Begin an empty log in an empty directory."""
-        self._start_empty(0)
+        self._start_empty(start_offset)
 
     def open_segments(self, *, was_clean: bool) -> None:
         epochs_hold = self._read_epochs()

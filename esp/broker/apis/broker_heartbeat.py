@@ -1,14 +1,15 @@
 """BrokerHeartbeat (63), versions 0-2: a broker lives, and reports the state that it wants (BRK-4, BRK-5, BRK-7)."""
 
-from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
 
 from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.controller.services import ControllerServices
 from esp.broker.request import Request
 from esp.controller.heartbeats import Heartbeat
+from esp.controller.offset_floors import FinalEnd
 from esp.model.errors import ErrorCode
-from esp.model.ids import ZERO_UUID, BrokerEpoch, DirectoryId, NodeId
+from esp.model.ids import ZERO_UUID, BrokerEpoch, DirectoryId, NodeId, TopicId
+from esp.protocol.broker_heartbeat import BrokerHeartbeatRequest
 
 
 async def handle_at_controller(
@@ -22,6 +23,10 @@ async def handle_at_controller(
         want_fence=message.want_fence,
         want_shut_down=message.want_shut_down,
         offline_log_dirs=tuple(DirectoryId(directory or ZERO_UUID) for directory in message.offline_log_dirs),
+        final_ends=tuple(
+            FinalEnd(end.topic, TopicId(end.topic_id or ZERO_UUID), end.partition, end.end_offset)
+            for end in message.final_ends
+        ),
     )
     reply = await services.controller.heartbeat(heartbeat, request.client)
     return BrokerHeartbeatResponse(

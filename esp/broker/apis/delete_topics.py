@@ -3,7 +3,10 @@
 On brokers the answer waits until the deletion is done here; the listeners of controllers take the same requests.
 """
 
+import logging
 from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Final
 
 from kio.schema.delete_topics.v5.request import DeleteTopicsRequest as RequestUpTo5
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
@@ -16,11 +19,18 @@ from esp.broker.forwarding import until_applied
 from esp.broker.mutation_quota import MutationQuota, forward_counted, is_counted
 from esp.broker.request import Request
 from esp.broker.services import Services
+from esp.broker.waiting import time_limit
 from esp.controller.image import ClusterImage
+from esp.controller.offset_floors import are_settled
 from esp.controller.topics import DeletedTopic, decide_delete_topics
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicId
 from esp.protocol.registry import ApiKey
+
+log = logging.getLogger(__name__)
+
+SETTLING_MS: Final = 2_000
+"""A leader that lives says within some milliseconds where its logs ended."""
 
 
 async def handle_at_controller(
@@ -95,7 +105,23 @@ async def handle(
     answer: DeleteTopicsResponse = await forward_counted(services, request, ApiKey.DELETE_TOPICS, message)
     deleted = [_deleted(before, topic) for topic in answer.responses if topic.error_code is ErrorCode.none]
     await until_applied(services, lambda image: not any(is_there(image) for is_there in deleted), message.timeout)
+    await _until_settled(services, before, answer, message.timeout)
     return answer
+
+
+async def _until_settled(
+    services: Services, before: ClusterImage, answer: DeleteTopicsResponse, timeout: timedelta
+) -> None:
+    """Wait a moment until it is known where the logs ended, so that a topic that is created at once goes on just there (FLOOR-3)."""
+    gone = [(topic.name, TopicId(topic.topic_id)) for topic in answer.responses if topic.name and topic.topic_id]
+    gone = [(name, topic_id) for name, topic_id in gone if topic_id in before.topics_by_id]
+    try:
+        async with time_limit(services.env.clock, min(timeout // timedelta(milliseconds=1), SETTLING_MS)):
+            await services.metadata.until(
+                lambda image: all(are_settled(image, name, topic_id) for name, topic_id in gone)
+            )
+    except TimeoutError:
+        log.warning("it is not known where the logs of deleted topics ended: %s", ", ".join(name for name, _ in gone))
 
 
 def _deleted(before: ClusterImage, topic: DeletableTopicResult) -> Callable[[ClusterImage], bool]:

@@ -23,6 +23,7 @@ from esp.controller.configs import ConfigChange, decide_alter_configs, names_unc
 from esp.controller.decision import Decision
 from esp.controller.heartbeats import Heartbeat, HeartbeatReply, decide_heartbeat, decide_offline_directories
 from esp.controller.image import ClusterImage
+from esp.controller.offset_floors import decide_final_ends
 from esp.controller.self_repair import Proposal
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import BrokerEpoch, NodeId
@@ -157,7 +158,7 @@ class ControllerDriver:
         return epoch
 
     async def heartbeat(self, heartbeat: Heartbeat, client: ClientContext | None = None) -> HeartbeatReply:
-        """See :func:`~esp.controller.heartbeats.decide_heartbeat`; directories that are newly offline come first.
+        """See :func:`~esp.controller.heartbeats.decide_heartbeat`; directories that are newly offline and ends of logs come first.
 
         Args:
             heartbeat: what the broker says.
@@ -170,6 +171,10 @@ class ControllerDriver:
                 self._proposals.propose(
                     lambda image: decide_offline_directories(image, node_id, broker_epoch, heartbeat.offline_log_dirs),
                     "Offline directories",
+                )
+            if heartbeat.final_ends:
+                self._proposals.propose(
+                    lambda image: decide_final_ends(image, node_id, broker_epoch, heartbeat.final_ends), "Final ends"
                 )
             reply = self._proposals.propose(
                 lambda image: decide_heartbeat(image, heartbeat, term.sessions),

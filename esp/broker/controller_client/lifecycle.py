@@ -1,20 +1,21 @@
 """A broker's dealings with the controller: it registers, sends heartbeats, begins to serve, and ends (BRK-1 to BRK-7; KIP-631).
 
 A heartbeat goes out every ``broker.heartbeat.interval.ms``, and at once when there is something to say or to learn: the logs are recovered,
-metadata was applied that the controller waits for, a directory failed, the node is to stop. Each carries the broker epoch, so that the
-controller tells this registration from any other with the same number, and the offset of the metadata that is applied here.
+metadata was applied that the controller waits for, a directory failed, topics are gone that were led here, the node is to stop. Each
+carries the broker epoch, so that the controller tells this registration from any other with the same number, and the offset of the
+metadata that is applied here.
 
 A broker that gets STALE_BROKER_EPOCH has been fenced and replaced without noticing: it stops leading, and registers anew (BRK-4).
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
 
-from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest, Feature, Listener
 from kio.schema.types import BrokerId
 from kio.static.primitive import i64
@@ -27,6 +28,7 @@ from esp.controller.brokers import BrokerRegistration
 from esp.model.errors import ApiError, ErrorCode, OperatorError
 from esp.model.ids import NO_BROKER_EPOCH, BrokerEpoch, DirectoryId
 from esp.ports.env import Env
+from esp.protocol.broker_heartbeat import BrokerHeartbeatRequest, FinalEndOfPartition
 from esp.protocol.registry import ApiKey
 from esp.settings.broker import BrokerSettings
 
@@ -49,6 +51,9 @@ SHUTDOWN_SILENCE_US: Final = 3_000_000
 
 SHUTDOWN_MAX_US: Final = 300_000_000
 """The time for which a broker that is to stop waits in all; Kafka's five minutes."""
+
+FINAL_ENDS_MAX: Final = 1_000
+"""Ends of logs in one heartbeat; the next one, with more of them, follows at once."""
 
 _UNKNOWN_HERE: Final = frozenset((ErrorCode.stale_broker_epoch, ErrorCode.broker_id_not_registered))
 """The controller knows another registration of this broker, or none."""
@@ -129,6 +134,7 @@ class BrokerLifecycle:
         self._is_distrusted = False
         self._wants_to_serve = False
         self._offline_log_dirs: tuple[DirectoryId, ...] = ()
+        self._final_ends: dict[FinalEndOfPartition, None] = {}
         self._is_due = False
         self._alarm = Waiters(env.clock)
         self._progress = Waiters(env.clock)
@@ -213,6 +219,11 @@ class BrokerLifecycle:
         self._offline_log_dirs = directories
         self._hurry()
 
+    def report_final_ends(self, ends: Iterable[FinalEndOfPartition]) -> None:
+        """Say where the logs of deleted partitions ended that this broker led last, until the controller has it written down (FLOOR-3)."""
+        self._final_ends.update(dict.fromkeys(ends))
+        self._hurry()
+
     @property
     def _is_impatient(self) -> bool:
         if self.state is BrokerState.RUNNING:
@@ -256,6 +267,7 @@ class BrokerLifecycle:
             want_fence=not self._wants_to_serve,
             want_shut_down=asked_in is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
             offline_log_dirs=self._offline_log_dirs,
+            final_ends=tuple(islice(self._final_ends, FINAL_ENDS_MAX)),
         )
         sent_us = self._env.clock.monotonic_us()
         try:
@@ -277,6 +289,10 @@ class BrokerLifecycle:
             log.warning("the controller refused a heartbeat: %s", answer.error_code.name)
         else:
             self._confirmed_us = sent_us
+            for end in request.final_ends:
+                self._final_ends.pop(end, None)
+            if self._final_ends:
+                self._hurry()
             self._take_in(answer, asked_in)
 
     def _take_in(self, answer: Any, asked_in: BrokerState) -> None:

@@ -20,6 +20,7 @@ from esp.broker.controller_client.channel import ControllerCalls
 from esp.broker.live_settings import LiveSettings
 from esp.broker.replication.directories import ReplicaDirectories
 from esp.broker.replication.directory_assignments import DirectoryAssignments
+from esp.broker.replication.final_ends import find_final_ends
 from esp.broker.replication.gone_logs import GoneLog, tell_gone
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.replication.loading import LoadedReplica, ReplicaLoading
@@ -31,6 +32,7 @@ from esp.broker.tasks import Tasks
 from esp.controller.directories import NOWHERE
 from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
 from esp.controller.leadership import acceptable_leaders
+from esp.controller.offset_floors import FinalEnd
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, BrokerEpoch, DirectoryId, NodeId, TopicId, TopicPartition
 from esp.model.partition import PartitionState
 from esp.ports.env import Env
@@ -55,6 +57,7 @@ class NewReplica(NamedTuple):
     name: TopicPartition
     topic_id: TopicId
     settings: TopicSettings
+    start_offset: int
 
 
 def in_turns(items: Iterable[Item]) -> Iterator[Sequence[Item]]:
@@ -81,12 +84,15 @@ class ReplicaFiles:
         return await self._env.cpu.run(self._create_blocking, wanted) if wanted else []
 
     def _create_blocking(self, wanted: Sequence[NewReplica]) -> list[Log | None]:
-        return [self._create_log_blocking(*replica) for replica in wanted]
+        return [self._create_log_blocking(replica) for replica in wanted]
 
-    def _create_log_blocking(self, name: TopicPartition, topic_id: TopicId, settings: TopicSettings) -> Log | None:
+    def _create_log_blocking(self, replica: NewReplica) -> Log | None:
+        name = replica.name
         directory = self._directories.for_new(name)
         try:
-            return directory.create_log_blocking(name, topic_id, settings)
+            return directory.create_log_blocking(
+                name, replica.topic_id, replica.settings, start_offset=replica.start_offset
+            )
         except OSError as error:
             log.error("%s cannot be created in %s and is retried: %s", name, directory.path, error)
             return None
@@ -154,6 +160,7 @@ class ReplicaHost:
         tasks: where background work lives.
         on_leading: called with each replica that begins to lead, in each of its epochs; that it does so no more, its waiters are told.
         on_directory_failed: called when :attr:`offline_directories` has grown: the controller should know at once.
+        on_final_ends: called with the ends of logs of deleted partitions that this node led last: the controller should know at once.
     """
 
     def __init__(
@@ -167,6 +174,7 @@ class ReplicaHost:
         *,
         on_leading: Callable[[HostedPartition], None],
         on_directory_failed: Callable[[], None],
+        on_final_ends: Callable[[Sequence[FinalEnd]], None],
     ) -> None:
         self._env = env
         self._node_id = node_id
@@ -202,6 +210,7 @@ class ReplicaHost:
         """Logs of which the controller has written down that they are gone, as long as the metadata here does not say so."""
         self._on_leading = on_leading
         self._on_directory_failed = on_directory_failed
+        self._on_final_ends = on_final_ends
         self._unmade: dict[tuple[TopicId, int], None] = {}
         """Replicas that should be here, and could not be made."""
         self._to_wake: dict[HostedPartition, None] = {}
@@ -395,16 +404,22 @@ class ReplicaHost:
     async def _make(self, states: Sequence[tuple[TopicImage, PartitionState]]) -> None:
         """Make the replicas that should be here and are not."""
         missing = [
-            (topic, TopicPartition(topic.name, state.partition))
+            (topic, state)
             for topic, state in states
             if self._node_id in state.replicas and self.find(topic.name, state.partition) is None
         ]
         wanted = [
-            NewReplica(name, topic.topic_id, self.settings.of_topic(self.image, topic)) for topic, name in missing
+            NewReplica(
+                TopicPartition(topic.name, state.partition),
+                topic.topic_id,
+                self.settings.of_topic(self.image, topic),
+                state.start_offset,
+            )
+            for topic, state in missing
         ]
-        for (topic, name), opened in zip(missing, await self._files.create(wanted), strict=True):
+        for (topic, state), opened in zip(missing, await self._files.create(wanted), strict=True):
             if opened is None:
-                self._unmade[topic.topic_id, name.partition] = None
+                self._unmade[topic.topic_id, state.partition] = None
             else:
                 self._add(topic, opened)
 
@@ -450,6 +465,8 @@ class ReplicaHost:
                 leaving += self.by_topic[topic.name].values()
         for turn in in_turns(leaving):
             await self._remove(turn)
+        if ends := tuple(find_final_ends(self.image, self._node_id, leaving)):
+            self._on_final_ends(ends)
 
     async def _remove(self, leaving: Sequence[HostedPartition]) -> None:
         """Let go of replicas that should be here no more, and of their files (REASSIGN-4)."""
@@ -502,7 +519,7 @@ class ReplicaHost:
         The log of such a replica is empty, and the replica is not known to be complete; the metadata that says so may be to come yet.
         """
         state = hosted.state
-        if state is None or state.leader != NO_NODE or hosted.log.log_end_offset:
+        if state is None or state.leader != NO_NODE or hosted.log.log_end_offset > state.start_offset:
             return False
         is_candidate = self._node_id in (*state.isr, *state.elr, *state.last_known_elr)
         return not is_candidate or (hosted.topic_id, state.partition) in self._told_gone

@@ -83,11 +83,12 @@ class ReplicaLoading:
             directory.mark_stray(partition)
             return
         settings = self._settings.of_topic(self._image, topic)
+        start_offset = topic.partitions[partition.partition].start_offset
         if topic_id is None:  # a power loss came before its first flush
-            log = directory.create_log_blocking(partition, topic.topic_id, settings)
+            log = directory.create_log_blocking(partition, topic.topic_id, settings, start_offset=start_offset)
             log.was_there = False
         else:
-            log = self._open_blocking(directory, partition, settings, None)
+            log = self._open_blocking(directory, partition, settings, None, start_offset)
         loaded = LoadedReplica(topic, directory, log)
         twin = self.replicas.get(partition)
         if twin is not None:  # it was changing places when the process ended
@@ -120,12 +121,17 @@ class ReplicaLoading:
             directory.discard_future(path)
 
     def _open_blocking(
-        self, directory: LogDirectory, partition: TopicPartition, settings: TopicSettings, future: str | None
+        self,
+        directory: LogDirectory,
+        partition: TopicPartition,
+        settings: TopicSettings,
+        future: str | None,
+        start_offset: int = 0,
     ) -> Log:
         try:
             if future is not None:
                 return directory.load_future_blocking(future, partition, settings, self._now_ms)
-            return directory.load_log_blocking(partition, settings, self._now_ms)
+            return directory.load_log_blocking(partition, settings, self._now_ms, start_offset=start_offset)
         except (OSError, CorruptionError) as error:
             raise OperatorError(
                 f"The log of {partition} in {directory.path} cannot be opened: {error}.",

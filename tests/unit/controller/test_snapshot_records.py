@@ -23,6 +23,7 @@ from esp.model.acl_filter import ANY, AclFilter
 from esp.model.client_quotas import user_and_client
 from esp.model.delegation_token import DelegationToken
 from esp.model.ids import BrokerEpoch, LeaderEpoch, NodeId, ProducerId, TopicId
+from esp.model.offset_floor import FloorPiece, PartitionFloor
 from esp.model.partition import PartitionState
 from esp.model.scram import ScramCredential, ScramMechanism
 from esp.ports.network import Address
@@ -209,6 +210,7 @@ def test_no_field_of_an_image_is_forgotten():
         elr=(NodeId(2),),
         last_known_elr=(NodeId(7),),
         recovering=True,
+        start_offset=12,
     )
     broker = BrokerImage(
         node_id=NodeId(1),
@@ -248,10 +250,11 @@ def test_no_field_of_an_image_is_forgotten():
         client_quotas={user_and_client("u", None): {"producer_byte_rate": 5.5}},
         scram_credentials={("u", ScramMechanism.SCRAM_SHA_512): ScramCredential(b"salt", b"key", b"other key", 4096)},
         delegation_tokens={"x": _token("x", 1)},
+        offset_floors={"gone": {0: FloorPiece(topic_id, (PartitionFloor(5, 2), PartitionFloor(9, 4, NodeId(1), 6)))}},
     )
     for described in (image, topic, partition, broker, controller):
         for item in fields(described):
-            is_of_the_node = item.name == "own_unclean_leader_election"
+            is_of_the_node = item.name.startswith("own_")
             assert item.name == "partition" or is_of_the_node or getattr(described, item.name), (
                 f"{item.name} is not tested"
             )
