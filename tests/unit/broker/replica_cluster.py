@@ -333,6 +333,8 @@ class Broker:
         """Its coordinators of groups, where a test gives it any."""
         self.told_offline = []
         """The log directories that were offline each time one of them failed."""
+        self.final_ends = []
+        """The ends of logs of deleted partitions that the node has told of."""
         self.replicas = ReplicaHost(
             env,
             self.node_id,
@@ -342,6 +344,7 @@ class Broker:
             tasks,
             on_leading=lambda hosted: self.groups and self.groups.on_leading(hosted),
             on_directory_failed=lambda: self.told_offline.append(self.replicas.offline_directories),
+            on_final_ends=self.final_ends.extend,
         )
         coordinators = self.cluster.coordinators
         verifier = TransactionVerifier(

@@ -283,6 +283,7 @@ def test_the_metadata_log_is_cut_between_two_turns_of_the_loading_and_never_with
             Tasks(env.host),
             on_leading=lambda _hosted: None,
             on_directory_failed=lambda: pytest.fail("no directory fails here"),
+            on_final_ends=lambda _ends: pytest.fail("no topic is deleted here"),
         )
         loading = asyncio.create_task(process.run(replicas.load(topic_image([state(), *[state()] * 7]))))
         cuts = 0
