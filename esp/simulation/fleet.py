@@ -95,6 +95,8 @@ class Summary:
     forgotten_log_starts: int = 0
     half_cuts: int = 0
     late_fetches: int = 0
+    continued_partitions: int = 0
+    leapt_partitions: int = 0
     moved_replicas: int = 0
     spoilt_batches: int = 0
     excused_reads: int = 0
@@ -162,6 +164,8 @@ class Summary:
         yield f"directories and files lost       {self.lost_files:>12,}"
         yield f"places taken by second processes {self.taken_places:>12,}"
         yield f"second processes of voters       {self.second_voters:>12,}"
+        yield f"partitions that went on          {self.continued_partitions:>12,}"
+        yield f"  far above the end before       {self.leapt_partitions:>12,}"
         yield f"replicas moved on their nodes    {self.moved_replicas:>12,}"
         yield f"markers restored in place        {self.markers_in_place:>12,}"
         yield f"  of the life that had just ended{self.last_lives:>12,}"

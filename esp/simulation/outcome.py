@@ -134,6 +134,10 @@ class Outcome:
     """Requests for partitions that were granted, and held against the quota of all brokers together (INV-QUOTA)."""
     refused_changes: int = 0
     """Requests for partitions that were refused because of a quota."""
+    continued_partitions: int = 0
+    """Partitions that were created again and went on where the one of their name had ended (INV-OFFSET-FLOOR)."""
+    leapt_partitions: int = 0
+    """Partitions that were created again far above the one before, as its leader could not be asked any more (INV-OFFSET-FLOOR)."""
     moved_replicas: int = 0
     """The number of times that a replica moved to another log directory of its node."""
     replaced_segments: int = 0

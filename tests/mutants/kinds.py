@@ -10,6 +10,7 @@ from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.ledger import copies_lost_allowed
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.partition_tier.profile import PartitionProfile
+from esp.simulation.workload.admin import continues_offsets
 from tests.mutants.mutant import (
     ASKED_OFFSETS,
     BEYOND_PROMISE,
@@ -31,6 +32,7 @@ from tests.mutants.mutant import (
     MOVED_VOTERS,
     MOVING_GROUPS,
     MOVING_LOG_STARTS,
+    RECREATED_TOPICS,
     REPLACED_LEADERS,
     ROTTEN_COPIES,
     SECOND_BROKERS,
@@ -79,6 +81,7 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
         and profile.fault_means_s.get(FaultKind.IO_ERROR, inf) < OFTEN_S
         and len(profile.layout.brokers) > 1
     ),
+    RECREATED_TOPICS: lambda profile: profile.administrators and continues_offsets(profile.seed),
     MOVING_LOG_STARTS: lambda profile: profile.log_starts is not None,
     COMPACTED_TOPICS: lambda profile: profile.compaction is not None,
     COMPACTED_TRANSACTIONS: lambda profile: (

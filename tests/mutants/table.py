@@ -12,6 +12,7 @@ from tests.mutants.credentials import CREDENTIAL_MUTANTS
 from tests.mutants.deciding import DECIDING_MUTANTS
 from tests.mutants.divergence import DIVERGENCE_MUTANTS
 from tests.mutants.expiry import EXPIRY_MUTANTS
+from tests.mutants.floors import FLOOR_MUTANTS
 from tests.mutants.groups import GROUP_MUTANTS
 from tests.mutants.histories import HISTORY_MUTANTS
 from tests.mutants.losses import LOSS_MUTANTS
@@ -52,6 +53,7 @@ ALL: Final = (
     *CONSUMER_GROUP_MUTANTS,
     *MOVING_GROUP_MUTANTS,
     *EXPIRY_MUTANTS,
+    *FLOOR_MUTANTS,
     *HISTORY_MUTANTS,
     *LOSS_MUTANTS,
     *ROT_MUTANTS,

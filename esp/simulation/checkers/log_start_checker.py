@@ -43,6 +43,10 @@ class LogStartChecker:
         """Up to where records may be gone."""
         return max(self._permitted.get(key, 0), self._asked.get(key, 0))
 
+    def on_begun(self, key: Key, start_offset: int) -> None:
+        """A partition begins by the metadata, where the one of its name before it has ended (FLOOR-2)."""
+        self._permitted[key] = start_offset
+
     def on_asked(self, key: Key, offset: int) -> None:
         """A client is about to ask for deletion up to an offset."""
         self._asked[key] = max(self.asked(key), offset)

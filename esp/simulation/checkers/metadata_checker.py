@@ -18,6 +18,7 @@ from esp.model.partition import PartitionState
 from esp.settings.rebalance import REMOVAL_FORCED
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.feature_checker import check_levels
+from esp.simulation.checkers.floor_checker import FloorChecker
 from esp.simulation.checkers.minimums import Minimums, default_minimum
 from esp.simulation.checkers.reassignment import check_reassignment
 from esp.simulation.checkers.replica_checker import ReplicaChecker
@@ -66,6 +67,7 @@ class MetadataChecker:
         self.image = EMPTY_IMAGE
         self.on_change: Callable[[ClusterImage, ClusterImage, float], None] = lambda _old, _new, _now_s: None
         """Called with each newer image after the one before it, and the time."""
+        self.floors = FloorChecker(replicas.of_partition)
         self.minimums = Minimums()
         """The minimum of in-sync replicas that counted, by partition epoch."""
         self._replicas = replicas
@@ -119,6 +121,7 @@ class MetadataChecker:
         if len(self._known) > IMAGES_KEPT:
             del self._known[next(iter(self._known))]
         old, self.image = self.image, image
+        self.floors.on_change(old, image)
         self._check_change(old, image, now_s)
         self.on_change(old, image, now_s)
 
@@ -166,6 +169,8 @@ class MetadataChecker:
         reborn: Collection[NodeId],
     ) -> None:
         who = f"{topic.name}-{new.partition}"
+        if old is None and new.start_offset:
+            self._replicas.log_starts.on_begun((topic.topic_id, new.partition), new.start_offset)
         if old is not None:
             for node_id in [node_id for node_id in old.replicas if node_id not in new.replicas]:
                 self._replicas.on_unassigned(node_id, (topic.topic_id, new.partition))

@@ -15,6 +15,7 @@ from esp.simulation.machine.links import LinkCondition, LinkRule
 from esp.simulation.nodes_tier.beyond_promise import BeyondPromise
 from esp.simulation.nodes_tier.cluster import CLIENT_HOST, node_host
 from esp.simulation.nodes_tier.coordinator_faults import CoordinatorFaults
+from esp.simulation.nodes_tier.deletion_faults import DeletionFaults
 from esp.simulation.nodes_tier.disk_nemesis import DiskNemesis
 from esp.simulation.nodes_tier.expiry_profile import draw_lapse_s
 from esp.simulation.nodes_tier.faults import Fault, FaultKind
@@ -167,6 +168,7 @@ class Nemesis:
         self.voter_twins = VoterTwins(world, lambda: self._is_over)
         self._beyond = BeyondPromise(world, ledger, self.caretaker, self._disks.newest_image)
         self.coordinators = self._make_coordinator_faults()
+        self.deletions = DeletionFaults(world, self.bring, self._disks.newest_image, lambda: self._is_over)
         world.on_point = self._on_point
         self._actions = self._make_actions()
 

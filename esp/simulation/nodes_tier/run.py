@@ -139,6 +139,7 @@ class Run:
         self._quotas = Quotas(world, self._clients.history)
         self._replicas.on_committed = self._on_committed
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
+        self._clients.administrator.on_deleting = self._nemesis.deletions.on_deleting
         self._one_life = OneLifeChecker(self._nemesis.twins.claimants, world.loop.time, self._on_found)
         self._sessions = SessionChecker(world.loop.time)
         self._rebalance = RebalanceWatch(world, self._metadata, self._replicas, self._clients.mover, self._on_found)
@@ -243,6 +244,8 @@ class Run:
             told_held=self._quotas.checker.told_held,
             judged_changes=self._quotas.changes.judged,
             refused_changes=self._quotas.changes.refused,
+            continued_partitions=self._metadata.floors.continued,
+            leapt_partitions=self._metadata.floors.leapt,
             moved_replicas=self._replicas.moved,
             replaced_segments=self._replicas.replacements.count,
             spoilt_batches=world.network.flips.count,
@@ -469,6 +472,7 @@ class Run:
                 )
                 if short is not None:
                     raise ViolationError("LIVE-READ", f"{committed.name}", short)
+        self._metadata.floors.check()
         self._client_checker.check_history(self._clients.history)
         self._access.checker.check_end(self._metadata.image)
         self._users.checker.check_end(self._metadata.image)

@@ -5,13 +5,15 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from esp.controller.image import TopicImage
+from esp.controller.image import RECREATE_OFFSETS, TopicImage
 from esp.model.errors import ErrorCode
+from esp.model.offset_floor import CONTINUE
 from esp.protocol.registry import ApiKey
 from esp.settings.rebalance import REMOVAL_FORCED
 from esp.simulation.nodes_tier.ledger import PASSING, RECKLESS
 from esp.simulation.nodes_tier.nudges import Nudges
 from esp.simulation.nodes_tier.profile import TopicProfile
+from esp.simulation.streams import stream
 from esp.simulation.workload import admin_requests, requests
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import NoAnswerError, RefusedError
@@ -38,8 +40,25 @@ MINIMUMS: Final = ("1", "2", "3")
 FORGETTING_SHARE: Final = 0.5
 """Of what is done while a replica is eligible to lead that the in-sync set has lost: the minimum that this rests on is changed (ELR-3)."""
 
+RECREATING: Final = "administrator that creates again"
+"""The stream of randomness of topics whose offsets go on."""
+
+CONTINUING_SHARE: Final = 0.5
+"""Of the runs in which offsets of topics go on when they are created again."""
+
+CONTINUED_SHARE: Final = 0.95
+"""Of the topics of such a run whose offsets go on; each other one begins again from 0, and so does the next one of its name."""
+
+AGAIN_SHARE: Final = 0.7
+"""Of the topics that are created again at once, when their deletion has just been answered."""
+
 NUDGE_SHARE: Final = 0.7
 """Of what is done while a partition that may lose records has no leader: something about that."""
+
+
+def continues_offsets(seed: int) -> bool:
+    """True if the offsets of topics that come and go go on in a run, by its seed."""
+    return stream(RECREATING, seed).random() < CONTINUING_SHARE
 
 
 class Administrator:
@@ -54,6 +73,7 @@ class Administrator:
         find_eligible: one of the passing topics that has eligible leader replicas, if there is one.
         forgetting: its stream of randomness for what it does about that.
         nudges: finds partitions without a leader.
+        recreating: its stream of randomness for topics whose offsets go on.
     """
 
     def __init__(
@@ -67,6 +87,7 @@ class Administrator:
         find_eligible: Callable[[], TopicImage | None],
         forgetting: Random,
         nudges: Nudges,
+        recreating: Random,
     ) -> None:
         self.is_stopping = False
         self.doubtful_minimums: dict[str, int] = {}
@@ -79,6 +100,10 @@ class Administrator:
         self._find_eligible = find_eligible
         self._forgetting = forgetting
         self._nudges = nudges
+        self._recreating = recreating
+        self._continues = recreating.random() < CONTINUING_SHARE
+        self.on_deleting: Callable[[str], None] = lambda _name: None
+        """Called before a topic is deleted whose offsets may go on."""
         self._takes_back = False
 
     async def create(self, topic: TopicProfile) -> None:
@@ -196,8 +221,7 @@ class Administrator:
             await self.create(topic)
             self._history.on_done(self.client.name, "topic created", f"{topic}")
         elif chance < 0.45:
-            await self.delete(name)
-            self._history.on_done(self.client.name, "topic deleted", name)
+            await self._replace(name)
         elif chance < 0.65:
             if name == RECKLESS and self._rng.random() < 0.5:
                 await self.configure(name, UNCLEAN_ELECTIONS, self._rng.choice(("true", "false")))
@@ -207,6 +231,17 @@ class Administrator:
             await self.elect(admin_requests.PREFERRED, None)
         else:
             await self.elect(admin_requests.UNCLEAN, [(RECKLESS, 0)])
+
+    async def _replace(self, name: str) -> None:
+        """Delete a topic; one of a run in which offsets go on is often created again at once."""
+        if self._continues:
+            self.on_deleting(name)
+        await self.delete(name)
+        self._history.on_done(self.client.name, "topic deleted", name)
+        if self._continues and self._recreating.random() < AGAIN_SHARE:
+            topic = self._draw_topic(name)
+            await self.create(topic)
+            self._history.on_done(self.client.name, "topic created", f"{topic}")
 
     async def _nudge(self, partition: int) -> None:
         """Give records up for a leader: by asking for one, or by a setting that lets the controller elect one."""
@@ -230,6 +265,8 @@ class Administrator:
             configs["segment.ms"] = "1000"
         if name == RECKLESS and rng.random() < 0.2:
             configs[UNCLEAN_ELECTIONS] = "true"
+        if self._continues and self._recreating.random() < CONTINUED_SHARE:
+            configs[RECREATE_OFFSETS] = CONTINUE
         return TopicProfile(name, rng.randint(1, 2), factor, min_isr, configs)
 
     async def _configure(self, kind: int, resource: str, name: str, value: str) -> None:

@@ -37,6 +37,7 @@ def changed_minimums(eligible):
         find_eligible=lambda: eligible,
         forgetting=Random(2),
         nudges=SimpleNamespace(find_leaderless=lambda: None),
+        recreating=Random(3),
     )
 
     async def act():

@@ -1,0 +1,60 @@
+"""Faults that come while a topic is deleted, and before it is created again: to the controller, and to those that lead it (FLOOR-3)."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from esp.controller.image import ClusterImage
+from esp.model.ids import NO_NODE
+from esp.simulation.nodes_tier.faults import Fault, FaultKind
+from esp.simulation.nodes_tier.world import World
+
+SHARE: Final = 0.5
+"""Of the deletions in the midst of which something happens."""
+
+LATEST_S: Final = 0.05
+"""A deletion is asked for, decided, committed and followed within that, mostly."""
+
+TO_LEADERS: Final = (FaultKind.KILL, FaultKind.KILL, FaultKind.POWER_LOSS, FaultKind.PAUSE, FaultKind.ISOLATE)
+
+
+class DeletionFaults:
+    """Brings faults when an administrator is about to delete a topic.
+
+    Args:
+        world: the cluster that they befall.
+        bring: lets a fault of a general kind happen now.
+        image: the newest metadata.
+        is_over: true if the faults have ended.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        bring: Callable[[Fault], None],
+        image: Callable[[], ClusterImage],
+        is_over: Callable[[], bool],
+    ) -> None:
+        self._world = world
+        self._bring = bring
+        self._image = image
+        self._is_over = is_over
+        self._rng: Random = world.random("deletion faults")
+
+    def on_deleting(self, name: str) -> None:
+        """A topic is about to be deleted."""
+        rng = self._rng
+        if FaultKind.KILL not in self._world.profile.fault_means_s or rng.random() > SHARE:
+            return
+        topic = self._image().topics_by_name.get(name)
+        leaders = [state.leader for state in topic.partitions if state.leader != NO_NODE] if topic is not None else []
+        if not leaders or rng.random() < 0.3:
+            kind, node = FaultKind.KILL_CONTROLLER, 1
+        else:
+            kind, node = rng.choice(TO_LEADERS), rng.choice(leaders)
+        fault = Fault(0.0, kind, (node,), rng.choice((0.2, 2.0, 12.0)) * rng.random())
+        self._world.loop.call_later(
+            LATEST_S * rng.random(),
+            lambda: None if self._is_over() else self._bring(fault),
+            context=self._world.context,
+        )
