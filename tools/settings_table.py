@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from esp.settings.broker_table import BROKER_SETTINGS, REFUSED
-from esp.settings.dynamic import DYNAMIC_ONLY, EFFECTIVE_AT_ONCE, NOT_WHILE_RUNNING
+from esp.settings.dynamic import DYNAMIC_ONLY, EFFECTIVE_AT_ONCE, NOT_WHILE_RUNNING, OURS_WHILE_RUNNING
 from esp.settings.group import group_settings
 from esp.settings.known import Scope, known_settings
-from esp.settings.rebalance import ASKED_OF_METADATA, DRAINING, REBALANCE_WHILE_RUNNING
+from esp.settings.rebalance import ASKED_OF_METADATA, DRAINING
+from esp.settings.topic import TopicSettings
 from esp.settings.topic_table import TOPIC_SETTINGS
 from tools.marked_text import main, replace_marked
 
@@ -86,9 +87,10 @@ def _section(title: str, words: str, columns: tuple[str, ...], rows: Iterable[tu
 
 def _topic_rows() -> Iterable[tuple[str, ...]]:
     for name, setting in sorted(TOPIC_SETTINGS.items()):
-        known = known_settings("topic")[name]
+        known = known_settings("topic").get(name)
         node = "" if setting.broker_name is None else f"`{setting.broker_name}`"
-        yield f"`{name}`", known.kind.name.lower(), _value(known.default), node, setting.doc
+        default = getattr(TopicSettings(), setting.field) if known is None else known.default
+        yield f"`{name}`", setting.kind.name.lower(), _value(default), node, setting.doc
 
 
 def _broker_row(name: str) -> tuple[str, ...]:
@@ -106,7 +108,7 @@ def _broker_row(name: str) -> tuple[str, ...]:
         return f"`{name}`", setting.kind.name.lower(), "", f"{scope}; never in a file", setting.doc
     setting = BROKER_SETTINGS[name]
     if name not in known_settings("broker"):
-        running = REBALANCE_WHILE_RUNNING.get(name, "no")
+        running = OURS_WHILE_RUNNING.get(name, "no")
         return f"`{name}`", setting.kind.name.lower(), "", running, setting.doc
     return (*_facts(name), _running(name), setting.doc)
 

@@ -6,14 +6,14 @@ from typing import Final, NamedTuple
 
 from esp.settings.broker import BrokerSettings
 from esp.settings.broker_table import BROKER_SETTINGS, FALLBACKS, REFUSED
-from esp.settings.dynamic import DYNAMIC_ONLY, with_changes
+from esp.settings.dynamic import DYNAMIC_ONLY, OURS_WHILE_RUNNING, with_changes
 from esp.settings.group import group_settings
 from esp.settings.known import WITHOUT_EFFECT, known_settings
 from esp.settings.listener_limits import limit_of_listener
 from esp.settings.per_listener import unprefixed
-from esp.settings.rebalance import ASKED_OF_METADATA, REBALANCE_WHILE_RUNNING
+from esp.settings.rebalance import ASKED_OF_METADATA
 from esp.settings.setting import Kind, Setting, Source
-from esp.settings.topic_table import EFFECTIVE_TOPIC_SETTINGS, TOPIC_SETTINGS
+from esp.settings.topic_table import EFFECTIVE_TOPIC_SETTINGS, OWN_TOPIC_SETTINGS, TOPIC_SETTINGS
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -64,6 +64,8 @@ def describe_topic(overrides: Mapping[str, str], node: NodeLayers) -> list[Descr
         synonyms = _synonyms(broker_name, node) if broker_name is not None else ()
         if name in overrides:
             synonyms = (Synonym(name, overrides[name].strip(), Source.TOPIC), *synonyms)
+        if not synonyms and name in OWN_TOPIC_SETTINGS:
+            continue  # Kafka's tools, which do not know it, see it where somebody has set it
         if synonyms:
             value, source = synonyms[0].value, synonyms[0].source
         elif (
@@ -160,7 +162,7 @@ def _broker_setting(name: str, synonyms: tuple[Synonym, ...]) -> DescribedSettin
     if sensitive:
         synonyms = tuple(synonym._replace(value=None) for synonym in synonyms)
     value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (None, Source.DEFAULT)
-    changeable = DYNAMIC_ONLY.keys() | REBALANCE_WHILE_RUNNING | ASKED_OF_METADATA.keys()
+    changeable = DYNAMIC_ONLY.keys() | OURS_WHILE_RUNNING | ASKED_OF_METADATA.keys()
     read_only = known.read_only if known is not None else name not in changeable
     return DescribedSetting(
         name, value, source, kind, read_only, sensitive, synonyms, broker_doc(limit_of_listener(name) or name)

@@ -125,9 +125,15 @@ DYNAMIC_ONLY: Final[Mapping[str, Setting]] = {
 }
 """Settings that no file gives a node: they exist only once they were changed, and take effect at once."""
 
+OURS_WHILE_RUNNING: Final[Mapping[str, str]] = {
+    **REBALANCE_WHILE_RUNNING,
+    "topic.recreate.offsets": "all",  # leaders and the controller ask the metadata itself (FLOOR-4)
+}
+"""Those of ours in a node's file that can be changed while nodes run: for each broker by itself, for all at once."""
+
 _OURS: Final[Mapping[str, Setting]] = {
     **DYNAMIC_ONLY,
-    **{name: BROKER_SETTINGS[name] for name in sorted(REBALANCE_WHILE_RUNNING)},
+    **{name: BROKER_SETTINGS[name] for name in sorted(OURS_WHILE_RUNNING)},
 }
 """The settings that can be changed while a node runs, take effect at once, and are in no table of Kafka's."""
 

@@ -1,4 +1,4 @@
-"""The settings of a topic, by their names: all 33 of Kafka 4.3, so that Kafka's tools find the settings that they expect.
+"""The settings of a topic, by their names: all 33 of Kafka 4.3, so that Kafka's tools find the settings that they expect, and ours.
 
 The settings with an effect are declared as fields of :class:`~esp.settings.topic.TopicSettings`; here stand those without one, which are
 checked and kept.
@@ -13,6 +13,10 @@ from esp.settings.topic import TopicSettings
 EFFECTIVE_TOPIC_SETTINGS: Final[dict[str, Setting]] = {
     setting.name: setting for setting in declared_settings(TopicSettings)
 }
+
+
+OWN_TOPIC_SETTINGS: Final = frozenset(("topic.recreate.offsets",))
+"""Those that Kafka's topics do not have."""
 
 
 def _known(name: str, kind: Kind, broker_name: str | None = None, check: Check | None = None) -> Setting:

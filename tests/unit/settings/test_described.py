@@ -207,3 +207,16 @@ def test_settings_of_self_repair_that_can_be_changed_are_told_so():
 def test_marks_of_self_repair_are_no_setting_of_a_topic():
     node = NodeLayers(load_broker_settings(None))
     assert "rebalance.throttled.replicas" not in by_name(describe_topic({"rebalance.throttled.replicas": "0:1"}, node))
+
+
+def test_a_setting_of_ours_is_described_where_somebody_has_set_it():
+    def described(overrides, **layers):
+        return {
+            setting.name: (setting.value, setting.source)
+            for setting in describe_topic(overrides, NodeLayers(load_broker_settings(None), **layers))
+        }
+
+    name = "topic.recreate.offsets"
+    assert name not in described({})
+    assert described({name: "continue"})[name] == ("continue", Source.TOPIC)
+    assert described({}, cluster={name: "continue"})[name] == ("continue", Source.DYNAMIC_DEFAULT_BROKER)
