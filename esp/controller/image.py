@@ -9,7 +9,7 @@ from esp.model.acl import AclBinding
 from esp.model.client_quotas import QuotaEntity
 from esp.model.delegation_token import DelegationToken
 from esp.model.ids import INTERNAL_TOPICS, BrokerEpoch, DirectoryId, LeaderEpoch, NodeId, ProducerId, TopicId
-from esp.model.offset_floor import CONTINUE, NameFloors
+from esp.model.offset_floor import CONTINUE, RESET, NameFloors
 from esp.model.partition import PartitionState
 from esp.model.scram import ScramCredential, ScramMechanism
 from esp.ports.network import Address
@@ -125,7 +125,7 @@ class ClusterImage:
     """Where the offsets of topics go on that are created again, by their name; the name that lost its topic last is the last one."""
     own_unclean_leader_election: bool = False
     """``unclean.leader.election.enable`` of the node that keeps the image, which stands in no record."""
-    own_recreate_offsets: str = ""
+    own_recreate_offsets: str = RESET
     """``topic.recreate.offsets`` of the node that keeps the image, which stands in no record."""
 
     def partitions(self) -> Iterator[tuple[TopicImage, PartitionState]]:

@@ -14,7 +14,7 @@ TOPIC_ID = TopicId(uuid.UUID(int=5))
 
 
 def new(number):
-    return NewReplica(TopicPartition("t", number), TOPIC_ID, TopicSettings())
+    return NewReplica(TopicPartition("t", number), TOPIC_ID, TopicSettings(), start_offset=0)
 
 
 def opened(world, *paths):

@@ -1,0 +1,66 @@
+"""Groups of all client families read on over the deletion of their topic and its creation by the same name: each offset is one record."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import pytest
+from confluent_kafka import Producer
+from kafka.admin import KafkaAdminClient
+
+from esp.testing.kafka_tools import KafkaTools
+from esp.testing.node_process import NodeProcess
+from tests.integration.conftest import MakeTopic, eventually
+from tests.integration.group_members import FAMILIES, QUICK_GROUPS, Member, members_of_a_test
+from tests.integration.java_member import JavaMember
+
+WITHIN_S = 60
+PARTITIONS = 2
+EACH = 10
+"""Records that each partition gets, before and after."""
+
+
+@pytest.fixture(scope="module")
+def node_settings() -> Mapping[str, str]:
+    """Groups begin without delay, and offsets of all topics go on."""
+    return {**QUICK_GROUPS, "topic.recreate.offsets": "continue"}
+
+
+@pytest.fixture
+def members() -> Iterator[list[Member]]:
+    """The test's members, all of which have left in the end."""
+    yield from members_of_a_test()
+
+
+def fill(node: NodeProcess, topic: str) -> list[int]:
+    """Write records to each partition; return the offsets that were acknowledged."""
+    offsets: list[int] = []
+    producer = Producer({"bootstrap.servers": node.bootstrap})
+    for number in range(PARTITIONS * EACH):
+        producer.produce(
+            topic, b"x", partition=number % PARTITIONS, on_delivery=lambda _, message: offsets.append(message.offset())
+        )
+    assert producer.flush(30) == 0
+    return offsets
+
+
+def create_again(admin: KafkaAdminClient, make_topic: MakeTopic, topic: str) -> None:
+    """Delete the topic, and create it at once."""
+    admin.delete_topics([topic])
+    make_topic(topic, partitions=PARTITIONS)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
+def test_members_read_on_in_the_new_topic(
+    node: NodeProcess, admin: KafkaAdminClient, make_topic: MakeTopic, members: list[Member], family: type[Member]
+) -> None:
+    topic = make_topic(partitions=PARTITIONS)
+    member = family(node.bootstrap, topic, topic).start()
+    members.append(member)
+    for round_ in range(3):
+        offsets = fill(node, topic)
+        assert sorted(offsets) == sorted(list(range(round_ * EACH, (round_ + 1) * EACH)) * PARTITIONS)
+        wanted = Counter((partition, offset) for partition in range(PARTITIONS) for offset in range((round_ + 1) * EACH))
+        eventually(lambda wanted=wanted: Counter(member.read) == wanted or member.error is not None, WITHIN_S)
+        assert member.error is None
+        create_again(admin, make_topic, topic)
