@@ -49,7 +49,10 @@ CONTINUING_SHARE: Final = 0.5
 CONTINUED_SHARE: Final = 0.95
 """Of the topics of such a run whose offsets go on; each other one begins again from 0, and so does the next one of its name."""
 
-AGAIN_SHARE: Final = 0.7
+REPLACING_SHARE: Final = 0.5
+"""Of what is done in such a run: a topic is deleted."""
+
+AGAIN_SHARE: Final = 0.8
 """Of the topics that are created again at once, when their deletion has just been answered."""
 
 NUDGE_SHARE: Final = 0.7
@@ -205,6 +208,9 @@ class Administrator:
         if eligible is not None and self._forgetting.random() < FORGETTING_SHARE:
             others = [minimum for minimum in MINIMUMS if minimum != eligible.configs.get(MIN_ISR)]
             await self.configure(eligible.name, MIN_ISR, self._forgetting.choice(others))
+            return
+        if self._continues and not creates and self._recreating.random() < REPLACING_SHARE:
+            await self._replace(name)
             return
         chance = 0.0 if creates else self._rng.random()
         dead = self._find_dead()
