@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -21,8 +22,8 @@ EACH = 10
 
 @pytest.fixture(scope="module")
 def node_settings() -> Mapping[str, str]:
-    """Groups begin without delay, and offsets of all topics go on."""
-    return {**QUICK_GROUPS, "topic.recreate.offsets": "continue"}
+    """Groups begin without delay, offsets of all topics go on, and only the test creates topics."""
+    return {**QUICK_GROUPS, "topic.recreate.offsets": "continue", "auto.create.topics.enable": "false"}
 
 
 @pytest.fixture
@@ -60,7 +61,37 @@ def test_members_read_on_in_the_new_topic(
     for round_ in range(3):
         offsets = fill(node, topic)
         assert sorted(offsets) == sorted(list(range(round_ * EACH, (round_ + 1) * EACH)) * PARTITIONS)
-        wanted = Counter((partition, offset) for partition in range(PARTITIONS) for offset in range((round_ + 1) * EACH))
+        wanted = Counter(
+            (partition, offset) for partition in range(PARTITIONS) for offset in range((round_ + 1) * EACH)
+        )
         eventually(lambda wanted=wanted: Counter(member.read) == wanted or member.error is not None, WITHIN_S)
         assert member.error is None
         create_again(admin, make_topic, topic)
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_java_members_read_on_in_the_new_topic(
+    node: NodeProcess,
+    admin: KafkaAdminClient,
+    make_topic: MakeTopic,
+    kafka_tools: KafkaTools,
+    tmp_path: Path,
+    protocol: str,
+) -> None:
+    topic = make_topic(partitions=PARTITIONS)
+    member = JavaMember(kafka_tools, node.bootstrap, topic, topic, tmp_path, protocol=protocol).start()
+    try:
+        for round_ in range(3):
+            fill(node, topic)
+            eventually(lambda count=(round_ + 1) * PARTITIONS * EACH: member.read >= count, WITHIN_S)
+            create_again(admin, make_topic, topic)
+    finally:
+        member.leave()
+    read: Counter[tuple[int, int]] = Counter()
+    for event in member.named("records_consumed"):
+        for part in event["partitions"]:
+            offsets = range(part["minOffset"], part["maxOffset"] + 1)
+            read.update((part["partition"], offset) for offset in offsets)
+    assert read == Counter((partition, offset) for partition in range(PARTITIONS) for offset in range(3 * EACH))

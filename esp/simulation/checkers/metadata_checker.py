@@ -170,7 +170,7 @@ class MetadataChecker:
     ) -> None:
         who = f"{topic.name}-{new.partition}"
         if old is None and new.start_offset:
-            self._replicas.log_starts.on_begun((topic.topic_id, new.partition), new.start_offset)
+            self._replicas.on_begun((topic.topic_id, new.partition), new.start_offset)
         if old is not None:
             for node_id in [node_id for node_id in old.replicas if node_id not in new.replicas]:
                 self._replicas.on_unassigned(node_id, (topic.topic_id, new.partition))

@@ -74,12 +74,18 @@ class ReplicaChecker:
         self._renewed = RenewedReplicas()
         self._hosted: dict[int, dict[HostedPartition, ReplicaView]] = {}
         self._lost: dict[int, dict[Key, LostLife]] = {}
+        self._starts: dict[Key, int] = {}
         self._unassigned: set[tuple[int, Key]] = set()
         self._min_isr = min_isr
         self._min_isr_since = min_isr_since
         self._is_flushed = is_flushed
         self._leader_epoch = leader_epoch
         self._ledger = ledger
+
+    def on_begun(self, key: Key, start_offset: int) -> None:
+        """A partition begins by the metadata, where the one of its name before it has ended (FLOOR-2)."""
+        self._starts[key] = start_offset
+        self.log_starts.on_begun(key, start_offset)
 
     def look(self, node: SimulatedNode) -> None:
         """Compare a node's replicas with what they were. Raises ViolationError."""
@@ -300,6 +306,7 @@ class ReplicaChecker:
         if key not in self.committed:
             name = TopicPartition(hosted.name.topic, hosted.name.partition)
             self.committed[key] = CommittedLog(name, hosted.topic_id)
+            self.committed[key].end_offset = self._starts.get(key, 0)
             if self.begin_compacted is not None:
                 self.committed[key].compacted = self.begin_compacted(name.topic)
         who = f"{node.name}, {hosted.name}"
