@@ -13,6 +13,7 @@ from esp.testing.node_process import NodeProcess
 from tests.integration.conftest import MakeTopic, eventually
 from tests.integration.group_members import FAMILIES, QUICK_GROUPS, Member, members_of_a_test
 from tests.integration.java_member import JavaMember
+from tests.integration.java_tools import JavaTools
 
 WITHIN_S = 60
 PARTITIONS = 2
@@ -95,3 +96,24 @@ def test_java_members_read_on_in_the_new_topic(
             offsets = range(part["minOffset"], part["maxOffset"] + 1)
             read.update((part["partition"], offset) for offset in offsets)
     assert read == Counter((partition, offset) for partition in range(PARTITIONS) for offset in range(3 * EACH))
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(180)
+def test_kafkas_tools_read_on(
+    node: NodeProcess, admin: KafkaAdminClient, make_topic: MakeTopic, kafka_tools: KafkaTools
+) -> None:
+    topic = make_topic(partitions=PARTITIONS)
+    fill(node, topic)
+    create_again(admin, make_topic, topic)
+    tools = JavaTools(kafka_tools, node.bootstrap)
+    assert f"{topic}:0:{EACH}" in tools("get-offsets", "--topic", topic, "--time", "earliest")
+    assert "esp.offset" not in tools(
+        "configs", "--describe", "--all", "--entity-type", "topics", "--entity-name", topic
+    )
+    files = [str(file) for file in sorted((node.data_dir / "__cluster_metadata-0").glob("*.log"))]
+    dumped = kafka_tools.run("dump-log", "--cluster-metadata-decoder", "--files", ",".join(files))
+    assert dumped.returncode == 0, dumped.stderr
+    about = [line for line in dumped.stdout.splitlines() if "esp.offset.floors.0" in line and topic in line]
+    assert f"{EACH}:1 {EACH}:1" in about[-1], "offset and epoch of each partition, as their last leader said"
+    assert '"leaderEpoch":1' in dumped.stdout
