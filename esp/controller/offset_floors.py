@@ -1,8 +1,8 @@
-"""Offsets that never go back: a topic that is created again goes on where the topic of its name has ended (FLOOR-1 to FLOOR-5).
+"""Offsets that never go back: a topic that is created again goes on where the topic of its name has ended (FLOOR-1 to FLOOR-4).
 
 A floor stands in settings of the name, which outlive the topic: ConfigRecords of the type topic, ``esp.offset.floors.N``. Kafka keeps such
 a record, and its tools show it. When a topic is deleted, its floors are written behind its RemoveTopicRecord in the same decision. They are
-upper bounds then, which need nobody's answer: no log of the topic ends beyond its span. The broker that led a partition last says
+upper bounds then, which need no answer: no log of the topic ends beyond its span. The broker that led a partition last says
 in a heartbeat where its log has ended, and the floor falls to that.
 """
 
@@ -95,8 +95,8 @@ def decide_final_ends(
 ) -> Decision[None]:
     """Lower floors to the ends of logs (FLOOR-3).
 
-    An end counts while its name has no topic: a new one may have begun at the higher floor. And it counts only as told by the broker that
-    led the partition last: another one's log may be shorter.
+    An end counts while its name has no topic: a new one may have begun at the higher floor. And it counts only from the broker that led
+    the partition last: another one's log may be shorter.
 
     Raises:
         ApiError: STALE_BROKER_EPOCH.

@@ -65,7 +65,7 @@ def describe_topic(overrides: Mapping[str, str], node: NodeLayers) -> list[Descr
         if name in overrides:
             synonyms = (Synonym(name, overrides[name].strip(), Source.TOPIC), *synonyms)
         if not synonyms and name in OWN_TOPIC_SETTINGS:
-            continue  # Kafka's tools, which do not know it, see it where somebody has set it
+            continue  # Kafka's tools, which do not know it, see it where it was set
         if synonyms:
             value, source = synonyms[0].value, synonyms[0].source
         elif (

@@ -183,7 +183,7 @@ def load_log_blocking(
         checkpoint_high_watermarks: see there.
         unsynced_directory: the directory above, if the first flush is to sync the replica's own name in it, and whose replica it is.
         is_new: whether the directory was just made: then it is not looked at.
-        start_offset: where the first log of the partition began, at the least: no batch stands below it.
+        start_offset: where the first log of the partition began, at the least.
 
     Raises:
         CorruptionError: batches that were flushed are broken or missing.

@@ -33,12 +33,12 @@ LONGEST_FUNCTIONS: Final = {
     "esp/cli/acls/command.py:acls": 108,
     "esp/cli/capture/start.py:start": 107,
     "esp/cli/sql.py:sql": 94,
-    "esp/storage/recovery.py:load_log_blocking": 85,
+    "esp/storage/recovery.py:load_log_blocking": 87,
     "esp/controller/partition_change.py:plan_partition_change": 87,  # the rules of one decision, in their order
     "esp/cli/produce.py:produce": 73,
     "esp/cli/configs.py:configs": 68,
     "esp/cli/dump_log.py:dump_log": 67,
-    "esp/simulation/nodes_tier/run.py:_outcome": 69,  # the figures of a run, one in a line
+    "esp/simulation/nodes_tier/run.py:_outcome": 71,  # the figures of a run, one in a line
     "esp/records/keyed.py:choose_records": 67,  # one pass over the bytes, without calls
 }
 """The ten longest functions, in lines. An entry may shrink in silence and grow only here."""
