@@ -1,5 +1,6 @@
 """Faults that come while a topic is deleted, and before it is created again: to the controller, and to those that lead it (FLOOR-3)."""
 
+import asyncio
 from collections.abc import Callable
 from random import Random
 from typing import Final
@@ -14,6 +15,12 @@ SHARE: Final = 0.5
 
 LATEST_S: Final = 0.05
 """A deletion is asked for, decided, committed and followed within that, mostly."""
+
+LEFT_BEHIND_SHARE: Final = 0.3
+"""Of these deletions: a follower has not reached the leader for a while, and lacks what is committed; both reach the controller."""
+
+LAGGING_S: Final = 6.0
+"""The time until then: the follower is out of the in-sync set, and the leader has gone on without it."""
 
 TO_LEADERS: Final = (FaultKind.KILL, FaultKind.KILL, FaultKind.POWER_LOSS, FaultKind.PAUSE, FaultKind.ISOLATE)
 
@@ -41,13 +48,19 @@ class DeletionFaults:
         self._is_over = is_over
         self._rng: Random = world.random("deletion faults")
 
-    def on_deleting(self, name: str) -> None:
-        """A topic is about to be deleted."""
+    async def before_deletion(self, name: str) -> None:
+        """A topic is about to be deleted: return when it shall be."""
         rng = self._rng
         if FaultKind.KILL not in self._world.profile.fault_means_s or rng.random() > SHARE:
             return
         topic = self._image().topics_by_name.get(name)
-        leaders = [state.leader for state in topic.partitions if state.leader != NO_NODE] if topic is not None else []
+        led = [state for state in topic.partitions if state.leader != NO_NODE] if topic is not None else []
+        followed = [(state.leader, node) for state in led for node in state.replicas if node != state.leader]
+        if followed and rng.random() < LEFT_BEHIND_SHARE:
+            self._bring(Fault(0.0, FaultKind.CUT, rng.choice(followed), LAGGING_S + rng.random()))
+            await asyncio.sleep(LAGGING_S)
+            return
+        leaders = [state.leader for state in led]
         if not leaders or rng.random() < 0.3:
             kind, node = FaultKind.KILL_CONTROLLER, 1
         else:

@@ -139,7 +139,7 @@ class Run:
         self._quotas = Quotas(world, self._clients.history)
         self._replicas.on_committed = self._on_committed
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
-        self._clients.administrator.on_deleting = self._nemesis.deletions.on_deleting
+        self._clients.administrator.before_deletion = self._nemesis.deletions.before_deletion
         self._one_life = OneLifeChecker(self._nemesis.twins.claimants, world.loop.time, self._on_found)
         self._sessions = SessionChecker(world.loop.time)
         self._rebalance = RebalanceWatch(world, self._metadata, self._replicas, self._clients.mover, self._on_found)

@@ -1,7 +1,7 @@
 """Administrators: topics come, change and go and come again under the same name, leaders are elected, dead brokers unregistered."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, Final
 
@@ -64,6 +64,10 @@ def continues_offsets(seed: int) -> bool:
     return stream(RECREATING, seed).random() < CONTINUING_SHARE
 
 
+async def _nothing(_name: str) -> None:
+    """Bring no fault."""
+
+
 class Administrator:
     """Asks any broker; each call is tried once.
 
@@ -105,8 +109,8 @@ class Administrator:
         self._nudges = nudges
         self._recreating = recreating
         self._continues = recreating.random() < CONTINUING_SHARE
-        self.on_deleting: Callable[[str], None] = lambda _name: None
-        """Called before a topic is deleted whose offsets may go on."""
+        self.before_deletion: Callable[[str], Awaitable[None]] = _nothing
+        """Awaited before a topic is deleted whose offsets may go on."""
         self._takes_back = False
 
     async def create(self, topic: TopicProfile) -> None:
@@ -241,7 +245,7 @@ class Administrator:
     async def _replace(self, name: str) -> None:
         """Delete a topic; one of a run in which offsets go on is often created again at once."""
         if self._continues:
-            self.on_deleting(name)
+            await self.before_deletion(name)
         await self.delete(name)
         self._history.on_done(self.client.name, "topic deleted", name)
         if self._continues and self._recreating.random() < AGAIN_SHARE:
