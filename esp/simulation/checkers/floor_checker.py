@@ -33,7 +33,7 @@ class FloorChecker:
         self._committed = committed
         self._lives: dict[tuple[str, int], list[_Life]] = {}
         self.continued = 0
-        """Partitions that went on where the one before had ended."""
+        """Partitions that went on where the one before, which had records, had ended."""
         self.leapt = 0
         """Partitions that began far above the one before, as its leader had not said where it ended."""
 
@@ -90,7 +90,7 @@ class FloorChecker:
             committed = self._committed((last.topic_id, state.partition))
             end_offset = committed.end_offset if committed is not None else 0
             is_near = state.start_offset <= max(end_offset, last.start_offset) + _NEAR
-            self.continued += is_near
+            self.continued += is_near and state.start_offset > 0
             self.leapt += not is_near
         lives.append(_Life(topic.topic_id, state.start_offset, state.leader_epoch))
         del lives[:-LIVES_KEPT]

@@ -49,6 +49,9 @@ CONTINUING_SHARE: Final = 0.5
 CONTINUED_SHARE: Final = 0.95
 """Of the topics of such a run whose offsets go on; each other one begins again from 0, and so does the next one of its name."""
 
+LIFE_S: Final = (0.5, 4.0)
+"""The time that is left to a topic of such a run to get records."""
+
 REPLACING_SHARE: Final = 0.5
 """Of what is done in such a run: a topic is deleted."""
 
@@ -245,6 +248,7 @@ class Administrator:
     async def _replace(self, name: str) -> None:
         """Delete a topic; one of a run in which offsets go on is often created again at once."""
         if self._continues:
+            await asyncio.sleep(self._recreating.uniform(*LIFE_S))
             await self.before_deletion(name)
         await self.delete(name)
         self._history.on_done(self.client.name, "topic deleted", name)
