@@ -49,6 +49,7 @@ FLOOR_MUTANTS: Final = (
         "piece is None or piece.topic_id != end.topic_id or end.topic in",
         "piece is None or end.topic in",
         kind=RECREATED_TOPICS,
+        is_gap=True,  # a report has to be late by a whole topic; tests/unit/controller/test_offset_floors.py sees it
     ),
     Mutant(
         "new-logs-begin-at-0",
