@@ -150,17 +150,18 @@ class Administrator:
         self.made.append(name)
 
     def _until_answered(self, ask: Callable[[], Future[None]]) -> None:
-        """Ask again where the connection ended with the node: then nobody knows whether the change was made."""
-        again = False
+        """Ask again where the connection ended with the node; nobody knows then whether the change was made.
+
+        librdkafka asks again by itself, too: a topic that is there already, of a name that nobody else uses, was made by a lost answer.
+        """
         while True:
             try:
                 ask().result(90)
             except KafkaException as raised:
                 error = raised.args[0]
                 if error.code() == KafkaError._TRANSPORT:
-                    again = True
                     continue
-                if not (again and error.code() == KafkaError.TOPIC_ALREADY_EXISTS):
+                if error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     self.errors.append(str(error))
             return
 

@@ -61,15 +61,16 @@ class PartitionMover:
         self._image = image
         self._is_patient = is_patient
         self._in_doubt: list[Move] = []
-        self._asked: set[tuple[tuple[TopicId, int], tuple[NodeId, ...]]] = set()
+        self._asked: set[tuple[str, int, tuple[NodeId, ...]]] = set()
 
     def doubtful(self, now_s: float) -> list[Move]:
         """The moves that were asked for and may still be done."""
         return [move for move in self._in_doubt if now_s < move.sent_s + IN_DOUBT_S]
 
     def has_asked_for(self, key: tuple[TopicId, int], replicas: tuple[NodeId, ...]) -> bool:
-        """True if these replicas of a partition were ever asked for."""
-        return (key, replicas) in self._asked
+        """True if these replicas of a partition were ever asked for, of its topic or of an earlier one of the name."""
+        topic = self._image().topics_by_id.get(key[0])
+        return topic is not None and (topic.name, key[1], replicas) in self._asked
 
     async def run(self) -> None:
         """Do what comes to mind until told to stop."""
@@ -108,7 +109,7 @@ class PartitionMover:
             (state.topic_id, state.partition), target or state.original_replicas, asyncio.get_running_loop().time()
         )
         self._in_doubt = [*self.doubtful(move.sent_s), move]
-        self._asked.add((move.key, move.replicas))
+        self._asked.add((topic, state.partition, move.replicas))
         connection = await self._client.any_broker()
         request = admin_requests.reassign(topic, state.partition, target, TIMEOUT_S)
         version = admin_requests.ALTER_PARTITION_REASSIGNMENTS_VERSION

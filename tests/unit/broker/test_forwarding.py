@@ -45,7 +45,7 @@ class Metadata:
     def __init__(self, topics_at=0.0, name="t"):
         self.topics_at = topics_at
         self.name = name
-        self.image = SimpleNamespace(offset=7, topics_by_name={})
+        self.image = SimpleNamespace(offset=7, topics_by_name={}, topics_by_id={})
         self.complaints = iter([True])
 
     def begin_complaint(self):

@@ -4,7 +4,6 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 
 from esp.broker.authorization.access import OpenAccess
 from esp.broker.connections.dispatcher import Dispatcher
@@ -12,6 +11,7 @@ from esp.broker.request import LATER, ClientContext, Request
 from esp.broker.tasks import Tasks
 from esp.model.errors import ApiError, ErrorCode
 from esp.ports.network import Address
+from esp.protocol.broker_heartbeat import BrokerHeartbeatRequest
 from esp.protocol.errors import DecodeError
 from esp.protocol.messages import decode_response, encode_request
 from esp.protocol.registry import SERVED, ApiKey, ListenerKind

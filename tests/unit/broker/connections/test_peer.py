@@ -5,13 +5,13 @@ import struct
 import pytest
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.api_versions.v4.response import ApiVersionsResponse
-from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
 
 from esp.broker.connections.peer import ANSWER_BYTES_MAX, Peer, PeerUnavailableError
 from esp.model.errors import ErrorCode
 from esp.model.peer_terms import PLAINTEXT
 from esp.ports.network import Address
+from esp.protocol.broker_heartbeat import BrokerHeartbeatRequest
 from esp.protocol.errors import DecodeError
 from esp.protocol.messages import encode_response
 from esp.protocol.registry import ApiKey
