@@ -16,6 +16,9 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 POLL_S: Final = 0.1
 COMMIT_INTERVAL_MS: Final = 200
+METADATA_MAX_AGE_MS: Final = 1000
+"""A member that joined while its topic was away sees only by newer metadata that it is back."""
+
 HEARTBEAT_MS: Final = 300
 JOIN_TIMEOUT_S: Final = 30
 QUICK_GROUPS: Final = {
@@ -97,7 +100,7 @@ class ConfluentMember(Member):
             "session.timeout.ms": self.session_ms,
             "heartbeat.interval.ms": HEARTBEAT_MS,
             "auto.commit.interval.ms": COMMIT_INTERVAL_MS,
-            "topic.metadata.refresh.interval.ms": 1000,
+            "topic.metadata.refresh.interval.ms": METADATA_MAX_AGE_MS,
             "reconnect.backoff.ms": 20,
             "reconnect.backoff.max.ms": 100,
             "log_level": 0,
@@ -151,6 +154,7 @@ class KafkaPythonMember(Member):
             session_timeout_ms=self.session_ms,
             heartbeat_interval_ms=HEARTBEAT_MS,
             auto_commit_interval_ms=COMMIT_INTERVAL_MS,
+            metadata_max_age_ms=METADATA_MAX_AGE_MS,
             group_instance_id=self.instance,
         )
         consumer.topics()  # unless it knows the topic before it joins, it joins twice, and may then lose its second assignment
@@ -178,6 +182,7 @@ class AiokafkaMember(Member):
             session_timeout_ms=self.session_ms,
             heartbeat_interval_ms=HEARTBEAT_MS,
             auto_commit_interval_ms=COMMIT_INTERVAL_MS,
+            metadata_max_age_ms=METADATA_MAX_AGE_MS,
             group_instance_id=self.instance,
         )
         await consumer.start()
