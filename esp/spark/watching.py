@@ -6,8 +6,8 @@ commits it. If a cluster does not answer, the latest positions wait, and older o
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -110,7 +110,9 @@ class Watch(StreamingQueryListener):
 
     def stop(self) -> None:
         """Listen no more; what waits is committed, if that is quick."""
-        self._spark.streams.removeListener(self)
+        streams = self._spark.streams
+        with _unlocked(getattr(streams, "_sqlb", None)):
+            streams.removeListener(self)
         self._committer.stop()
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - PySpark's name
@@ -143,6 +145,23 @@ class Watch(StreamingQueryListener):
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - PySpark's name
         """Forget a query."""
         self._clusters.pop(str(event.runId), None)
+
+
+@contextmanager
+def _unlocked(bus: Any | None) -> Iterator[None]:
+    """Do without the lock of the listeners of Spark Connect's client, if that has any, while one of them is removed.
+
+    PySpark 4.0 holds it while it waits for the thread that hands out events, and that thread takes it for each event: one that comes
+    meanwhile, as when a query has just been stopped, would keep both waiting for ever.
+    """
+    if bus is None:
+        yield
+        return
+    lock, bus._lock = bus._lock, nullcontext()  # noqa: SLF001 - there is no other way
+    try:
+        yield
+    finally:
+        bus._lock = lock  # noqa: SLF001
 
 
 def watch(spark: Any, options: Mapping[str, str] | None = None) -> Watch:

@@ -1,7 +1,12 @@
 """The thread that commits positions, without a cluster."""
 
+import json
 import logging
 import threading
+import time
+from collections.abc import Iterator
+from types import ModuleType, SimpleNamespace
+from uuid import UUID
 
 import pytest
 
@@ -10,7 +15,7 @@ from esp.consumer.connection import Terms
 from esp.consumer.errors import ConsumerError
 from esp.consumer.messages import Partition
 from esp.spark.query_sources import ClusterSettings
-from esp.spark.watching import Committer, Done, watch
+from esp.spark.watching import Committer, Done, Watch, watch
 
 CLUSTER = ClusterSettings((Address("a", 1),), Terms())
 WAIT_S = 30
@@ -65,3 +70,43 @@ def test_a_commit_that_fails_is_told_and_the_next_is_tried(caplog: pytest.LogCap
 def test_options_without_a_cluster_are_refused() -> None:
     with pytest.raises(ConsumerError, match=r"the options name no cluster: write kafka\.bootstrap\.servers"):
         watch(None, {"subscribe": "t"})
+
+
+class PlayedServer:
+    """The client of a Spark Connect server that sends one more event while the last listener is removed."""
+
+    def __init__(self, messages: ModuleType) -> None:
+        self._messages = messages
+        self._is_removed = threading.Event()
+
+    def execute_command_as_iterator(self, _command: object) -> Iterator[dict[str, object]]:
+        answer = self._messages.StreamingQueryListenerEventsResult
+        yield {"streaming_query_listener_events_result": answer(listener_bus_listener_added=True)}
+        assert self._is_removed.wait(WAIT_S)
+        time.sleep(
+            0.2
+        )  # the event comes when the removal waits for the thread; without that the test proves nothing, and passes
+        ended = {"id": f"{UUID(int=1)}", "runId": f"{UUID(int=2)}", "exception": None, "errorClassOnException": None}
+        event = self._messages.StreamingQueryListenerEvent(
+            event_json=json.dumps(ended),
+            event_type=self._messages.StreamingQueryEventType.QUERY_TERMINATED_EVENT,
+        )
+        yield {"streaming_query_listener_events_result": answer(events=[event])}
+
+    def execute_command(self, _command: object) -> None:
+        self._is_removed.set()
+
+
+def test_a_watcher_ends_under_connect_though_an_event_comes_meanwhile() -> None:
+    """PySpark 4.0 alone waits for ever then: its removal holds the lock that the event needs."""
+    streaming = pytest.importorskip("pyspark.sql.connect.streaming.query", exc_type=ImportError)
+    messages = pytest.importorskip("pyspark.sql.connect.proto", exc_type=ImportError)
+    session = SimpleNamespace(client=PlayedServer(messages))
+    streams = streaming.StreamingQueryManager(session)
+    watcher = Watch(SimpleNamespace(streams=streams), None)
+    streams.addListener(watcher)
+    ending = threading.Thread(target=watcher.stop, daemon=True)
+    ending.start()
+    ending.join(WAIT_S)
+    assert not ending.is_alive()
+    assert isinstance(streams._sqlb._lock, type(threading.Lock()))
