@@ -3,7 +3,6 @@
 import json
 import logging
 import threading
-import time
 from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 from uuid import UUID
