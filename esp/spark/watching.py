@@ -107,16 +107,22 @@ class Watch(StreamingQueryListener):
         self._cluster = cluster
         self._clusters: dict[str, list[ClusterSettings | None]] = {}
         self._committer = Committer(commit_done)
+        self._running: set[str] = set()
+        """Of queries that have begun and have not ended, by the events so far, the ids of their runs."""
+        self._changed = threading.Condition()
 
     def stop(self) -> None:
-        """Listen no more; what waits is committed, if that is quick."""
+        """Listen no more; what waits is committed, if that is quick, and so are the last batches of queries that have ended."""
         streams = self._spark.streams
+        self._await_ended(streams)
         with _unlocked(getattr(streams, "_sqlb", None)):
             streams.removeListener(self)
         self._committer.stop()
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - PySpark's name
         """Note the clusters of a query while it can be asked for its plan."""
+        with self._changed:
+            self._running.add(str(event.runId))
         with suppress(Exception):
             self._clusters[str(event.runId)] = find_clusters(self._spark.streams.get(str(event.id)))
 
@@ -143,8 +149,19 @@ class Watch(StreamingQueryListener):
         """An idle query has nothing new to commit."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - PySpark's name
-        """Forget a query."""
+        """Forget a query, of which no batch comes any more."""
         self._clusters.pop(str(event.runId), None)
+        with self._changed:
+            self._running.discard(str(event.runId))
+            self._changed.notify_all()
+
+    def _await_ended(self, streams: Any) -> None:
+        """Wait for the last events of queries that have ended: Spark tells of them a little later, in their order."""
+        if not self._running:
+            return
+        active = {str(query.runId) for query in streams.active}
+        with self._changed:
+            self._changed.wait_for(lambda: self._running <= active, _STOP_S)
 
 
 @contextmanager

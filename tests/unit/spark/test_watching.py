@@ -106,3 +106,33 @@ def test_a_watcher_ends_under_connect_though_an_event_comes_meanwhile() -> None:
     ending.join(WAIT_S)
     assert not ending.is_alive()
     assert isinstance(streams._sqlb._lock, type(threading.Lock()))
+
+
+def test_a_watcher_waits_for_the_last_events_of_queries_that_have_ended() -> None:
+    ended, running = (SimpleNamespace(id=UUID(int=number), runId=UUID(int=number + 10)) for number in (1, 2))
+    is_asked = threading.Event()
+    removed: list[bool] = []
+
+    class Streams:
+        @property
+        def active(self) -> list[SimpleNamespace]:
+            is_asked.set()
+            return [running]
+
+        def get(self, _name: str) -> None:
+            return None
+
+        def removeListener(self, _listener: Watch) -> None:  # noqa: N802 - PySpark's name
+            removed.append(ending.is_alive() and was_told.is_set())
+
+    was_told = threading.Event()
+    watcher = Watch(SimpleNamespace(streams=Streams()), None)
+    for query in (ended, running):
+        watcher.onQueryStarted(query)
+    ending = threading.Thread(target=watcher.stop, daemon=True)
+    ending.start()
+    assert is_asked.wait(WAIT_S)
+    was_told.set()
+    watcher.onQueryTerminated(ended)
+    ending.join(WAIT_S)
+    assert removed == [True]
