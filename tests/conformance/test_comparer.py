@@ -174,10 +174,16 @@ def test_another_error_hides_what_follows_from_it() -> None:
 
 
 def test_texts_of_one_broker_only_are_masked() -> None:
-    assert masked("no file /tmp/x/data/log of MkU3OEVBNTcwNTJENDM2Qk", {"/tmp/x/data": "<directory>"}) == (
+    assert masked("no file /tmp/x/data/log of AkU3OEVBNTcwNTJENDM2Qg", {"/tmp/x/data": "<directory>"}) == (
         "no file <directory>/log of <id>"
     )
-    assert masked("invalid_update_version", {}) == "invalid_update_version"
+    for text in ("invalid_update_version", "InvalidUpdateVersionIs", "invalid_update_version_of"):
+        assert masked(text, {}) == text
+
+
+@pytest.mark.parametrize("id_", ["Kv_rsaXeTDSIwtzwYvcxcA", "-v_rsaXeTDSIwtzwYvcx1Q", "4v9rsaXeTDSIwtzwYvcx-g"])
+def test_ids_are_masked_with_and_without_digits(id_: str) -> None:
+    assert [masked(text, {}) for text in (id_, f"of {id_}.", f"a-{id_}")] == ["<id>", "of <id>.", "a-<id>"]
 
 
 @pytest.mark.parametrize(
