@@ -42,7 +42,7 @@ def main(
     only: command.Only = "",
     quick: command.Quick = False,
     out: command.Out = command.RESULTS_DIRECTORY,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the brokers' data goes; needs 6 GB free.")] = None,
+    data_dir: command.DataDir = None,
 ) -> None:
     """Measure the CPU time that ESP and Apache Kafka need for the same work, turn about."""
     console = command.new_console()

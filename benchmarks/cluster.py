@@ -163,7 +163,7 @@ def main(
     only: command.Only = "",
     quick: command.Quick = False,
     out: command.Out = command.RESULTS_DIRECTORY,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the data goes; needs 8 GB free.")] = None,
+    data_dir: command.DataDir = None,
 ) -> None:
     """Measure what clusters of three ESP nodes and of three Kafka nodes need for the same work, turn about."""
     console = command.new_console()

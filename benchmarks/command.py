@@ -17,6 +17,26 @@ RESULTS_DIRECTORY: Final = Path(__file__).with_name("results")
 _WIDTH_OF_FILES: Final = 130
 """Columns where the output is no terminal: the table's rows fit."""
 
+
+def _made(directory: Path | None) -> Path | None:
+    """Make a directory that was asked for.
+
+    Raises:
+        typer.BadParameter: it cannot be made.
+    """
+    if directory is not None:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise typer.BadParameter(f"{directory} cannot be made: {error.strerror}") from error
+    return directory
+
+
+DataDir: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(callback=_made, help="Where the brokers' data goes, made if need be; needs up to 8 GB free."),
+]
+
 Rounds: TypeAlias = Annotated[int, typer.Option(min=1, help="Measured rounds of load.")]
 WarmUp: TypeAlias = Annotated[int, typer.Option(min=0, help="Rounds before them that do not count.")]
 Megabytes: TypeAlias = Annotated[int, typer.Option(min=1, help="Produced per round.")]

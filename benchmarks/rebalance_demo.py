@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.command import DataDir
 from benchmarks.rebalance_load import RebalanceLoad, read_back
 from esp.cli.app import run_tools
 from esp.rebalance.plan_file import read_plan
@@ -84,7 +85,7 @@ def main(
     budget: Annotated[
         str | None, typer.Option(help="Bytes a second of each broker for moves; the tool's default.")
     ] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the nodes' data goes.")] = None,
+    data_dir: DataDir = None,
 ) -> None:
     """Show a rebalance from its plan to its end, and what producers feel of it."""
     with tempfile.TemporaryDirectory(dir=data_dir) as scratch, _make_cluster(Path(scratch)) as cluster:

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.cluster import make_clusters
+from benchmarks.command import DataDir
 from benchmarks.rebalance_load import RebalanceLoad
 from benchmarks.results import ESP, KAFKA
 from esp.cli.kafka.reassignments import ReassignmentsAdmin
@@ -65,7 +66,7 @@ def main(
     megabytes: Annotated[int, typer.Option(min=1, help="In the partition.")] = 1000,
     rounds: Annotated[int, typer.Option(min=1, help="Measured moves of each.")] = 3,
     warm_up: Annotated[int, typer.Option(min=0, help="Moves before them that do not count.")] = 1,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the data goes.")] = None,
+    data_dir: DataDir = None,
 ) -> None:
     """Measure what moving a partition takes, on ESP and on Kafka, turn about."""
     found: dict[str, list[Moved]] = {ESP: [], KAFKA: []}

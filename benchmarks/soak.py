@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from benchmarks.command import RESULTS_DIRECTORY
+from benchmarks.command import RESULTS_DIRECTORY, DataDir
 from esp.testing.node import Node
 
 SETTINGS: Final = {
@@ -185,7 +185,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 def main(
     minutes: Annotated[float, typer.Option(min=0.1, help="How long.")] = 30.0,
     out: Annotated[Path, typer.Option(help="Where the results go.")] = RESULTS_DIRECTORY,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the data goes.")] = None,
+    data_dir: DataDir = None,
     growth_max: Annotated[
         float, typer.Option(min=0.0, metavar="MIB", help="By how much its memory may grow in an hour.")
     ] = GROWTH_MAX_MIB_PER_HOUR,

@@ -1,7 +1,6 @@
 """``python -m benchmarks.security``: TLS, log-ins, rules of access and quotas beside Apache Kafka 4.3.1, turn about, row by row."""
 
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -70,7 +69,7 @@ def main(
     only: command.Only = "",
     quick: command.Quick = False,
     out: command.Out = command.RESULTS_DIRECTORY,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the brokers' data goes; needs 8 GB free.")] = None,
+    data_dir: command.DataDir = None,
 ) -> None:
     """Measure what protection costs ESP and Apache Kafka. Rows that are not measured stay as the files have them."""
     names, chosen = command.chosen(only), choose_rows(rows, ORDER)

@@ -101,7 +101,7 @@ def main(
     only: command.Only = "",
     quick: command.Quick = False,
     out: command.Out = command.RESULTS_DIRECTORY,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the brokers' data goes; needs 8 GB free.")] = None,
+    data_dir: command.DataDir = None,
 ) -> None:
     """Measure what transactions and compaction cost ESP and Apache Kafka. Rows that are not measured stay as the files have them."""
     names, chosen = command.chosen(only), choose_rows(rows, ROWS)
