@@ -1,11 +1,11 @@
 """What administrators do by what they see."""
 
-import asyncio
 from random import Random
 from types import SimpleNamespace
 
 from esp.controller.image import TopicImage
 from esp.model.errors import ErrorCode
+from esp.simulation.machine.loop import SimulatedLoop
 from esp.simulation.workload.admin import MIN_ISR, MINIMUMS, Administrator
 from tests.unit.simulation.workload.scripted import new_history
 from tests.unit.storage.helpers import TOPIC_ID
@@ -44,7 +44,7 @@ def changed_minimums(eligible):
         for _ in range(40):
             await administrator._act("passing-0", creates=False)
 
-    asyncio.run(act())
+    SimulatedLoop().run(act())
     return {(topic, value) for topic, name, value in asked if name == MIN_ISR}
 
 
