@@ -33,6 +33,8 @@ LENGTH_BYTES: Final = _LENGTH.size
 
 _MODULES_OF_OURS: Final[Mapping[tuple[ApiKey, int, str], str]] = MappingProxyType(
     {
+        (ApiKey.DESCRIBE_PRODUCERS, 0, "request"): "esp.protocol.own_fields",
+        (ApiKey.DESCRIBE_PRODUCERS, 0, "response"): "esp.protocol.own_fields",
         (ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, "request"): "esp.protocol.own_fields",
         (ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, "response"): "esp.protocol.own_fields",
         (ApiKey.BROKER_HEARTBEAT, 2, "request"): "esp.protocol.broker_heartbeat",

@@ -7,12 +7,15 @@ has asked for it by one.
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from kio.schema.describe_client_quotas.v1 import request, response
+from kio.schema.describe_client_quotas.v1 import request as quotas_request
+from kio.schema.describe_client_quotas.v1 import response as quotas_response
+from kio.schema.describe_producers.v0 import request as producers_request
+from kio.schema.describe_producers.v0 import response as producers_response
 from kio.static.primitive import i32, i32Timedelta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeClientQuotasRequest(request.DescribeClientQuotasRequest):
+class DescribeClientQuotasRequest(quotas_request.DescribeClientQuotasRequest):
     """Asks for quotas, and for the clients that a broker holds to them."""
 
     with_held: bool = field(metadata={"kafka_type": "bool", "tag": 10000}, default=False)
@@ -25,7 +28,7 @@ class HeldData:
     __flexible__: ClassVar[bool] = True
     key: str = field(metadata={"kafka_type": "string"})
     """The quota's."""
-    entity: tuple[response.EntityData, ...]
+    entity: tuple[quotas_response.EntityData, ...]
     """The one whose quota it is."""
     user: str | None = field(metadata={"kafka_type": "string"})
     """Null, as the client id is, where an address is held."""
@@ -37,7 +40,44 @@ class HeldData:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeClientQuotasResponse(response.DescribeClientQuotasResponse):
+class DescribeClientQuotasResponse(quotas_response.DescribeClientQuotasResponse):
     """Has quotas, and the clients that this broker holds to them; None: it does not tell."""
 
     held: tuple[HeldData, ...] | None = field(default=None, metadata={"tag": 10000})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeProducersRequest(producers_request.DescribeProducersRequest):
+    """Asks for the producers of partitions, and for the clients that have transactions open in them."""
+
+    with_clients: bool = field(metadata={"kafka_type": "bool", "tag": 10000}, default=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerState(producers_response.ProducerState):
+    """A producer of a partition, with the client that began its open transaction there, as the leader saw it, if it was asked for."""
+
+    client_id: str | None = field(metadata={"kafka_type": "string", "tag": 10000}, default=None)
+    client_host: str | None = field(metadata={"kafka_type": "string", "tag": 10001}, default=None)
+    """The address of the client's connection. None: it is not known, or there is no open transaction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionResponse(producers_response.PartitionResponse):
+    """Kafka's, with our producers."""
+
+    active_producers: tuple[ProducerState, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicResponse(producers_response.TopicResponse):
+    """Kafka's, with our partitions."""
+
+    partitions: tuple[PartitionResponse, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeProducersResponse(producers_response.DescribeProducersResponse):
+    """Kafka's, with our topics."""
+
+    topics: tuple[TopicResponse, ...]

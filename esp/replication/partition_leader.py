@@ -23,6 +23,7 @@ from esp.replication.keyless import can_be_looked_at_once, require_keys
 from esp.replication.produced_batch import stamp_append_time, validate_produced
 from esp.replication.replica_log import ReplicaLog
 from esp.replication.topic_codec import RecompressionNeededError, require_topic_codec
+from esp.replication.transaction_clients import TransactionClients
 from esp.replication.verification import OPEN, Guard, Verifications
 from esp.settings.topic import TopicSettings
 
@@ -174,6 +175,7 @@ class PartitionLeader:
         "_node_id",
         "_once_complete",
         "_verifications",
+        "clients",
         "epoch_start_offset",
         "leader_epoch",
         "log",
@@ -200,6 +202,8 @@ class PartitionLeader:
         """The offset at which this epoch began, at the latest."""
         self._isr_changes = IsrChanges(state)
         self._verifications = Verifications()
+        self.clients = TransactionClients()
+        """The clients of transactions that are open."""
         self._once_complete: set[NodeId] = set()
         """All replicas that were in the ISR or the ELR in this leader epoch."""
         self._min_insync_replicas = log.settings.min_insync_replicas
@@ -417,6 +421,7 @@ class PartitionLeader:
         base_offset = log.log_end_offset
         log.append(batch, stamp(batch, read_fields(batch), base_offset, self.leader_epoch), now_ms)
         self._verifications.end(marker.producer_id)
+        self.clients.end(marker.producer_id)
         self.maybe_advance_high_watermark()
         return base_offset, base_offset + 1, -1
 

@@ -54,6 +54,8 @@ def test_transaction_of_a_killed_client_is_shown_with_its_owner_and_not_called_h
     [shown] = told(at, "oldest", "--topic", topic)
     assert shown["transactional_id"] == name
     assert (shown["producer_id"], shown["start_offset"], shown["state"]) == (listed["producer_id"], 0, "Ongoing")
+    is_told = isinstance(served, Node)
+    assert (shown["client_id"], shown["client_host"]) == (("rdkafka", "127.0.0.1") if is_told else (None, None))
     assert 0 <= shown["age_ms"] < AGE_MS, "the coordinator knows when it began; the record's own time is older"
     [described] = told(at, "describe", "--transactional-id", name)
     assert described["partitions"] == [{"topic": topic, "partition": 0}]

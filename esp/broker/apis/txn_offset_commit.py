@@ -26,6 +26,7 @@ from esp.groups.responses import OffsetCommitResult
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicPartition
 from esp.records.batch_header import NO_SEQUENCE
+from esp.replication.transaction_clients import TransactionClient
 
 ABORTABLE_FROM: Final = 4
 """The first version that knows TRANSACTION_ABORTABLE (KIP-890)."""
@@ -57,14 +58,14 @@ def handle(
     )
     if not offsets:
         return _response(message, {}, ErrorCode.unknown_topic_or_partition)
-    return _commit(services, request.api_version, message, offsets)
+    return _commit(services, request, message, offsets)
 
 
 async def _commit(
-    services: Services, version: int, message: TxnOffsetCommitRequest, offsets: tuple[CommittedOffset, ...]
+    services: Services, request: Request, message: TxnOffsetCommitRequest, offsets: tuple[CommittedOffset, ...]
 ) -> TxnOffsetCommitResponse:
     try:
-        result = await _ask(services, version, message, offsets)
+        result = await _ask(services, request, message, offsets)
     except ApiError as error:
         codes = dict.fromkeys((each.partition for each in offsets), error.code)
     else:
@@ -73,7 +74,7 @@ async def _commit(
 
 
 async def _ask(
-    services: Services, version: int, message: TxnOffsetCommitRequest, offsets: tuple[CommittedOffset, ...]
+    services: Services, request: Request, message: TxnOffsetCommitRequest, offsets: tuple[CommittedOffset, ...]
 ) -> OffsetCommitResult:
     """Commit, in the coordinator of the group.
 
@@ -82,7 +83,7 @@ async def _ask(
     """
     coordinator = services.groups.coordinator_of(message.group_id)
     _ = coordinator.core  # refuses while it is loading, before the transaction's coordinator is asked
-    transaction = await _verify(services, coordinator, version, message)
+    transaction = await _verify(services, coordinator, request, message)
     result: OffsetCommitResult = await coordinator.ask(
         coordinator.core.commit_transactional_offsets,
         TxnOffsetCommit(
@@ -98,13 +99,14 @@ async def _ask(
 
 
 async def _verify(
-    services: Services, coordinator: GroupCoordinatorDriver, version: int, message: TxnOffsetCommitRequest
+    services: Services, coordinator: GroupCoordinatorDriver, request: Request, message: TxnOffsetCommitRequest
 ) -> Transaction:
-    protocol = Protocol.OLD
+    protocol, version = Protocol.OLD, request.api_version
     if version >= ABORTABLE_FROM:
         protocol = Protocol.IMPLICIT if version >= IMPLICIT_FROM else Protocol.ABORTABLE
     producer = Producer(message.transactional_id, message.producer_id, message.producer_epoch)
-    batch = Unverified(coordinator.hosted, coordinator.leader, NO_SEQUENCE)
+    client = TransactionClient(request.client_id, request.client.address.host)
+    batch = Unverified(coordinator.hosted, coordinator.leader, NO_SEQUENCE, client)
     (guard,) = await services.verifier.verify(producer, (batch,), protocol)
     if isinstance(guard, ApiError):
         if guard.code in UNANSWERED and guard.code is not ErrorCode.concurrent_transactions:

@@ -30,6 +30,7 @@ from esp.replication.keyless import KeylessRecordsError
 from esp.replication.partition_leader import ALL_REPLICAS
 from esp.replication.refused_batches import RefusedBatches, while_settling
 from esp.replication.topic_codec import RecompressionNeededError
+from esp.replication.transaction_clients import TransactionClient
 from esp.settings.topic import TopicSettings
 
 ADMIN_CLIENT_ID: Final = "__admin_client"
@@ -205,7 +206,8 @@ class ProduceAppender:
                 found.append(None)
             else:
                 found.append(None if records is None else (hosted, records))
-        return begin_verification(self._verifier, request.api_version, asked.transactional_id, found)
+        client = TransactionClient(request.client_id, request.client.address.host)
+        return begin_verification(self._verifier, request.api_version, asked.transactional_id, found, client)
 
     def refuse(
         self,

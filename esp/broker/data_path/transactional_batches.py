@@ -13,6 +13,7 @@ from esp.broker.transactions.verifier import UNANSWERED, Producer, Protocol, Tra
 from esp.model.errors import ApiError, ErrorCode
 from esp.records.batch_header import HEADER_SIZE, MAGIC, TRANSACTIONAL_BIT, read_fields
 from esp.replication.partition_leader import PartitionLeader
+from esp.replication.transaction_clients import TransactionClient
 from esp.replication.verification import OPEN, UNVERIFIED, Guard
 
 _ABORTABLE_FROM: Final = 11
@@ -46,9 +47,20 @@ class Verification(NamedTuple):
 
 
 def begin_verification(
-    verifier: TransactionVerifier, version: int, transactional_id: str, found: Sequence[Found]
+    verifier: TransactionVerifier,
+    version: int,
+    transactional_id: str,
+    found: Sequence[Found],
+    client: TransactionClient,
 ) -> Guards | Verification:
     """Return the guards of a request's batches, or the step that gets them.
+
+    Args:
+        verifier: asks coordinators.
+        version: the request's.
+        transactional_id: the request's.
+        found: its partitions, in order.
+        client: its sender.
 
     Raises:
         ApiError: INVALID_PRODUCER_ID_MAPPING if the batches are of several producers, as Kafka has it.
@@ -75,7 +87,7 @@ def begin_verification(
             producer = of_batch
         elif producer != of_batch:
             raise ApiError(ErrorCode.invalid_producer_id_mapping, "The batches of one request are of several producers")
-        batches.append(Unverified(hosted, hosted.leader, sequence))
+        batches.append(Unverified(hosted, hosted.leader, sequence, client))
         places.append(place)
     if producer is None:
         return guards

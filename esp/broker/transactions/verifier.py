@@ -18,6 +18,7 @@ from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId, TopicPartition
 from esp.ports.clock import Clock
 from esp.replication.partition_leader import PartitionLeader
+from esp.replication.transaction_clients import TransactionClient
 from esp.replication.verification import OPEN, UNVERIFIED, Guard
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Unverified(NamedTuple):
     leader: PartitionLeader
     base_sequence: int
     """NO_SEQUENCE for a batch of a groups' coordinator."""
+    client: TransactionClient
 
 
 class Producer(NamedTuple):
@@ -133,11 +135,14 @@ class TransactionVerifier:
             ApiError: INVALID_PRODUCER_EPOCH.
         """
         adds = protocol is Protocol.IMPLICIT
+        _, producer_id, epoch = producer
         if not adds and not self._is_enabled():
-            return UNVERIFIED
-        return batch.leader.begin_verification(
-            producer.producer_id, producer.producer_epoch, batch.base_sequence, starts_at_zero=adds
-        )
+            guard = UNVERIFIED
+        else:
+            guard = batch.leader.begin_verification(producer_id, epoch, batch.base_sequence, starts_at_zero=adds)
+        if guard is not OPEN:
+            batch.leader.clients.note(producer_id, epoch, batch.client)
+        return guard
 
     async def verify(
         self, producer: Producer, batches: Sequence[Unverified], protocol: Protocol

@@ -70,6 +70,11 @@ def call(servers: str, request: Any, answer_timeout_s: float = ANSWER_TIMEOUT_S)
     raise no_broker(servers, reasons)
 
 
+def broker_address(host: str, port: int) -> str:
+    """Return ``HOST:PORT``, as options for bootstrap servers take it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def _connect(host: str, port: int) -> socket.socket:
     """Return a connection, encrypted if the command's settings ask for that. Raises OSError."""
     connection = socket.create_connection((host, port), CONNECT_TIMEOUT_S)

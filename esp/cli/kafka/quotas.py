@@ -9,7 +9,7 @@ from kio.schema.alter_client_quotas.v1 import request as alter
 from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 from kio.static.primitive import f64
 
-from esp.cli.kafka.brokers import call
+from esp.cli.kafka.brokers import broker_address, call
 from esp.cli.kafka.client import LOOK_TIMEOUT_S, check_code
 from esp.model.client_quotas import QuotaEntity, quota_entity
 from esp.model.errors import OperatorError
@@ -78,7 +78,7 @@ def find_held(servers: str) -> dict[int, list[HeldThere] | OperatorError]:
         LOOK_TIMEOUT_S,
     )
     check_code(cluster.error_code.value, cluster.error_message)
-    addresses = {each.broker_id: _address(each.host, each.port) for each in cluster.brokers}
+    addresses = {each.broker_id: broker_address(each.host, each.port) for each in cluster.brokers}
     with ThreadPoolExecutor(_THREADS) as threads:  # the settings of the command are those of its context
         asked = {
             broker: threads.submit(copy_context().run, _find_held_at, address) for broker, address in addresses.items()
@@ -124,7 +124,3 @@ def _held(told: HeldData) -> HeldThere:
 
 def _entity(parts: Any) -> QuotaEntity:
     return quota_entity((part.entity_type, part.entity_name) for part in parts)
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

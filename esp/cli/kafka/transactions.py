@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple
 
 from esp.cli.kafka.answers import PartitionInfo, RefusedError, topic_info
+from esp.cli.kafka.brokers import broker_address
 from esp.cli.kafka.client import AdminConnection, ask_again, check_code
 from esp.cli.kafka.connections import NO_ANSWER
 from esp.cli.kafka.library import (
@@ -17,6 +18,7 @@ from esp.cli.kafka.library import (
     ListTransactionsRequest,
     WriteTxnMarkersRequest,
 )
+from esp.cli.kafka.transaction_clients import TransactionClient, find_clients
 from esp.doctor.open_transactions import KnownTransaction, OpenTransaction, find_hanging
 from esp.model.errors import ErrorCode, OperatorError
 from esp.model.ids import NO_NODE, TRANSACTIONS_TOPIC, TopicPartition
@@ -194,6 +196,14 @@ class TransactionsAdmin(AdminConnection):
                     else:
                         unknown[name] = each["error_message"] or code.name.upper()
         return found, unknown
+
+    def clients(
+        self, by_broker: Mapping[int, Iterable[TopicPartition]]
+    ) -> dict[tuple[TopicPartition, int], TransactionClient]:
+        """Return the clients of open transactions by partition and producer id, as far as the leaders tell them."""
+        brokers = self._ask(lambda client: client.describe_cluster()["brokers"])
+        addresses = {each["broker_id"]: broker_address(each["host"], each["port"]) for each in brokers}
+        return find_clients(addresses, by_broker)
 
     def owners(self, opened: Iterable[OpenTransaction]) -> tuple[dict[int, KnownTransaction], str | None]:
         """Return the transactions of the producers by producer id, and the reason for which some may be missing; None if there is none."""

@@ -1,20 +1,21 @@
 """Transactions listed and described, in the columns of ``kafka-transactions`` or as JSON. Times are milliseconds since the Unix epoch."""
 
 import time
-from collections.abc import Sequence
-from typing import Annotated, Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import typer
 
 from esp.cli.kafka.answers import RefusedError
 from esp.cli.kafka.client import LOOK_TIMEOUT_S
+from esp.cli.kafka.transaction_clients import TransactionClient
 from esp.cli.kafka.transactions import ListFilter, TransactionsAdmin, by_leader, open_transactions
 from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import print_columns, print_json, print_warning, working
 from esp.cli.transactions.places import chosen_partitions, unknown_partitions
 from esp.doctor.open_transactions import KnownTransaction, OpenTransaction
 from esp.model.errors import ErrorCode, OperatorError
-from esp.model.ids import TRANSACTIONS_TOPIC
+from esp.model.ids import TRANSACTIONS_TOPIC, TopicPartition
 
 STATES: Final = (
     "Empty",
@@ -237,6 +238,9 @@ class Oldest(NamedTuple):
     transactional_id: str | None
     state: str | None
     coordinator: int | None
+    client_id: str | None
+    """Of the client that began it in this partition, if the leader tells: a broker of ESP, since it leads."""
+    client_host: str | None
 
 
 def oldest(
@@ -248,7 +252,8 @@ def oldest(
 ) -> None:
     """Show the oldest open transaction of each partition that has one, with its owner; the oldest of all first.
 
-    Readers of committed records wait behind it. The protocol does not tell the client id and the host of a transactional producer.
+    Readers of committed records wait behind it. Brokers of ESP tell the client that began it there, and its address, unless the partition
+    has another leader since; Kafka's do not.
 
     [bold]Examples[/bold]
 
@@ -257,17 +262,18 @@ def oldest(
     esp transactions oldest --topic orders
     """
     with TransactionsAdmin(bootstrap_server, LOOK_TIMEOUT_S) as admin, working("asking the leaders"):
-        found, unknown = admin.producers(by_leader(chosen_partitions(admin, topic)))
+        leaders = by_leader(chosen_partitions(admin, topic))
+        found, unknown = admin.producers(leaders)
         for line in unknown_partitions(unknown):
             print_warning(line)
         opened = open_transactions(found)
-        rows = _oldest_rows(opened, _owners(admin, opened))
+        rows = _oldest_rows(opened, _owners(admin, opened), _clients(admin, opened, leaders))
     if json:
         print_json([each._asdict() for each in rows])
         return
     headings = (
         *("Topic", "Partition", "OpenTransactions", "StartOffset", "AgeMs", "ProducerId", "ProducerEpoch"),
-        *("TransactionState", "Coordinator", "TransactionalId"),
+        *("TransactionState", "Coordinator", "TransactionalId", "ClientId", "ClientHost"),
     )
     print_columns(
         [(each, 0) for each in headings],
@@ -277,7 +283,7 @@ def oldest(
                 *(str(row.age_ms), str(row.producer_id), str(row.producer_epoch)),
                 row.state or _UNKNOWN,
                 _UNKNOWN if row.coordinator is None else str(row.coordinator),
-                row.transactional_id or _UNKNOWN,
+                *(row.transactional_id or _UNKNOWN, row.client_id or _UNKNOWN, row.client_host or _UNKNOWN),
             ]
             for row in rows
         ],
@@ -299,7 +305,23 @@ def _owners(admin: TransactionsAdmin, opened: Sequence[OpenTransaction]) -> dict
     return {each.producer_id: each for each in told.values() if isinstance(each, KnownTransaction)}
 
 
-def _oldest_rows(opened: Sequence[OpenTransaction], owners: dict[int, KnownTransaction]) -> list[Oldest]:
+_Clients: TypeAlias = Mapping[tuple[TopicPartition, int], TransactionClient]
+
+
+def _clients(
+    admin: TransactionsAdmin, opened: Sequence[OpenTransaction], leaders: Mapping[int, Sequence[TopicPartition]]
+) -> _Clients:
+    """By partition and producer id, as far as leaders tell."""
+    asked = {each.partition for each in opened}
+    by_broker = {
+        node: here for node, partitions in leaders.items() if (here := [each for each in partitions if each in asked])
+    }
+    return admin.clients(by_broker) if by_broker else {}
+
+
+def _oldest_rows(
+    opened: Sequence[OpenTransaction], owners: Mapping[int, KnownTransaction], clients: _Clients
+) -> list[Oldest]:
     now = now_ms()
     rows: list[Oldest] = []
     for partition in sorted({each.partition for each in opened}):
@@ -308,12 +330,14 @@ def _oldest_rows(opened: Sequence[OpenTransaction], owners: dict[int, KnownTrans
         owner = owners.get(first.producer_id)
         held = owner if owner is not None and partition in owner.partitions else None
         age_ms = held.age_ms(now) if held is not None else None
+        client = clients.get((partition, first.producer_id))
         rows.append(
             Oldest(
                 *(*partition, len(here), first.start_offset),
                 max(0, now - first.last_timestamp_ms) if age_ms is None else age_ms,
                 *(first.producer_id, first.producer_epoch),
                 *((None, None, None) if owner is None else (owner.transactional_id, owner.state, owner.coordinator)),
+                *((None, None) if client is None else client),
             )
         )
     return sorted(rows, key=lambda row: (-row.age_ms, row.topic, row.partition))

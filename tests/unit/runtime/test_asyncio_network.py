@@ -2,8 +2,8 @@
 
 import asyncio
 import errno
-import resource
 import os
+import resource
 import select
 import socket
 import struct
@@ -264,8 +264,8 @@ class Addresses:
     def send_at_once(self) -> None:
         """Let a frame of each arrive before the loop looks.
 
-        The loop's own epoll is asked. The kernel may show that a socket is readable a moment before it puts the socket on that list, and the
-        loop would then see one of the two frames alone.
+        The loop's own epoll is asked: the kernel shows a socket as readable a moment before the epoll has it, and the loop would then see
+        one of the two frames alone.
         """
         self.greedy.sendall(frame(b"much"))
         self.modest.sendall(frame(b"little"))

@@ -13,6 +13,7 @@ from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicPartition
 from esp.ports.network import Address
 from esp.replication.end_marker import EndMarker
+from esp.replication.transaction_clients import TransactionClient
 from esp.replication.verification import OPEN, UNVERIFIED
 from esp.simulation.machine.env import simulated_disk, simulated_env
 from esp.simulation.machine.network import SimulatedNetwork
@@ -22,6 +23,7 @@ from tests.unit.replication.test_verification import PID, append, guard_of, lone
 
 BACKOFF = RetryBackoff(20, 100)
 OURS = Producer("x", PID, 0)
+CLIENT = TransactionClient("producer-1", "127.0.0.1")
 
 
 async def _play(loop, scenario):
@@ -46,7 +48,7 @@ class Coordinators(PlayedCoordinators):
 
 
 def batch_for(leader, partition=0, sequence=0):
-    return Unverified(SimpleNamespace(name=TopicPartition("t", partition)), leader, sequence)
+    return Unverified(SimpleNamespace(name=TopicPartition("t", partition)), leader, sequence, CLIENT)
 
 
 async def verify(coordinators, *leaders, producer=OURS, protocol=Protocol.OLD):

@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from kio.schema.describe_cluster.v2.response import DescribeClusterBroker, DescribeClusterResponse
-from kio.schema.describe_producers.v0 import response as producers_v0
 from kio.schema.describe_transactions.v0 import response as transactions_v0
 from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinatorResponse
 from kio.schema.list_transactions.v2 import response as list_v2
@@ -21,6 +20,7 @@ from esp.cli.kafka.transactions import ProducerState
 from esp.doctor.open_transactions import KnownTransaction
 from esp.model.errors import ErrorCode
 from esp.model.ids import NO_NODE, TRANSACTIONS_TOPIC, TopicPartition
+from esp.protocol import own_fields
 from esp.protocol.registry import ApiKey
 from tests.unit.cli.kafka.played_broker import PlayedBroker
 
@@ -58,6 +58,8 @@ class PlayedCluster:
     ) -> None:
         self.leaders: dict[TopicPartition, int] = {TopicPartition(TRANSACTIONS_TOPIC, 0): 0}
         self.producers: dict[TopicPartition, list[ProducerState]] = {}
+        self.clients: dict[int, dict[str, str]] = {}
+        """The client that began the open transaction of a producer, as the fields of an answer."""
         self.transactions: dict[str, KnownTransaction] = {}
         self.homeless: set[str] = set()
         """Transactional ids without a coordinator."""
@@ -243,18 +245,21 @@ class PlayedCluster:
         )
 
     def describe_producers(self, _node: int, request: Any) -> Any:
-        return producers_v0.DescribeProducersResponse(
+        return own_fields.DescribeProducersResponse(
             throttle_time=NO_THROTTLE,
             topics=tuple(
-                producers_v0.TopicResponse(
+                own_fields.TopicResponse(
                     name=topic.name,
                     partitions=tuple(
-                        producers_v0.PartitionResponse(
+                        own_fields.PartitionResponse(
                             partition_index=number,
                             error_code=ErrorCode.none,
                             error_message=None,
                             active_producers=tuple(
-                                producers_v0.ProducerState(**each._asdict())
+                                own_fields.ProducerState(
+                                    **each._asdict(),
+                                    **(self.clients.get(each.producer_id, {}) if request.with_clients else {}),
+                                )
                                 for each in self.producers.get(TopicPartition(topic.name, number), ())
                             ),
                         )

@@ -249,14 +249,28 @@ class TestOldest:
         cluster.open(T0, 12, 40, age_ms=1000, now_ms=now)
         cluster.open(U0, 13, 7, age_ms=OLD_MS, now_ms=now)
         cluster.know("owner", 12, T0, start_ms=now - 2 * OLD_MS)
+        cluster.clients[12] = {"client_id": "payments", "client_host": "10.0.0.7"}
         head, first, second = run(cluster, "oldest").rows
         assert head[:5] == ["Topic", "Partition", "OpenTransactions", "StartOffset", "AgeMs"]
-        assert [*first[:4], *first[5:]] == ["t", "0", "2", "40", "12", "3", "Ongoing", "0", "owner"]
+        assert [*first[:4], *first[5:]] == [
+            "t",
+            "0",
+            "2",
+            "40",
+            "12",
+            "3",
+            "Ongoing",
+            "0",
+            "owner",
+            "payments",
+            "10.0.0.7",
+        ]
         assert int(first[4]) >= 2 * OLD_MS, "the coordinator knows when it began"
-        assert [*second[:4], *second[5:]] == ["u", "0", "1", "7", "13", "3", "-", "-", "-"]
+        assert [*second[:4], *second[5:]] == ["u", "0", "1", "7", "13", "3", "-", "-", "-", "-", "-"]
         assert OLD_MS <= int(second[4]) < OLD_MS + MINUTE_MS, "the age of the last record"
         [only] = run(cluster, "oldest", "--topic", "u", "--json").value
         assert (only["start_offset"], only["transactional_id"], only["coordinator"]) == (7, None, None)
+        assert (only["client_id"], only["client_host"]) == (None, None)
 
     def test_an_owner_whose_transaction_is_elsewhere_does_not_give_the_age(self, run, cluster, now):
         cluster.open(T0, 11, 5, age_ms=OLD_MS, now_ms=now)
