@@ -1,7 +1,7 @@
 """DescribeProducers (61), version 0: the idempotent producers that a replica here knows, also one that follows (KIP-664).
 
-A tagged field of ours in the request asks also for the clients that have transactions open (decision 58). They are told to a client that may
-describe the cluster: to read a topic is not enough to learn from where it is written.
+A tagged field of ours in the request asks also for the clients that have transactions open (decision 58). These are told to a client with
+the permission to describe the cluster: to read a topic is not enough to learn from where it is written.
 """
 
 from typing import Final
