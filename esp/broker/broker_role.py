@@ -6,9 +6,10 @@ recover all logs (REC-8: registration comes first); follow the metadata; ask to 
 """
 
 import asyncio
-from collections.abc import Sequence
+import importlib
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from esp.broker.apis.fetch import FetchHandler
 from esp.broker.apis.produce import ProduceHandler
@@ -39,11 +40,13 @@ from esp.broker.waiting import Waiters
 from esp.controller.brokers import BrokerRegistration, protocol_numbers
 from esp.controller.image import ClusterDelta, ClusterImage
 from esp.controller.offset_floors import FinalEnd
-from esp.model.ids import BrokerEpoch, NodeId
+from esp.model.errors import ErrorCode
+from esp.model.ids import BrokerEpoch, NodeId, TopicPartition
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.protocol.broker_heartbeat import FinalEndOfPartition
 from esp.protocol.registry import ApiKey, ListenerKind
+from esp.replication.end_marker import EndMarker
 from esp.settings.broker import BrokerSettings
 from esp.storage.last_stop import previous_broker_epoch
 
@@ -52,6 +55,9 @@ SEARCHES_AT_A_TIME: Final = 4
 
 OPENED_AT_A_TIME: Final = 1
 """A search by time may open one batch after another, each of megabytes."""
+
+_MARKER_WRITER: Final = "esp.broker.data_path.marker_writer"
+"""Loaded with the first marker, so that the start of a node does not wait for it."""
 
 _METADATA_POLL_US: Final = 1_000_000
 """The interval at which a broker looks for its own registration in the metadata although no change was reported."""
@@ -175,13 +181,12 @@ class RunningBroker:
         self.cleaner = LogCleaner(env, replicas, tasks)
         self.groups = GroupCoordinators(env, coordinator_config(settings, replicas.on_disk_error), cache, tasks)
         self._verification = CoordinatorChannel(
-            env, settings.node_id, cache, self._address_of, client_side.dispatcher, terms=terms
+            env, settings.node_id, cache, self._address_of, lambda: self.transactions, terms=terms
         )
         self.verifier = TransactionVerifier(
             env.clock,
             tasks,
-            self._verification.find,
-            self._verification.call,
+            self._verification,
             RetryBackoff(
                 settings.add_partitions_to_txn_retry_backoff_ms, settings.add_partitions_to_txn_retry_backoff_max_ms
             ),
@@ -208,7 +213,7 @@ class RunningBroker:
             tasks,
             producer_ids,
             self._address_of,
-            client_side.dispatcher,
+            self._write_markers,
             replicas.on_disk_error,
         )
         self._provide(client_side, forwarded)
@@ -269,7 +274,7 @@ class RunningBroker:
     def _provide(self, client_side: ClientSide, controller: ControllerChannel) -> None:
         """Give the dispatcher what its handlers work with."""
         settings, dispatcher = self._settings, client_side.dispatcher
-        services = Services(
+        services = self._services = Services(
             env=self._env,
             searches=asyncio.Semaphore(SEARCHES_AT_A_TIME),
             searching=CpuShare(self._env.cpu, OPENED_AT_A_TIME),
@@ -298,6 +303,14 @@ class RunningBroker:
             },
             make_gate(ListenerKind.BROKER, self._node.access, lambda: self._cache.image),
         )
+
+    def _write_markers(
+        self, markers: Sequence[tuple[EndMarker, Sequence[TopicPartition]]]
+    ) -> list[ErrorCode] | Coroutine[Any, Any, list[ErrorCode]]:
+        """Write the markers of transactions that this node coordinates into partitions that it leads."""
+        written: list[ErrorCode] | Coroutine[Any, Any, list[ErrorCode]]
+        written = importlib.import_module(_MARKER_WRITER).write_markers(self._services, markers)
+        return written
 
     def _on_leading(self, hosted: HostedPartition) -> None:
         """A replica here begins to lead in a new epoch: if its partition holds groups or transactions, this node coordinates them."""

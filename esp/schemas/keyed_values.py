@@ -155,6 +155,8 @@ def encode_bytes(value: bytes) -> bytes:
 
 def encode_unsigned_varint(value: int) -> bytes:
     """A number of flexible forms: lengths, counts, tags."""
+    if value < 0x80:
+        return bytes((value,))
     output = bytearray()
     while value >= 0x80:
         output.append(value & 0x7F | 0x80)

@@ -87,12 +87,11 @@ class TransactionCoordinator:
     @property
     def next_deadline_us(self) -> int | None:
         """The monotonic time at which :meth:`on_time` is due. Read it after each call."""
-        candidates = (
-            self._time_limits.next_deadline_us,
-            self._directory.next_deadline_us,
-            self._markers.next_deadline_us,
-        )
-        return min(due_us for due_us in candidates if due_us is not None)
+        due_us = self._time_limits.next_deadline_us
+        for other_us in (self._directory.next_deadline_us, self._markers.next_deadline_us):
+            if other_us is not None and other_us < due_us:
+                due_us = other_us
+        return due_us
 
     def on_time(self, now: Now) -> list[Effect]:
         """Do what is due: aborts, expirations, attempts to be repeated, answers that waited too long."""

@@ -150,7 +150,10 @@ class Directory:
     @property
     def next_deadline_us(self) -> int | None:
         """The time at which the next answer is given up; None for never."""
-        return next((move.deadline_us for move in self._moves.values() if not move.is_late), None)
+        for move in self._moves.values():
+            if not move.is_late:
+                return move.deadline_us
+        return None
 
     def give_up_late_answers(self, now: Now) -> None:
         """Answer the requests whose records are not committed in time; their moves go on."""

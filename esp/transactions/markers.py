@@ -54,8 +54,6 @@ class _Decision:
     entry: Entry
     left: set[TopicPartition]
     refused: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
-    retry_us: int | None = None
-    """When the refused markers are sent again, or the completion is appended again."""
 
 
 class Markers:
@@ -68,6 +66,8 @@ class Markers:
     def __init__(self, state: CoordinatorState) -> None:
         self._state = state
         self._decisions: dict[str, _Decision] = {}
+        self._retry_us: dict[str, int] = {}
+        """When the refused markers of an id are sent again, or its completion is appended again; few ids wait for that."""
         self._last_number = 0
 
     def begin(self, entry: Entry, now: Now) -> None:
@@ -105,8 +105,7 @@ class Markers:
         if decision.refused.get(partition) is not error:
             self._state.outbox.add(MarkerRefused(transactional_id, transaction.producer, partition, error))
         decision.refused[partition] = error
-        if decision.retry_us is None:
-            decision.retry_us = now.monotonic_us + REFUSED_RETRY_US
+        self._retry_us.setdefault(transactional_id, now.monotonic_us + REFUSED_RETRY_US)
 
     @property
     def pending_count(self) -> int:
@@ -121,16 +120,14 @@ class Markers:
     @property
     def next_deadline_us(self) -> int | None:
         """The time at which :meth:`retry` is due; None for never."""
-        return min(
-            (decision.retry_us for decision in self._decisions.values() if decision.retry_us is not None), default=None
-        )
+        return min(self._retry_us.values()) if self._retry_us else None
 
     def retry(self, now: Now) -> None:
         """Send refused markers, and append completions that failed, again, if it is time."""
-        for decision in tuple(self._decisions.values()):
-            if decision.retry_us is None or decision.retry_us > now.monotonic_us:
-                continue
-            decision.retry_us = None
+        due = [name for name, retry_us in self._retry_us.items() if retry_us <= now.monotonic_us]
+        for name in due:
+            del self._retry_us[name]
+            decision = self._decisions[name]
             if decision.left:
                 self._send(decision, decision.refused.keys() & decision.left)
             else:
@@ -168,5 +165,6 @@ class Markers:
     def _on_completed(self, entry: Entry, is_committed: bool, now: Now) -> None:
         if is_committed:
             del self._decisions[entry.transactional_id]
+            self._retry_us.pop(entry.transactional_id, None)
         else:
-            self._decisions[entry.transactional_id].retry_us = now.monotonic_us + RETRY_US
+            self._retry_us[entry.transactional_id] = now.monotonic_us + RETRY_US

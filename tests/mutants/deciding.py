@@ -92,7 +92,7 @@ DECIDING_MUTANTS: Final = (
         "KAFKA-9777",
         "TXN-12",
         "esp.transactions.markers",
-        "            self._decisions[entry.transactional_id].retry_us = now.monotonic_us + RETRY_US\n",
+        "            self._retry_us[entry.transactional_id] = now.monotonic_us + RETRY_US\n",
         "            pass\n",
         tiers=(PARTITION,),
     ),

@@ -5,11 +5,11 @@ verification alone adds what it names for a client that leaves that to the broke
 """
 
 import asyncio
-import uuid
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Coroutine, Iterable, Iterator
 from typing import Any
 
 from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnRequest as RequestUpTo3
+from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnTopic as TopicUpTo3
 from kio.schema.add_partitions_to_txn.v3.response import AddPartitionsToTxnPartitionResult as PartitionResultUpTo3
 from kio.schema.add_partitions_to_txn.v3.response import AddPartitionsToTxnResponse as ResponseUpTo3
 from kio.schema.add_partitions_to_txn.v3.response import AddPartitionsToTxnTopicResult as TopicResultUpTo3
@@ -27,114 +27,70 @@ from kio.schema.add_partitions_to_txn.v5.response import (
 from kio.static.primitive import i32
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.groups.wire import all_answered
+from esp.broker.groups.wire import all_answered, answered
 from esp.broker.request import Request
 from esp.broker.services import Services
+from esp.broker.transactions.joining import add_for_client, ask_for_leader
 from esp.broker.transactions.wire import for_version
 from esp.model.acl import AclOperation, Permission, ResourceType
-from esp.model.errors import ApiError, ErrorCode
+from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
-from esp.transactions.requests import AddPartitions, Producer, VerifyPartitions
+from esp.transactions.requests import Producer
 from esp.transactions.responses import PartitionsResult
-from esp.transactions.transaction import BUMPING_VERSION
 
+Topic = AddPartitionsToTxnTopic | TopicUpTo3
 AnyRequest = AddPartitionsToTxnRequest | RequestUpTo3
 AnyResponse = AddPartitionsToTxnResponse | ResponseUpTo3
-Errors = Mapping[TopicPartition, ErrorCode]
 
 
 def handle(services: Services, request: Request, message: AnyRequest) -> AnyResponse | Coroutine[Any, Any, AnyResponse]:
     """The answer comes when what joins is committed."""
     if isinstance(message, RequestUpTo3):
-        asked = AddPartitionsToTxnTransaction(
-            transactional_id=message.v3_and_below_transactional_id,
-            producer_id=message.v3_and_below_producer_id,
-            producer_epoch=message.v3_and_below_producer_epoch,
-            topics=message.v3_and_below_topics,  # type: ignore[arg-type]  # of the same fields
-        )
-        return all_answered(
-            [_ask(services, asked, denied=_denied(services, request, asked), is_from_broker=False)],
-            lambda results: _response_up_to_3(asked, results[0], request.api_version),
-        )
-    futures = [
-        _ask(services, transaction, denied=frozenset(), is_from_broker=True) for transaction in message.transactions
-    ]
+        return _add_for_client(services, request, message)
+    futures = [_ask_for_leader(services, transaction) for transaction in message.transactions]
     return all_answered(futures, lambda results: _response(message.transactions, results))
 
 
-def _ask(
-    services: Services, asked: AddPartitionsToTxnTransaction, *, denied: frozenset[str], is_from_broker: bool
-) -> asyncio.Future[PartitionsResult]:
-    """The answer for one transaction, which may be there already; clients may not add partitions of ``denied`` topics."""
-    partitions = [TopicPartition(topic.name, number) for topic in asked.topics for number in topic.partitions]
-    ids = {partition: _topic_id(services, partition) for partition in partitions}
-    refused = {
-        partition: ErrorCode.unknown_topic_or_partition for partition, topic_id in ids.items() if topic_id is None
-    }
-    if not is_from_broker:
-        closed = [
-            partition
-            for partition in partitions
-            if partition.topic in denied or services.metadata.is_internal(partition.topic)
-        ]
-        refused |= dict.fromkeys(closed, ErrorCode.topic_authorization_failed)
-    producer = Producer(asked.producer_id, asked.producer_epoch)
-    try:
-        coordinator = services.transactions.coordinator_of(asked.transactional_id)
-        core = coordinator.core
-    except ApiError as error:
-        return _done(_same(partitions, error.code))
-    if refused:
-        return _done(PartitionsResult(ErrorCode.none, {**_not_attempted(partitions), **refused}))
-    if asked.verify_only:
-        return _done(
-            core.verify_partitions(
-                VerifyPartitions(
-                    transactional_id=asked.transactional_id, producer=producer, partitions=tuple(partitions)
-                )
-            )
-        )
-    return coordinator.ask(
-        core.add_partitions,
-        AddPartitions(
-            transactional_id=asked.transactional_id,
-            producer=producer,
-            partitions=ids,
-            client_version=BUMPING_VERSION if is_from_broker else 0,
-        ),
+def _add_for_client(
+    services: Services, request: Request, message: RequestUpTo3
+) -> AnyResponse | Coroutine[Any, Any, AnyResponse]:
+    partitions = _partitions(message.v3_and_below_topics)
+    denied = _denied(services, request, message.v3_and_below_topics)
+    closed = [each for each in partitions if each.topic in denied or services.metadata.is_internal(each.topic)]
+    future = add_for_client(
+        services.transactions,
+        services.metadata,
+        message.v3_and_below_transactional_id,
+        Producer(message.v3_and_below_producer_id, message.v3_and_below_producer_epoch),
+        partitions,
+        dict.fromkeys(closed, ErrorCode.topic_authorization_failed),
+    )
+    return answered(future, lambda result: _response_up_to_3(message, result, request.api_version))
+
+
+def _ask_for_leader(services: Services, asked: AddPartitionsToTxnTransaction) -> asyncio.Future[PartitionsResult]:
+    return ask_for_leader(
+        services.transactions,
+        services.metadata,
+        asked.transactional_id,
+        Producer(asked.producer_id, asked.producer_epoch),
+        _partitions(asked.topics),
+        adds=not asked.verify_only,
     )
 
 
-def _denied(services: Services, request: Request, asked: AddPartitionsToTxnTransaction) -> frozenset[str]:
+def _partitions(topics: Iterable[Topic]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, number) for topic in topics for number in topic.partitions]
+
+
+def _denied(services: Services, request: Request, topics: Iterable[Topic]) -> frozenset[str]:
     """The topics to which the client may not write."""
     access, client = services.access, request.client
     return frozenset(
         topic.name
-        for topic in asked.topics
+        for topic in topics
         if access.refuses(client, Permission(AclOperation.WRITE, ResourceType.TOPIC, topic.name))
     )
-
-
-def _topic_id(services: Services, partition: TopicPartition) -> uuid.UUID | None:
-    """The id of the partition's topic; None if there is no such partition."""
-    if not services.metadata.has_partition(*partition):
-        return None
-    return services.metadata.image.topics_by_name[partition.topic].topic_id
-
-
-def _same(partitions: Iterable[TopicPartition], error: ErrorCode) -> PartitionsResult:
-    return PartitionsResult(error, dict.fromkeys(partitions, error))
-
-
-def _not_attempted(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
-    """The partitions beside those that are refused: a transaction takes all, or none."""
-    return dict.fromkeys(partitions, ErrorCode.operation_not_attempted)
-
-
-def _done(result: PartitionsResult) -> asyncio.Future[PartitionsResult]:
-    future: asyncio.Future[PartitionsResult] = asyncio.get_running_loop().create_future()
-    future.set_result(result)
-    return future
 
 
 def _response(
@@ -176,7 +132,7 @@ def _answered(
             yield topic, dict.fromkeys(topic.partitions)
 
 
-def _response_up_to_3(asked: AddPartitionsToTxnTransaction, result: PartitionsResult, version: int) -> ResponseUpTo3:
+def _response_up_to_3(asked: RequestUpTo3, result: PartitionsResult, version: int) -> ResponseUpTo3:
     return ResponseUpTo3(
         throttle_time=NO_THROTTLE,
         results_by_topic_v3_and_below=tuple(
@@ -190,6 +146,6 @@ def _response_up_to_3(asked: AddPartitionsToTxnTransaction, result: PartitionsRe
                     for number in topic.partitions
                 ),
             )
-            for topic in asked.topics
+            for topic in asked.v3_and_below_topics
         ),
     )

@@ -1,14 +1,12 @@
 """WriteTxnMarkers (27), versions 1-2: coordinators end transactions in the partitions that this node leads (TXN-7, TXN-10).
 
-A marker is answered when it is committed. Version 2 says by which transaction version a marker is checked; before it is 0. A marker for a
-partition of ``__consumer_offsets`` goes through its coordinator of groups, which applies or drops the transaction's offsets.
+Version 2 says by which transaction version a marker is checked; before it is 0.
 """
 
-import asyncio
-from collections.abc import Coroutine, Mapping
-from typing import Any, Final
+from collections.abc import Coroutine
+from typing import Any
 
-from kio.schema.write_txn_markers.v2.request import WriteTxnMarkersRequest
+from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WriteTxnMarkersRequest
 from kio.schema.write_txn_markers.v2.response import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -17,104 +15,40 @@ from kio.schema.write_txn_markers.v2.response import (
 )
 from kio.static.primitive import i32
 
-from esp.broker.data_path.delayed_produce import DelayedProduce
+from esp.broker.data_path.marker_writer import write_markers
 from esp.broker.request import Request
 from esp.broker.services import Services
-from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import OFFSETS_TOPIC
+from esp.model.errors import ErrorCode
+from esp.model.ids import TopicPartition
 from esp.replication.end_marker import EndMarker
-
-TIMEOUT_MS: Final = 30_000
-"""Kafka's ``request.timeout.ms`` of a broker: the time after which the coordinator is told to ask again."""
-
-_NOT_COORDINATED: Final = frozenset((ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress))
 
 
 def handle(
     services: Services, _request: Request, message: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse | Coroutine[Any, Any, WriteTxnMarkersResponse]:
     """Append each marker to each partition that is named with it."""
-    codes: list[ErrorCode] = []
-    delayed: DelayedProduce | None = None
-    for asked in message.markers:
-        marker = EndMarker(
-            asked.producer_id,
-            asked.producer_epoch,
-            asked.transaction_result,
-            asked.coordinator_epoch,
-            asked.transaction_version,
-        )
-        for topic in asked.topics:
-            for partition in topic.partition_indexes:
-                try:
-                    delayed = _append(services, topic.name, partition, marker, len(codes), delayed)
-                except ApiError as error:
-                    codes.append(error.code)
-                else:
-                    codes.append(ErrorCode.none)
-    if delayed is None:
-        return _response(message, codes)
-    return _wait(services, message, codes, delayed)
+    codes = write_markers(services, ((_end_marker(asked), _partitions(asked)) for asked in message.markers))
+    return _later(message, codes) if isinstance(codes, Coroutine) else _response(message, codes)
 
 
-async def _wait(
-    services: Services, message: WriteTxnMarkersRequest, codes: list[ErrorCode], delayed: DelayedProduce
+async def _later(
+    message: WriteTxnMarkersRequest, codes: Coroutine[Any, Any, list[ErrorCode]]
 ) -> WriteTxnMarkersResponse:
-    committed: asyncio.Future[Mapping[int, ErrorCode]] = asyncio.get_running_loop().create_future()
-    delayed.start(services.env.clock, TIMEOUT_MS, committed.set_result)
-    for place, code in (await committed).items():
-        codes[place] = code
-    return _response(message, codes)
+    return _response(message, await codes)
 
 
-def _append(
-    services: Services,
-    topic: str,
-    partition: int,
-    marker: EndMarker,
-    place: int,
-    delayed: DelayedProduce | None,
-) -> DelayedProduce | None:
-    """Append a marker; return the request's waiting for commits, which this marker has joined if it must be waited for.
-
-    Raises:
-        ApiError: it is refused.
-    """
-    hosted = services.replicas.find(topic, partition)
-    if hosted is None:
-        raise ApiError(services.metadata.why_not_here(topic, partition))
-    leader = hosted.leading()
-    try:
-        if topic == OFFSETS_TOPIC:
-            next_offset = _append_to_groups(services, partition, marker)
-        else:
-            _, next_offset, _ = leader.append_marker(marker, services.env.clock.wall_ms())
-            hosted.appended()
-    except ApiError as error:
-        if error.code is ErrorCode.kafka_storage_error and isinstance(error.__cause__, OSError):
-            services.replicas.on_disk_error(hosted, error)
-        raise
-    if hosted.log.high_watermark < next_offset:
-        delayed = delayed or DelayedProduce()
-        delayed.add(place, hosted, next_offset, leader.leader_epoch)
-    return delayed
+def _end_marker(asked: WritableTxnMarker) -> EndMarker:
+    return EndMarker(
+        asked.producer_id,
+        asked.producer_epoch,
+        asked.transaction_result,
+        asked.coordinator_epoch,
+        asked.transaction_version,
+    )
 
 
-def _append_to_groups(services: Services, partition: int, marker: EndMarker) -> int:
-    """Append a marker by the coordinator of the groups in a partition; return the offset after it.
-
-    Raises:
-        ApiError: it is refused; NOT_LEADER_OR_FOLLOWER while the groups are not coordinated here yet, so that it is sent again.
-    """
-    coordinator = services.groups.coordinator_at(partition)
-    try:
-        if coordinator is None:
-            raise ApiError(ErrorCode.not_coordinator)
-        return coordinator.append_marker(marker)
-    except ApiError as error:
-        if error.code in _NOT_COORDINATED:
-            raise ApiError(ErrorCode.not_leader_or_follower) from error
-        raise
+def _partitions(asked: WritableTxnMarker) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, number) for topic in asked.topics for number in topic.partition_indexes]
 
 
 def _response(message: WriteTxnMarkersRequest, codes: list[ErrorCode]) -> WriteTxnMarkersResponse:

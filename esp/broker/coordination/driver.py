@@ -333,7 +333,7 @@ class CoordinatorDriver(Generic[AnyCore]):
 
     def _look(self) -> None:
         """More was committed, or the role changed."""
-        if self._leads() and self._is_loaded:
+        if self._leads() and self._is_loaded and self._appended:
             self._work(())
         self._progress.wake()
 

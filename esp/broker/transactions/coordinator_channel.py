@@ -1,13 +1,16 @@
 """The way from a partition's leader to the coordinators of transactions: found in the metadata, called over a connection of its own."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+import asyncio
+import importlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from esp.broker.cluster_view.cache import MetadataCache
-from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.connections.peer import Peer, PeerUnavailableError
+from esp.broker.transactions.coordinators import TransactionCoordinators
+from esp.broker.transactions.verifier import Producer
 from esp.groups.partitioning import partition_for
-from esp.model.ids import TRANSACTIONS_TOPIC, NodeId
+from esp.model.ids import TRANSACTIONS_TOPIC, NodeId, TopicPartition
 from esp.model.peer_terms import PeerTerms
 from esp.ports.env import Env
 from esp.ports.network import Address
@@ -16,6 +19,11 @@ from esp.protocol.registry import ApiKey
 if TYPE_CHECKING:
     from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnRequest
     from kio.schema.add_partitions_to_txn.v5.response import AddPartitionsToTxnResponse
+
+    from esp.transactions.responses import PartitionsResult
+
+_JOINING: Final = "esp.broker.transactions.joining"
+"""Loaded with the first question, so that the start of a node does not wait for it."""
 
 TIMEOUT_MS: Final = 30_000
 """Kafka's ``request.timeout.ms`` of a broker."""
@@ -29,7 +37,7 @@ class CoordinatorChannel:
         node_id: of this node.
         metadata: as clients are told.
         address_of: returns the address of a node for other brokers, if it is known.
-        local: answers what concerns this node itself.
+        transactions: returns this node's own coordinators.
         terms: the terms of connections to brokers.
     """
 
@@ -39,16 +47,17 @@ class CoordinatorChannel:
         node_id: NodeId,
         metadata: MetadataCache,
         address_of: Callable[[NodeId], Address | None],
-        local: Dispatcher,
+        transactions: Callable[[], TransactionCoordinators],
         *,
         terms: PeerTerms,
     ) -> None:
         self._env = env
         self._terms = terms
-        self._node_id = node_id
+        self.node_id = node_id
+        """This node, whose coordinators are asked by :meth:`ask_here`."""
         self._metadata = metadata
         self._address_of = address_of
-        self._local = local
+        self._transactions = transactions
         self._client_id = f"broker-{node_id}-transaction-verifier"
         self._peers: dict[NodeId, Peer] = {}
 
@@ -61,18 +70,30 @@ class CoordinatorChannel:
         return leader if leader in self._metadata.alive else None
 
     async def call(self, node_id: NodeId, request: "AddPartitionsToTxnRequest") -> "AddPartitionsToTxnResponse":
-        """Send a request to a coordinator.
+        """Send a request to a coordinator at another node.
 
         Raises:
             PeerUnavailableError: there was no answer.
         """
-        answer: Any
-        if node_id == self._node_id:
-            answer = await self._local.call(ApiKey.ADD_PARTITIONS_TO_TXN, request, client_id=self._client_id)
-        else:
-            answer = await self._peer(node_id).call(ApiKey.ADD_PARTITIONS_TO_TXN, request, timeout_ms=TIMEOUT_MS)
-        response: AddPartitionsToTxnResponse = answer
+        response: AddPartitionsToTxnResponse = await self._peer(node_id).call(
+            ApiKey.ADD_PARTITIONS_TO_TXN, request, timeout_ms=TIMEOUT_MS
+        )
         return response
+
+    def ask_here(
+        self, producer: Producer, partitions: Sequence[TopicPartition], *, adds: bool
+    ) -> "asyncio.Future[PartitionsResult]":
+        """Ask a coordinator of this node, without a message and a connection; the answer may be there already."""
+        joining = importlib.import_module(_JOINING)
+        found: asyncio.Future[PartitionsResult] = joining.ask_for_leader(
+            self._transactions(),
+            self._metadata,
+            producer.transactional_id,
+            joining.Producer(producer.producer_id, producer.producer_epoch),
+            partitions,
+            adds=adds,
+        )
+        return found
 
     def close(self) -> None:
         """Ask nothing any more."""

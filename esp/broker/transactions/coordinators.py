@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from esp.broker.cluster_view.cache import MetadataCache
-from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.controller_client.producer_ids import ProducerIds
 from esp.broker.coordination.coordinators import PartitionCoordinators
 from esp.broker.replication.hosted_partition import HostedPartition
@@ -16,15 +15,11 @@ from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TRANSACTIONS_TOPIC, NodeId
 from esp.ports.env import Env
 from esp.ports.network import Address
-from esp.protocol.registry import ApiKey
 from esp.settings.broker import BrokerSettings
 
 if TYPE_CHECKING:
-    from kio.schema.write_txn_markers.v2.request import WriteTxnMarkersRequest
-    from kio.schema.write_txn_markers.v2.response import WriteTxnMarkersResponse
-
     from esp.broker.transactions.driver import TransactionCoordinatorDriver
-    from esp.broker.transactions.marker_sender import MarkerSender
+    from esp.broker.transactions.marker_sender import MarkerSender, WriteMarkers
 
 _DRIVER: Final = "esp.broker.transactions.driver"
 _CONFIG: Final = "esp.broker.transactions.config"
@@ -41,7 +36,7 @@ class TransactionCoordinators(PartitionCoordinators["TransactionCoordinatorDrive
         tasks: the tasks in which coordinators load and markers are sent.
         producer_ids: this node's ids.
         address_of: the address of a broker for other brokers; None if that is not known.
-        local: answers what concerns this node itself.
+        write_markers: writes the markers of transactions that are for this node.
         on_disk_error: called when a partition's log could not be written.
     """
 
@@ -56,7 +51,7 @@ class TransactionCoordinators(PartitionCoordinators["TransactionCoordinatorDrive
         tasks: Tasks,
         producer_ids: ProducerIds,
         address_of: Callable[[NodeId], Address | None],
-        local: Dispatcher,
+        write_markers: "WriteMarkers",
         on_disk_error: Callable[[HostedPartition, Exception], None],
     ) -> None:
         super().__init__(metadata, tasks)
@@ -64,7 +59,7 @@ class TransactionCoordinators(PartitionCoordinators["TransactionCoordinatorDrive
         self._settings = settings
         self._producer_ids = producer_ids
         self._address_of = address_of
-        self._local = local
+        self._write_markers = write_markers
         self._on_disk_error = on_disk_error
         self._sender: MarkerSender | None = None
 
@@ -128,7 +123,7 @@ class TransactionCoordinators(PartitionCoordinators["TransactionCoordinatorDrive
                 self._settings.node_id,
                 self._metadata,
                 self._address_of,
-                self._write_here,
+                self._write_markers,
                 self._tasks,
                 terms=self._settings.inter_broker_terms,
             )
@@ -143,13 +138,6 @@ class TransactionCoordinators(PartitionCoordinators["TransactionCoordinatorDrive
             ),
             self._sender,
         )
-
-    async def _write_here(self, request: "WriteTxnMarkersRequest") -> "WriteTxnMarkersResponse":
-        client_id = f"broker-{self._settings.node_id}-txn-marker-sender"
-        response: WriteTxnMarkersResponse = await self._local.call(
-            ApiKey.WRITE_TXN_MARKERS, request, client_id=client_id
-        )
-        return response
 
     def _take_producer_id(self) -> int | None:
         producer_id = self._producer_ids.next_now()

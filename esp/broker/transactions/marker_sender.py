@@ -8,13 +8,12 @@ is, does not have it, or has its name for another topic.
 
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from kio.schema.types import ProducerId, TopicName
 from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from kio.schema.write_txn_markers.v2.response import WriteTxnMarkersResponse
 from kio.static.primitive import i8, i16, i32
 
 from esp.broker.cluster_view.cache import MetadataCache
@@ -26,6 +25,7 @@ from esp.model.peer_terms import PeerTerms
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey
+from esp.replication.end_marker import EndMarker
 from esp.transactions.markers import MarkerOutcome, outcome_of
 from esp.transactions.requests import Producer
 
@@ -44,8 +44,13 @@ MARKERS_PER_REQUEST: Final = 500
 Outcomes = dict[TopicPartition, tuple[MarkerOutcome, ErrorCode]]
 
 
-WriteHere = Callable[[WriteTxnMarkersRequest], Awaitable[WriteTxnMarkersResponse]]
-"""Has this node, as a leader, write markers, without a connection to itself."""
+Errors = Mapping[TopicPartition, ErrorCode]
+"""The answers for the partitions of one decision."""
+
+WriteMarkers = Callable[
+    [Sequence[tuple[EndMarker, Sequence[TopicPartition]]]], "list[ErrorCode] | Coroutine[Any, Any, list[ErrorCode]]"
+]
+"""Has this node, as a leader, write markers; see :func:`esp.broker.data_path.marker_writer.write_markers`."""
 
 
 class MarkerOwner(Protocol):
@@ -90,6 +95,9 @@ class _Destination:
     is_busy: bool = False
 
 
+_Batch = Sequence[tuple[MarkerWork, Sequence[TopicPartition]]]
+
+
 class MarkerSender:
     """The markers of all coordinators of this node.
 
@@ -98,7 +106,7 @@ class MarkerSender:
         node_id: this node.
         metadata: as clients are told: the leaders of partitions.
         address_of: the address of a broker for other brokers; None if that is not known.
-        write_here: answers what goes to this node.
+        write_markers: writes markers that are for this node.
         tasks: where requests wait for their answers.
         terms: the terms of connections to brokers.
     """
@@ -109,7 +117,7 @@ class MarkerSender:
         node_id: NodeId,
         metadata: MetadataCache,
         address_of: Callable[[NodeId], Address | None],
-        write_here: WriteHere,
+        write_markers: WriteMarkers,
         tasks: Tasks,
         *,
         terms: PeerTerms,
@@ -117,7 +125,7 @@ class MarkerSender:
         self._env = env
         self._terms = terms
         self._node_id = node_id
-        self._write_here = write_here
+        self._write_markers = write_markers
         self._client_id = f"broker-{node_id}-txn-marker-sender"
         self._metadata = metadata
         self._address_of = address_of
@@ -234,32 +242,17 @@ class MarkerSender:
         destination.is_busy = False
 
     async def _write(self, peer: Peer | None, batch: list[tuple[MarkerWork, list[TopicPartition]]]) -> None:
-        request = WriteTxnMarkersRequest(markers=tuple(_marker(work, partitions) for work, partitions in batch))
-        try:
-            if peer is None:
-                answer = await self._write_here(request)
-            else:
-                answer = await peer.call(ApiKey.WRITE_TXN_MARKERS, request, timeout_ms=CALL_TIMEOUT_MS)
-        except PeerUnavailableError as error:
-            log.debug("markers are sent again: %s", error)
-            answer = WriteTxnMarkersResponse(markers=())
-        # Markers of one producer with two decisions in one request are answered in their order.
-        answers = [*answer.markers]
-        for work, partitions in batch:
-            found = next((marker for marker in answers if marker.producer_id == work.producer.producer_id), None)
-            errors: dict[TopicPartition, ErrorCode] = {}
-            if found is not None:
-                answers.remove(found)
-                errors = {
-                    TopicPartition(topic.name, result.partition_index): result.error_code
-                    for topic in found.topics
-                    for result in topic.partitions
-                }
-            self._take(work, partitions, errors)
+        errors = await (self._write_here(batch) if peer is None else _write_there(peer, batch))
+        for (work, partitions), found in zip(batch, errors, strict=True):
+            self._take(work, partitions, found)
 
-    def _take(
-        self, work: MarkerWork, partitions: list[TopicPartition], errors: Mapping[TopicPartition, ErrorCode]
-    ) -> None:
+    async def _write_here(self, batch: _Batch) -> list[Errors]:
+        """Have this node write markers, as the leader."""
+        written = self._write_markers([(_end_marker(work), partitions) for work, partitions in batch])
+        codes = iter(await written if isinstance(written, Coroutine) else written)
+        return [{partition: next(codes) for partition in partitions} for _, partitions in batch]
+
+    def _take(self, work: MarkerWork, partitions: list[TopicPartition], errors: Errors) -> None:
         """Look at the answer for one decision; a partition that the answer does not have is asked again."""
         if work.is_forgotten:
             return
@@ -284,6 +277,43 @@ class MarkerSender:
             del self._work[work]
             work.is_forgotten = True
         work.owner.on_markers(work.transactional_id, work.decision, outcomes)
+
+
+async def _write_there(peer: Peer, batch: _Batch) -> list[Errors]:
+    """Have another broker write markers; a partition of which it has not answered has no error."""
+    request = WriteTxnMarkersRequest(markers=tuple(_marker(work, partitions) for work, partitions in batch))
+    try:
+        answer = await peer.call(ApiKey.WRITE_TXN_MARKERS, request, timeout_ms=CALL_TIMEOUT_MS)
+    except PeerUnavailableError as error:
+        log.debug("markers are sent again: %s", error)
+        return [{}] * len(batch)
+    # Markers of one producer with two decisions in one request are answered in their order.
+    answers = [*answer.markers]
+    errors: list[Errors] = []
+    for work, _ in batch:
+        found = next((marker for marker in answers if marker.producer_id == work.producer.producer_id), None)
+        if found is None:
+            errors.append({})
+            continue
+        answers.remove(found)
+        errors.append(
+            {
+                TopicPartition(topic.name, result.partition_index): result.error_code
+                for topic in found.topics
+                for result in topic.partitions
+            }
+        )
+    return errors
+
+
+def _end_marker(work: MarkerWork) -> EndMarker:
+    return EndMarker(
+        work.producer.producer_id,
+        work.producer.epoch,
+        work.is_commit,
+        work.coordinator_epoch,
+        work.transaction_version,
+    )
 
 
 def _marker(work: MarkerWork, partitions: Iterable[TopicPartition]) -> WritableTxnMarker:

@@ -1,13 +1,15 @@
 """Asks transaction coordinators, for the partition leaders of this node, about transactions that reach a partition (TXN-4; KIP-890).
 
 The questions to one coordinator go out in batches, one request at a time: questions that arrive meanwhile make up the next one. Questions
-about the same transaction are joined. The leader's guard is taken before each question and again before it is repeated, so that a marker
-that arrives in between is noticed (:mod:`esp.replication.verification`).
+about the same transaction are joined. A coordinator of this node is asked without a message, and mostly answers at once. The leader's
+guard is taken before each question and again before it is repeated, so that a marker that arrives in between is noticed
+(:mod:`esp.replication.verification`).
 """
 
 import asyncio
 import importlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import typing
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -25,14 +27,12 @@ if TYPE_CHECKING:
     from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnRequest
     from kio.schema.add_partitions_to_txn.v5.response import AddPartitionsToTxnResponse
 
+    from esp.transactions.responses import PartitionsResult
+
 _MESSAGES: Final = "esp.broker.transactions.question_messages"
 """Loaded with the first question, so that the start of a node does not wait for it."""
 
-Call = Callable[[NodeId, "AddPartitionsToTxnRequest"], Awaitable["AddPartitionsToTxnResponse"]]
-"""Sends a request to a node, raising PeerUnavailableError if there is no answer."""
-
-FindCoordinator = Callable[[str], NodeId | None]
-"""Returns the node that coordinates a transactional id, as far as the metadata knows."""
+_WORK_NAME: Final = "verify transactions at node {}"
 
 UNANSWERED: Final = frozenset(
     (
@@ -72,6 +72,29 @@ class Producer(NamedTuple):
     producer_epoch: int
 
 
+class Coordinators(typing.Protocol):
+    """The transaction coordinators of the cluster."""
+
+    @property
+    def node_id(self) -> NodeId:
+        """This node."""
+
+    def find(self, transactional_id: str) -> NodeId | None:
+        """Return the node that coordinates a transactional id, as far as the metadata knows."""
+
+    async def call(self, node_id: NodeId, request: "AddPartitionsToTxnRequest") -> "AddPartitionsToTxnResponse":
+        """Send a request to another node.
+
+        Raises:
+            PeerUnavailableError: there is no answer.
+        """
+
+    def ask_here(
+        self, producer: Producer, partitions: Sequence[TopicPartition], *, adds: bool
+    ) -> "asyncio.Future[PartitionsResult]":
+        """Ask a coordinator of this node; the answer may be there already."""
+
+
 class _Question(NamedTuple):
     producer: Producer
     adds: bool
@@ -98,8 +121,7 @@ class TransactionVerifier:
     Args:
         clock: the node's.
         tasks: the tasks in which questions are asked.
-        find_coordinator: looks into the metadata.
-        call: sends a request.
+        coordinators: those that are asked.
         backoff: the pauses after CONCURRENT_TRANSACTIONS.
         is_enabled: returns ``transaction.partition.verification.enable`` as it is now.
     """
@@ -108,8 +130,7 @@ class TransactionVerifier:
         self,
         clock: Clock,
         tasks: Tasks,
-        find_coordinator: FindCoordinator,
-        call: Call,
+        coordinators: Coordinators,
         backoff: RetryBackoff,
         is_enabled: Callable[[], bool],
     ) -> None:
@@ -121,8 +142,7 @@ class TransactionVerifier:
         """The time that they waited, all together."""
         self._clock = clock
         self._tasks = tasks
-        self._find_coordinator = find_coordinator
-        self._call = call
+        self._coordinators = coordinators
         self._backoff = backoff
         self._is_enabled = is_enabled
         self._waiting: dict[NodeId, dict[_Question, _Waiting]] = {}
@@ -193,31 +213,59 @@ class TransactionVerifier:
     async def _ask(
         self, producer: Producer, partitions: Mapping[TopicPartition, None], protocol: Protocol
     ) -> Mapping[TopicPartition, ErrorCode]:
-        coordinator = self._find_coordinator(producer.transactional_id)
+        coordinator = self._coordinators.find(producer.transactional_id)
         if coordinator is None:
             return dict.fromkeys(partitions, ErrorCode.coordinator_not_available)
         is_idle = coordinator not in self._waiting
+        adds = protocol is Protocol.IMPLICIT
+        if is_idle and coordinator == self._coordinators.node_id:
+            answer = self._coordinators.ask_here(producer, tuple(partitions), adds=adds)
+            if not answer.done():  # questions that come meanwhile wait, as they do for another node's answer
+                self._waiting[coordinator] = {}
+                self._tasks.start(self._work(coordinator, answer), name=_WORK_NAME.format(coordinator))
+                await asyncio.wait((answer,))
+            return answer.result().errors
         questions = self._waiting.setdefault(coordinator, {})
-        question = _Question(producer, adds=protocol is Protocol.IMPLICIT)
+        question = _Question(producer, adds)
         waiting = questions.get(question)
         if waiting is None:
             waiting = questions[question] = _Waiting()
         waiting.partitions.update(partitions)
         if is_idle:
-            self._tasks.start(self._work(coordinator), name=f"verify transactions at node {coordinator}")
+            self._tasks.start(self._work(coordinator), name=_WORK_NAME.format(coordinator))
         return await asyncio.shield(waiting.answers)
 
-    async def _work(self, coordinator: NodeId) -> None:
-        """Ask one coordinator until no question waits."""
+    async def _work(self, coordinator: NodeId, pending: "asyncio.Future[PartitionsResult] | None" = None) -> None:
+        """Ask one coordinator until no question waits, as soon as it has answered the one that is pending."""
         questions = self._waiting[coordinator]
         try:
+            if pending is not None:
+                await asyncio.wait((pending,))
             while questions:
                 batch = _take_batch(questions)
-                await self._send(coordinator, batch)
+                if coordinator == self._coordinators.node_id:
+                    await self._ask_here(batch)
+                else:
+                    await self._send(coordinator, batch)
         finally:
             del self._waiting[coordinator]
             for waiting in questions.values():  # the node is stopping
                 waiting.answers.cancel()
+
+    async def _ask_here(self, batch: Mapping[_Question, _Waiting]) -> None:
+        answers = [
+            self._coordinators.ask_here(question.producer, tuple(waiting.partitions), adds=question.adds)
+            for question, waiting in batch.items()
+        ]
+        try:
+            await asyncio.wait(answers)
+        except asyncio.CancelledError:
+            for waiting in batch.values():
+                waiting.answers.cancel()
+            raise
+        for waiting, answer in zip(batch.values(), answers, strict=True):
+            if not waiting.answers.done():
+                waiting.answers.set_result(answer.result().errors)
 
     async def _send(self, coordinator: NodeId, batch: Mapping[_Question, _Waiting]) -> None:
         request = importlib.import_module(_MESSAGES).build_request(
@@ -226,7 +274,7 @@ class TransactionVerifier:
         found: dict[str, dict[TopicPartition, ErrorCode]] = {}
         error = ErrorCode.unknown_server_error
         try:
-            response = await self._call(coordinator, request)
+            response = await self._coordinators.call(coordinator, request)
         except PeerUnavailableError:
             error = ErrorCode.network_exception
         except asyncio.CancelledError:

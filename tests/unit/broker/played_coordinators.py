@@ -11,14 +11,21 @@ from kio.schema.add_partitions_to_txn.v5.response import (
 
 from esp.broker.answer_fields import NO_THROTTLE
 from esp.model.errors import ErrorCode
+from esp.transactions.responses import PartitionsResult
 
 
 class PlayedCoordinators:
     """Yes to every question, unless told otherwise; no answer while ``gate`` is closed."""
 
     def __init__(self):
+        self.node_id = 0
+        """The node that asks; none of the coordinators is there."""
         self.asked = []
         """The node and the request of each question."""
+        self.asked_here = []
+        """The questions to this node: producer, partitions, and whether these are added."""
+        self.unanswered = []
+        """The answers to questions to this node, where ``gate`` is closed: :meth:`answer_here` gives the first."""
         self.says = {}
         """Errors by transactional id and partition."""
         self.fails = None
@@ -47,6 +54,20 @@ class PlayedCoordinators:
             error_code=self.top_error,
             results_by_transaction=() if self.top_error else tuple(map(self._result, request.transactions)),
         )
+
+    def ask_here(self, producer, partitions, *, adds):
+        self.asked_here.append((producer, partitions, adds))
+        future = asyncio.get_running_loop().create_future()
+        name = producer.transactional_id
+        errors = {each: self.says.get((name, each.partition), ErrorCode.none) for each in partitions}
+        self.unanswered.append((future, PartitionsResult(ErrorCode.none, errors)))
+        if self.gate.is_set():
+            self.answer_here()
+        return future
+
+    def answer_here(self):
+        future, result = self.unanswered.pop(0)
+        future.set_result(result)
 
     def _result(self, transaction):
         name = transaction.transactional_id

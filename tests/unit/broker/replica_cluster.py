@@ -347,9 +347,7 @@ class Broker:
             on_final_ends=self.final_ends.extend,
         )
         coordinators = self.cluster.coordinators
-        verifier = TransactionVerifier(
-            env.clock, tasks, coordinators.find, coordinators.call, RetryBackoff(20, 100), lambda: True
-        )
+        verifier = TransactionVerifier(env.clock, tasks, coordinators, RetryBackoff(20, 100), lambda: True)
         services = self.services = SimpleNamespace(
             env=env,
             searches=asyncio.Semaphore(1),

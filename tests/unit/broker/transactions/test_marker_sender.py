@@ -19,6 +19,7 @@ from esp.model.errors import ErrorCode
 from esp.model.ids import TRANSACTIONS_TOPIC, NodeId, TopicPartition
 from esp.model.peer_terms import PLAINTEXT
 from esp.ports.network import Address
+from esp.replication.end_marker import EndMarker
 from esp.transactions.markers import MarkerOutcome
 from esp.transactions.requests import Producer
 from tests.unit.broker.played_server import in_world
@@ -64,6 +65,10 @@ class Leader:
             )
         )
 
+    async def write(self, markers):
+        self.requests.append(markers)
+        return [self._next(partition) for _, partitions in markers for partition in partitions]
+
     def _next(self, partition):
         left = self.answers.get(partition)
         return left.pop(0) if left else NONE
@@ -86,7 +91,7 @@ class Scene:
             NodeId(HERE),
             self.metadata,
             self.addresses.get,
-            self.here.write_txn_markers,
+            self.here.write,
             Tasks(world.env.host),
             terms=PLAINTEXT,
         )
@@ -173,8 +178,8 @@ async def test_this_node_writes_its_own_markers_without_a_connection(world):
     scene.here.answers = {("t", 1): [ErrorCode.not_leader_or_follower]}
     scene.send()
     assert await scene.until() == [WRITTEN, WRITTEN]
-    sent = [request.markers[0].topics[0].partition_indexes for request in scene.here.requests]
-    assert sent == [(1,), (1,)]
+    marker = EndMarker(7, 3, is_commit=True, coordinator_epoch=COORDINATOR_EPOCH, transaction_version=2)
+    assert scene.here.requests == [[(marker, [P1])], [(marker, [P1])]]
     scene.sender.close()
 
 

@@ -42,9 +42,7 @@ class Coordinators(PlayedCoordinators):
     def __init__(self, world):
         super().__init__()
         self.is_enabled = True
-        self.verifier = TransactionVerifier(
-            world.clock, world.tasks, self.find, self.call, BACKOFF, lambda: self.is_enabled
-        )
+        self.verifier = TransactionVerifier(world.clock, world.tasks, self, BACKOFF, lambda: self.is_enabled)
 
 
 def batch_for(leader, partition=0, sequence=0):
@@ -273,3 +271,76 @@ async def test_a_question_that_was_asked_just_before_the_node_stops_ends(world):
     await world.tasks.stop()
     with pytest.raises(asyncio.CancelledError):
         await question
+
+
+def here(world):
+    """Coordinators of which all are at the node that asks."""
+    coordinators = Coordinators(world)
+    coordinators.node_id = coordinators.find("x")
+    return coordinators
+
+
+@played
+async def test_a_coordinator_of_this_node_is_asked_without_a_message(world):
+    coordinators, leader = here(world), lone()
+    (guard,) = await verify(coordinators, leader)
+    append(leader, 0, guard=guard)
+    await verify(coordinators, lone(), lone(), protocol=Protocol.IMPLICIT)
+    assert coordinators.asked == []
+    assert coordinators.asked_here == [
+        (OURS, (TopicPartition("t", 0),), False),
+        (OURS, (TopicPartition("t", 0), TopicPartition("t", 1)), True),
+    ]
+    coordinators.say(ErrorCode.invalid_producer_id_mapping)
+    assert await verify(coordinators, lone()) == [ErrorCode.invalid_producer_id_mapping]
+
+
+@played
+async def test_questions_that_come_before_this_node_has_answered_wait_and_go_together(world):
+    coordinators = here(world)
+    coordinators.gate.clear()
+    others = [Producer(f"y{number}", PID + 1 + number, 0) for number in range(3)]
+    asking = [asyncio.ensure_future(verify(coordinators, lone(), producer=each)) for each in (OURS, *others)]
+    await asyncio.sleep(0.1)
+    assert [producer for producer, _, _ in coordinators.asked_here] == [OURS]
+    coordinators.answer_here()
+    await asyncio.sleep(0.1)
+    assert [each.done() for each in asking] == [True, False, False, False]
+    assert [producer for producer, _, _ in coordinators.asked_here[1:]] == others
+    for _ in others:
+        coordinators.answer_here()
+    assert all(len(guards) == 1 for guards in await asyncio.gather(*asking))
+    coordinators.gate.set()
+    await verify(coordinators, lone())
+    assert len(coordinators.asked_here) == 5, "a coordinator that has answered all is idle again"
+
+
+@played
+async def test_a_question_to_this_node_outlives_its_asker(world):
+    coordinators = here(world)
+    coordinators.gate.clear()
+    asking = asyncio.ensure_future(verify(coordinators, lone()))
+    await asyncio.sleep(0.1)
+    asking.cancel()
+    later = asyncio.ensure_future(verify(coordinators, lone(), producer=Producer("y", PID + 1, 0)))
+    await asyncio.sleep(0.1)
+    assert len(coordinators.asked_here) == 1
+    coordinators.answer_here()
+    await asyncio.sleep(0.1)
+    coordinators.answer_here()
+    assert len(await later) == 1
+
+
+@played
+async def test_questions_to_this_node_end_with_it(world):
+    coordinators = here(world)
+    coordinators.gate.clear()
+    asking = [
+        asyncio.ensure_future(verify(coordinators, lone(), producer=Producer(f"y{number}", PID + number, 0)))
+        for number in range(2)
+    ]
+    await asyncio.sleep(0.1)
+    await world.tasks.stop()
+    with pytest.raises(asyncio.CancelledError):
+        await asking[1]
+    asking[0].cancel()
