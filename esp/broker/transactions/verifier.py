@@ -223,7 +223,7 @@ class TransactionVerifier:
             if not answer.done():  # questions that come meanwhile wait, as they do for another node's answer
                 self._waiting[coordinator] = {}
                 self._tasks.start(self._work(coordinator, answer), name=_WORK_NAME.format(coordinator))
-                await asyncio.wait((answer,))
+                await asyncio.shield(answer)
             return answer.result().errors
         questions = self._waiting.setdefault(coordinator, {})
         question = _Question(producer, adds)
@@ -240,7 +240,7 @@ class TransactionVerifier:
         questions = self._waiting[coordinator]
         try:
             if pending is not None:
-                await asyncio.wait((pending,))
+                await asyncio.shield(pending)
             while questions:
                 batch = _take_batch(questions)
                 if coordinator == self._coordinators.node_id:
@@ -258,14 +258,14 @@ class TransactionVerifier:
             for question, waiting in batch.items()
         ]
         try:
-            await asyncio.wait(answers)
+            for waiting, answer in zip(batch.values(), answers, strict=True):
+                result = await answer
+                if not waiting.answers.done():
+                    waiting.answers.set_result(result.errors)
         except asyncio.CancelledError:
             for waiting in batch.values():
                 waiting.answers.cancel()
             raise
-        for waiting, answer in zip(batch.values(), answers, strict=True):
-            if not waiting.answers.done():
-                waiting.answers.set_result(answer.result().errors)
 
     async def _send(self, coordinator: NodeId, batch: Mapping[_Question, _Waiting]) -> None:
         request = importlib.import_module(_MESSAGES).build_request(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator
 
 from esp.broker.replication.hosted_partition import HostedPartition
-from esp.model.ids import TopicId, TopicPartition
+from esp.model.ids import TRANSACTIONS_TOPIC, TopicId, TopicPartition
 from esp.replication.partition_leader import PartitionLeader
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.committed import CommittedLog
@@ -92,6 +92,7 @@ class ReplicaChecker:
         known = self._hosted.setdefault(node.node_id, {})
         replicas = probe.hosted_partitions(node)
         replaced = self.replacements.to_look_at
+        changed: list[HostedPartition] = []
         # All replicas after each turn, in which hardly one has changed: a simulation's hottest loop.
         for hosted in replicas:
             view, log = known.get(hosted), hosted.log
@@ -105,7 +106,11 @@ class ReplicaChecker:
                 or log.files.path != view.path
                 or (replaced and log.files in replaced)
             ):
-                self._look_at(node, hosted, known)
+                changed.append(hosted)
+        if len(changed) > 1:  # a coordinator's record and the data that it lets in may be of one turn
+            changed.sort(key=_is_of_no_coordinator)
+        for hosted in changed:
+            self._look_at(node, hosted, known)
         if len(known) > len(replicas):
             self._forget(node, known, replicas)
         if self._renewed:
@@ -519,6 +524,10 @@ def _in_sync(hosted: HostedPartition) -> frozenset[int]:
 
 def _partition_of(view: ReplicaView) -> int:
     return int(view.path.rpartition("-")[2])
+
+
+def _is_of_no_coordinator(hosted: HostedPartition) -> bool:
+    return hosted.name.topic != TRANSACTIONS_TOPIC
 
 
 def _is_half_cut(log: Log, view: ReplicaView) -> bool:
