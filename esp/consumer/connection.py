@@ -14,7 +14,7 @@ from esp.authentication.login import ROUNDS_MAX, begin_login
 from esp.consumer import messages
 from esp.consumer.errors import NO_ERROR, ConnectionLostError, ConsumerError
 from esp.consumer.messages import Api
-from esp.consumer.security import Security
+from esp.consumer.security import ClientStores, Security
 from esp.model.sasl_login import SaslLogin
 from esp.protocol.errors import DecodeError
 
@@ -42,25 +42,25 @@ class Terms:
     client_id: str = "esp"
     connect_timeout_s: float = 10.0
     request_timeout_s: float = 30.0
-    _context: ssl.SSLContext | None = None
+    _stores: ClientStores | None = None
 
     def __reduce__(self) -> tuple[type["Terms"], tuple[object, ...]]:
         """The terms travel to other processes, which read the stores themselves; OpenSSL's context cannot."""
         return Terms, (self.security, self.client_id, self.connect_timeout_s, self.request_timeout_s)
 
     def wrap(self, plain: socket.socket, host: str) -> socket.socket:
-        """Encrypt a connection if that is among the terms; the stores are read once.
+        """Encrypt a connection if that is among the terms; the stores are read once, and again when they have changed.
 
         Raises:
             ConsumerError: the stores cannot be used, or the broker's certificate is not believed.
         """
         if self.security.tls is None:
             return plain
-        if self._context is None:
-            self._context = self.security.load_context_blocking()
-            assert self._context is not None, "the terms are encrypted"
+        if self._stores is None:
+            self._stores = ClientStores(self.security)
+        context = self._stores.context_blocking()
         try:
-            return self._context.wrap_socket(plain, server_hostname=host)
+            return context.wrap_socket(plain, server_hostname=host)
         except ssl.SSLCertVerificationError as error:
             raise ConsumerError(
                 f"the certificate of the broker at {host} is not believed: {error.verify_message}: put the authority that signed it "

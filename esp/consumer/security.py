@@ -1,14 +1,14 @@
 """The protection of a consumer's connections: Kafka's settings ``security.protocol``, ``ssl.*`` and ``sasl.*``.
 
 What the tools of ``esp`` keep is kept here, by the same code; certificates are read when the first connection is made, on the machine that
-makes it. No message quotes a password.
+makes it, and again when a connection finds that their files have changed. No message quotes a password.
 """
 
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ssl import SSLContext
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from esp.consumer.errors import ConsumerError, SettingError
 from esp.model.jaas import parse_jaas_config
@@ -34,14 +34,13 @@ class Security:
     tls: TlsPolicy | None = None
     login: SaslLogin | None = None
 
-    def load_context_blocking(self) -> SSLContext | None:
-        """Read the stores and return the context of encrypted connections, None if they are not encrypted.
+    def load_context_blocking(self) -> SSLContext:
+        """Read the stores and return the context of encrypted connections.
 
         Raises:
             ConsumerError: the stores cannot be used, or a package that reads them is missing here.
         """
-        if self.tls is None:
-            return None
+        assert self.tls is not None, "the terms are encrypted"
         try:
             contexts = importlib.import_module("esp.runtime.tls.contexts")
             problem: type[Any] = importlib.import_module("esp.model.errors").OperatorError
@@ -55,6 +54,43 @@ class Security:
         except problem as error:
             raise ConsumerError(f"{error.problem} {error.remedy}") from error
         return context
+
+
+class ClientStores:
+    """The stores of encrypted connections as they were last read: a client that runs for months outlives its certificates.
+
+    Args:
+        security: the terms, which are encrypted.
+    """
+
+    def __init__(self, security: Security) -> None:
+        assert security.tls is not None, "the terms are encrypted"
+        self._security = security
+        locations = (security.tls.key_store.location, security.tls.trust_store.location)
+        self._paths = [location for location in locations if location]
+        self._read: _Read | None = None
+
+    def context_blocking(self) -> SSLContext:
+        """Return OpenSSL's context of what the files hold now. While they cannot be used, a key without its certificate say, it is that of
+        what they held before.
+
+        Raises:
+            ConsumerError: they cannot be used, and never could.
+        """
+        look = importlib.import_module("esp.runtime.tls.file_watch").look_at_blocking(self._paths)
+        if self._read is None or self._read.look != look:
+            try:
+                self._read = _Read(look, self._security.load_context_blocking())
+            except ConsumerError:
+                if self._read is None:
+                    raise
+        return self._read.context
+
+
+class _Read(NamedTuple):
+    look: Any
+    """The state of the files before they were read, so that a change meanwhile is noticed."""
+    context: SSLContext
 
 
 def is_security_setting(name: str) -> bool:

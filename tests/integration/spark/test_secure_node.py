@@ -51,9 +51,12 @@ def renew_certificate(secure: Secure) -> None:
     done(renewed)
 
 
-def test_a_query_runs_on_through_new_certificates(spark: SparkSession, secure: Secure, tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["kafka", "esp"])
+def test_a_query_runs_on_through_new_certificates(
+    spark: SparkSession, secure: Secure, tmp_path: Path, source: str
+) -> None:
     done(secure.run("topics", "--create", "--topic", "t", "--partitions", "2"))
-    stream = spark.readStream.format("kafka").options(**secure.spark()).option("subscribe", "t")
+    stream = spark.readStream.format(source).options(**secure.spark()).option("subscribe", "t")
     query = (
         stream.option("startingOffsets", "earliest")
         .load()
@@ -68,7 +71,7 @@ def test_a_query_runs_on_through_new_certificates(spark: SparkSession, secure: S
         for number in range(ROUNDS):
             values = [(f"{number}/{record}",) for record in range(RECORDS)]
             frame = spark.createDataFrame(values, "value string")
-            frame.write.format("kafka").options(**secure.spark()).option("topic", "t").save()
+            frame.write.format(source).mode("append").options(**secure.spark()).option("topic", "t").save()
             renew_certificate(secure)
             eventually(lambda taken=number + 1: secure.output.count(TAKEN) == taken, 30)
         eventually(lambda: sum(each["numInputRows"] for each in query.recentProgress) >= ROUNDS * RECORDS, 60)
