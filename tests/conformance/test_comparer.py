@@ -16,7 +16,14 @@ from tests.conformance.comparer.difference import differences, masked
 from tests.conformance.comparer.known import WITHOUT_RIGHTS, Known, Reason
 from tests.conformance.comparer.messages import request_of
 from tests.conformance.comparer.pair import running_guarded_pair, running_pair
-from tests.conformance.comparer.rights import ALL, RIGHTS, compare_without, compare_without_any, set_rights
+from tests.conformance.comparer.rights import (
+    ALL,
+    RIGHTS,
+    compare_rules,
+    compare_without,
+    compare_without_any,
+    set_rights,
+)
 from tests.conformance.comparer.setup import MISSING, WRITTEN, prepare
 from tests.conformance.comparer.table import CASES
 from tests.conformance.comparer.target import Target
@@ -82,6 +89,14 @@ def test_clients_without_permissions_are_answered_as_by_kafka(guarded: tuple[Tar
         for each in itertools.chain(without_any, compare_without(*guarded, of_each_api, RIGHTS))
         if not known.explains(each) and not also_known.explains(each)
     ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(300)
+def test_rules_are_seen_and_changed_as_in_kafka_by_those_who_may(guarded: tuple[Target, Target]) -> None:
+    known = Known.read(title=WITHOUT_RIGHTS)
+    found = [str(each) for each in compare_rules(*guarded) if not known.explains(each)]
     assert not found, "\n".join(found)
 
 

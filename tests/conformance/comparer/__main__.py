@@ -15,7 +15,14 @@ from tests.conformance.comparer.case import Case
 from tests.conformance.comparer.compare import compare, play, plays_of
 from tests.conformance.comparer.known import WITHOUT_RIGHTS, Known
 from tests.conformance.comparer.pair import running_guarded_pair, running_pair
-from tests.conformance.comparer.rights import ALL, RIGHTS, compare_without, compare_without_any, set_rights
+from tests.conformance.comparer.rights import (
+    ALL,
+    RIGHTS,
+    compare_rules,
+    compare_without,
+    compare_without_any,
+    set_rights,
+)
 from tests.conformance.comparer.setup import prepare
 from tests.conformance.comparer.table import CASES
 from tests.conformance.comparer.transactions.table import SCENES
@@ -59,7 +66,8 @@ def _compare_rights(cases: Sequence[Case], *, shows_all: bool) -> int:
             set_rights(target, ALL, ())
             prepare(target)
         without_any = compare_without_any(ours, theirs, cases)
-        for difference in itertools.chain(without_any, compare_without(ours, theirs, cases, RIGHTS)):
+        about_rules = compare_rules(ours, theirs)
+        for difference in itertools.chain(without_any, compare_without(ours, theirs, cases, RIGHTS), about_rules):
             is_known = known.explains(difference) or also_known.explains(difference)
             if shows_all or not is_known:
                 shown += not is_known

@@ -83,8 +83,8 @@ def _mask(name: str, value: Plain, texts: Mapping[str, str]) -> Plain:
     return f"<{name}>" if isinstance(value, uuid.UUID) else masked(value, texts)
 
 
-def _order(element: Plain) -> str:
-    return _label(element) or repr(element)
+def _order(element: Plain) -> tuple[str, str]:
+    return _label(element) or "", repr(element)
 
 
 def _label(element: Plain) -> str | None:
