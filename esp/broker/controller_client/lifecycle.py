@@ -20,6 +20,7 @@ from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest,
 from kio.schema.types import BrokerId
 from kio.static.primitive import i64
 
+from esp.broker.connections.unheard import told_refusal
 from esp.broker.controller_client.channel import ControllerCalls
 from esp.broker.controller_client.registration_fields import encode_features, encode_listeners
 from esp.broker.tasks import Tasks
@@ -286,7 +287,7 @@ class BrokerLifecycle:
             )
             await self._register_anew()
         elif answer.error_code is not ErrorCode.none:
-            log.warning("the controller refused a heartbeat: %s", answer.error_code.name)
+            log.warning("the controller refused a heartbeat: %s", told_refusal(answer.error_code))
         else:
             self._confirmed_us = sent_us
             for end in request.final_ends:
@@ -378,7 +379,7 @@ class BrokerLifecycle:
                 "(if this continues, two nodes have that node.id)"
             )
         if answer.error_code is not ErrorCode.none:
-            return f"the controller refuses it with {answer.error_code.name}"
+            return f"the controller refuses it with {told_refusal(answer.error_code)}"
         self.epoch = BrokerEpoch(answer.broker_epoch)
         self._on_registered(self.epoch)
         if self.state is BrokerState.STARTING:

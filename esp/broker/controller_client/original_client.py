@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Self
 from kio.schema.envelope.v0.request import EnvelopeRequest
 from kio.schema.envelope.v0.response import EnvelopeResponse
 
+from esp.broker.connections.unheard import UNHEARD_REMEDY
 from esp.broker.request import ClientContext, Request
 from esp.model.errors import ApiError, ErrorCode
 from esp.ports.network import Address
@@ -74,10 +75,8 @@ class OriginalClient(NamedTuple):
         """
         if answer.error_code is not ErrorCode.none or answer.response_data is None:
             if answer.error_code is ErrorCode.cluster_authorization_failed:
-                log.error(
-                    "the controller at %s does not let this broker ask for its clients: put the broker's principal into super.users of "
-                    "the controllers, or allow it ClusterAction on the cluster",
-                    controller,
+                log.warning(
+                    "the controller at %s does not let this broker ask for its clients: %s", controller, UNHEARD_REMEDY
                 )
             raise ApiError(answer.error_code, "The controller did not take the request of this broker's client.")
         data, version = memoryview(answer.response_data), self._version_of(api_key)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from esp.broker.connections.node_probe import is_gone
 from esp.broker.connections.peer import Peer, PeerUnavailableError
+from esp.broker.connections.unheard import TOLD_AGAIN_US, UNHEARD_REMEDY
 from esp.broker.tasks import Tasks
 from esp.model.errors import ErrorCode
 from esp.model.ids import NodeId
@@ -30,6 +31,7 @@ _logger = logging.getLogger(__name__)
 _REMEDIES: Final = {
     ErrorCode.inconsistent_cluster_id: "it belongs to another cluster; correct controller.quorum.bootstrap.servers or "
     "controller.quorum.voters, or give this node the data directory that it had",
+    ErrorCode.cluster_authorization_failed: UNHEARD_REMEDY,
 }
 
 
@@ -76,7 +78,8 @@ class QuorumPeers:
         self._on_gone = on_gone
         self._peers: dict[tuple[NodeId, bool], Peer] = {}
         self._probing: dict[Address, None] = {}
-        self._refusals: dict[tuple[NodeId, ErrorCode], None] = {}
+        self._refusals: dict[tuple[Address, ErrorCode], int] = {}
+        """The times until which each is not told again."""
         self._is_closed = False
 
     def send(self, member: Member, request: Request) -> None:
@@ -119,9 +122,10 @@ class QuorumPeers:
         return peer
 
     def _tell_refusal(self, member: Member, what: str, error: ErrorCode) -> None:
-        """Say once what only an operator can repair."""
-        if (member.node_id, error) not in self._refusals:
-            self._refusals[member.node_id, error] = None
+        """Say what only an operator can repair; the same again after :data:`TOLD_AGAIN_US`, as there are many attempts."""
+        now_us = self._env.clock.monotonic_us()
+        if now_us >= self._refusals.get((member.address, error), now_us):
+            self._refusals[member.address, error] = now_us + TOLD_AGAIN_US
             remedy = _REMEDIES.get(error, "look at its log")
             _logger.error(
                 "%s was refused by the controller at %s with %s: %s", what, member.address, error.name, remedy

@@ -303,7 +303,7 @@ def test_a_broker_whose_envelopes_are_refused_says_what_is_to_be_done(caplog):
         assert refusal.value.code is ErrorCode.cluster_authorization_failed
 
     scenario()
-    assert "put the broker's principal into super.users of the controllers" in caplog.text
+    assert "put this node's principal into super.users of the other nodes" in caplog.text
 
 
 @in_world
