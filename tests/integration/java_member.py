@@ -24,6 +24,7 @@ class JavaMember:
         strategy: the assignor's class, without its package.
         protocol: of the group; with ``consumer`` (KIP-848) times and assignor are the coordinator's.
         options: further options of the tool.
+        client_settings: further settings of the client, as lines of a file.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class JavaMember:
         strategy: str = "RangeAssignor",
         protocol: str = "classic",
         options: tuple[str, ...] = (),
+        client_settings: str = "",
     ) -> None:
         self.events: list[dict[str, Any]] = []
         """What it told of itself, in order."""
@@ -45,7 +47,8 @@ class JavaMember:
         """Its partitions now."""
         settings = scratch / "java-member.properties"
         is_classic = protocol == "classic"
-        settings.write_text("metadata.max.age.ms=1000\n" + is_classic * "heartbeat.interval.ms=300\n")
+        own = "metadata.max.age.ms=1000\n" + is_classic * "heartbeat.interval.ms=300\n"
+        settings.write_text(f"{client_settings}\n{own}")
         of_protocol: tuple[str, ...] = ("--group-protocol", protocol)
         if is_classic:
             of_protocol = (

@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,9 @@ from kafka import KafkaConsumer
 
 from esp.settings.properties import parse_properties
 from esp.testing.cluster import Cluster
+from esp.testing.kafka_tools import KafkaTools
 from tests.integration.conftest import eventually
+from tests.integration.java_member import JavaMember
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -29,9 +32,11 @@ class SecureCluster:
     def __init__(self, cluster: Cluster) -> None:
         assert cluster.security is not None
         self.nodes = cluster.nodes
+        self.bootstrap = cluster.bootstrap
         admin = cluster.security.path / "admin"
         text = (admin / "librdkafka.properties").read_text()
         self.librdkafka: dict[str, Any] = {each.name: each.value for each in parse_properties(text)} | {"log_level": 0}
+        self.java_settings = admin / "client.properties"
         self.kafka_python: dict[str, Any] = json.loads((admin / "kafka-python.json").read_text())
 
     @property
@@ -153,3 +158,73 @@ def test_nothing_is_lost_when_a_leader_is_killed(cluster: SecureCluster, reader:
             read = group.finish()
     assert read == {b"%d" % number for number in range(COUNT)}
     cluster.nodes[killed].start()
+
+
+class JavaWriter:
+    """Kafka's verifiable producer, which writes the numbers up to a count, in a process of its own, and tells which are acknowledged."""
+
+    def __init__(self, cluster: SecureCluster, tools: KafkaTools, topic: str, count: int, scratch: Path) -> None:
+        settings = scratch / "java-writer.properties"
+        settings.write_text(f"{cluster.java_settings.read_text()}\nretries=1000000\nenable.idempotence=true\n")
+        self.acknowledged: set[str] = set()
+        self.failed: list[dict[str, Any]] = []
+        self._process = tools.start(
+            "verifiable-producer",
+            *("--bootstrap-server", cluster.bootstrap, "--topic", topic, "--acks", "-1"),
+            *("--max-messages", str(count), "--throughput", "100", "--command-config", str(settings)),
+        )
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            event = json.loads(line)
+            if event["name"] == "producer_send_success":
+                self.acknowledged.add(event["value"])
+            elif event["name"] == "producer_send_error":
+                self.failed.append(event)
+
+    def until(self, count: int) -> None:
+        eventually(lambda: len(self.acknowledged) >= count, 120)
+
+    def end(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.communicate()
+        self._listener.join()
+
+
+@pytest.mark.kafka
+def test_java_tools_lose_nothing_when_leaders_are_killed(
+    cluster: SecureCluster, kafka_tools: KafkaTools, tmp_path: Path
+) -> None:
+    eventually(cluster.is_in_sync, 60)
+    topic, count = "of-java", 1500
+    new = NewTopic(topic, 1, 3, config={"min.insync.replicas": "2"})
+    admin = AdminClient(cluster.librdkafka)
+    admin.create_topics([new])[topic].result(60)
+    reader = JavaMember(
+        kafka_tools,
+        cluster.bootstrap,
+        topic,
+        "readers-of-java",
+        tmp_path,
+        options=("--verbose", "--reset-policy", "earliest"),
+        client_settings=cluster.java_settings.read_text(),
+    ).start()
+    writer = JavaWriter(cluster, kafka_tools, topic, count, tmp_path)
+    try:
+        for reached in (200, 700):
+            writer.until(reached)
+            killed = cluster.kill_leader(topic)
+            writer.until(reached + 100)
+            cluster.nodes[killed].start()
+            eventually(cluster.is_in_sync, 90)
+        writer.until(count)
+        eventually(lambda: writer.acknowledged <= {event["value"] for event in reader.named("record_data")}, 90)
+    finally:
+        writer.end()
+        reader.kill()
+    assert writer.failed == []
+    assert writer.acknowledged == {str(number) for number in range(count)}

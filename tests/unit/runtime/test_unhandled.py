@@ -71,3 +71,19 @@ def test_error_of_a_task_that_nobody_awaits_stops_the_node() -> None:
 
     asyncio.run(body())
     assert host.stopped == ["lost"]
+
+
+def test_no_values_of_variables_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def fail_with(password: str) -> None:
+        raise ZeroDivisionError(f"our bug in {len(password)} characters")
+
+    error = None
+    try:
+        fail_with("sesame " * 3)
+    except ZeroDivisionError as raised:
+        error = raised
+    assert error is not None
+    assert len(run_callback(error)) == 1
+    assert "our bug in 21 characters" in caplog.text
+    assert "fail_with" in caplog.text
+    assert "sesame sesame" not in caplog.text
