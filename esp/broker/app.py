@@ -116,6 +116,7 @@ class BrokerNode:
             ClusterImage(
                 own_unclean_leader_election=settings.unclean_leader_election_enable,
                 own_recreate_offsets=settings.topic_recreate_offsets,
+                own_trash_retention_ms=settings.topic_trash_retention_ms,
             ),
         )
         assert directories.metadata.meta is not None, "the directory is formatted"

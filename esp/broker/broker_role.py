@@ -359,11 +359,14 @@ class RunningBroker:
         cache = self._cache
         while True:
             image, delta = await self._changes.get()
+            before = cache.image
             await self.replicas.apply(image, delta, cache.publish)
             if delta.changed_broker_configs:
                 self._server.limits = connection_limits(self.replicas.settings.current)
-            self.groups.on_deleted(delta.deleted_topics.values())
+            self.groups.on_metadata(before, image, delta)
             self.transactions.forget_ended()
+            if any(topic_id in image.trashed_topics for topic_id in delta.deleted_topics):
+                self.transactions.on_trashed()
             self._liveness.retain(cache.alive)
             leaving = (image.brokers.get(node_id) for node_id in delta.changed_brokers)
             self.lifecycle.on_metadata_applied(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from esp.controller.errors import InvalidMetadataError
-from esp.controller.image import ClusterDelta, ClusterImage, ScramCredentials, TopicImage
+from esp.controller.image import ClusterDelta, ClusterImage, ScramCredentials, TopicImage, TrashedTopic
 from esp.model.acl import AclBinding
 from esp.model.client_quotas import QuotaEntity
 from esp.model.delegation_token import DelegationToken
@@ -64,17 +64,20 @@ class ClusterDraft:
         self.scram_credentials: ScramCredentials = base.scram_credentials
         self.delegation_tokens: Mapping[str, DelegationToken] = base.delegation_tokens
         self.offset_floors: Mapping[str, NameFloors] = base.offset_floors
+        self.trashed_topics: Mapping[TopicId, TrashedTopic] = base.trashed_topics
         self.changed_brokers: set[NodeId] = set()
         self.changed_broker_configs: set[str] = set()
 
     def create_topic(self, name: str, topic_id: TopicId) -> None:
-        """Add a topic without partitions.
+        """Add a topic without partitions; one whose id is in the trash is restored.
 
         Raises:
             InvalidMetadataError: its name or id is taken.
         """
         if self._find_topic_id(name) is not None or self._has(topic_id):
             raise InvalidMetadataError(f"topic {name} of id {topic_id} is there already")
+        if topic_id in self.trashed_topics:
+            del self._change_trash()[topic_id]
         self._topics[topic_id] = TopicDraft(name, topic_id, {}, {}, set())
         self._created_names[name] = topic_id
 
@@ -120,6 +123,27 @@ class ClusterDraft:
         self._created_names.pop(name, None)
         if topic_id in self._base.topics_by_id:
             self._deleted.add(topic_id)
+
+    def trash_topic(self, topic_id: TopicId, trashed_ms: int, until_ms: int) -> None:
+        """Put a topic in the trash: it is gone, and kept as it is.
+
+        Raises:
+            InvalidMetadataError: there is no such id, or the topic is half made.
+        """
+        topic = self.topic(topic_id).freeze()
+        self.delete_topic(topic_id)
+        self._change_trash()[topic_id] = TrashedTopic(topic, trashed_ms, until_ms)
+
+    def purge_topic(self, topic_id: TopicId) -> None:
+        """Take a topic out of the trash for good; nothing happens if it is not there."""
+        if topic_id in self.trashed_topics:
+            del self._change_trash()[topic_id]
+
+    def _change_trash(self) -> dict[TopicId, TrashedTopic]:
+        if self.trashed_topics is self._base.trashed_topics:
+            self.trashed_topics = dict(self.trashed_topics)
+        assert isinstance(self.trashed_topics, dict), "the draft's own trash may be changed"
+        return self.trashed_topics
 
     def change_acls(self) -> dict[uuid.UUID, AclBinding]:
         """The rules of access by their ids, to be changed: they are copied at the first change, as there may be very many."""
@@ -202,8 +226,10 @@ class ClusterDraft:
             scram_credentials=self.scram_credentials,
             delegation_tokens=self.delegation_tokens,
             offset_floors=self.offset_floors,
+            trashed_topics=self.trashed_topics,
             own_unclean_leader_election=base.own_unclean_leader_election,
             own_recreate_offsets=base.own_recreate_offsets,
+            own_trash_retention_ms=base.own_trash_retention_ms,
         )
         delta = ClusterDelta(
             changed_partitions={
@@ -211,7 +237,11 @@ class ClusterDraft:
                 for topic_id, draft in self._topics.items()
                 if draft.changed_partitions
             },
-            deleted_topics={topic_id: base.topics_by_id[topic_id] for topic_id in self._deleted},
+            # One that was restored since is there, with other partitions; its replicas are still where they were.
+            deleted_topics={
+                topic_id: base.topics_by_id[topic_id] for topic_id in self._deleted if topic_id not in self._topics
+            },
+            purged_topics=purged_topics(base.trashed_topics, image),
             changed_topic_configs=frozenset(
                 topic_id for topic_id, draft in self._topics.items() if draft.configs_changed
             ),
@@ -234,6 +264,17 @@ class ClusterDraft:
             return created
         image = self._base.topics_by_name.get(name)
         return image.topic_id if image is not None and image.topic_id not in self._deleted else None
+
+
+def purged_topics(before: Mapping[TopicId, TrashedTopic], after: ClusterImage) -> dict[TopicId, TopicImage]:
+    """The topics of a trash that are neither in it nor restored."""
+    if before is after.trashed_topics:
+        return {}
+    return {
+        topic_id: trashed.topic
+        for topic_id, trashed in before.items()
+        if topic_id not in after.trashed_topics and topic_id not in after.topics_by_id
+    }
 
 
 def missing_acls(acls: Mapping[uuid.UUID, AclBinding], other: Mapping[uuid.UUID, AclBinding]) -> tuple[AclBinding, ...]:

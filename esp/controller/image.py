@@ -24,6 +24,8 @@ UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 
 RECREATE_OFFSETS = "topic.recreate.offsets"
 
+TRASH_RETENTION = "topic.trash.retention.ms"
+
 ScramCredentials = Mapping[tuple[str, ScramMechanism], ScramCredential]
 """Credentials by the user's name and the mechanism."""
 
@@ -90,6 +92,17 @@ class TopicImage:
 
 
 @dataclass(frozen=True, slots=True)
+class TrashedTopic:
+    """A deleted topic that can be restored (TRASH-1), as it was."""
+
+    topic: TopicImage
+    trashed_ms: int
+    """The wall time at which it was deleted."""
+    until_ms: int
+    """The wall time at which it is to be purged."""
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterImage:
     """Everything that the metadata log says up to ``offset`` (included; -1 for nothing), whose record has ``epoch``.
 
@@ -123,16 +136,28 @@ class ClusterImage:
     """The delegation tokens that there are, by their ids; expired ones among them until they are removed."""
     offset_floors: Mapping[str, NameFloors] = field(default_factory=dict)
     """Where the offsets of topics go on that are created again, by their name; the name that lost its topic last is the last one."""
+    trashed_topics: Mapping[TopicId, TrashedTopic] = field(default_factory=dict)
+    """The topics in the trash, the one that was deleted first at the beginning. Several may have had one name."""
     own_unclean_leader_election: bool = False
     """``unclean.leader.election.enable`` of the node that keeps the image, which stands in no record."""
     own_recreate_offsets: str = RESET
     """``topic.recreate.offsets`` of the node that keeps the image, which stands in no record."""
+    own_trash_retention_ms: int = 0
+    """``topic.trash.retention.ms`` of the node that keeps the image, which stands in no record."""
 
     def partitions(self) -> Iterator[tuple[TopicImage, PartitionState]]:
         """All partitions with their topic."""
         for topic in self.topics_by_id.values():
             for partition in topic.partitions:
                 yield topic, partition
+
+    def is_trashed(self, name: str) -> bool:
+        """True if a topic of that name is in the trash, and none is there."""
+        return (
+            bool(self.trashed_topics)
+            and name not in self.topics_by_name
+            and any(trashed.topic.name == name for trashed in self.trashed_topics.values())
+        )
 
     def min_insync_replicas(self, topic: TopicImage, replica_count: int = INT_MAX) -> int:
         """The number of in-sync replicas that a partition needs for its high watermark to move (HW-1, ELR-3).
@@ -167,6 +192,18 @@ class ClusterImage:
             text = self.broker_configs.get(CLUSTER_DEFAULT, {}).get(RECREATE_OFFSETS, self.own_recreate_offsets)
         return text.strip() == CONTINUE and name not in INTERNAL_TOPICS
 
+    def trash_retention_ms(self, topic: TopicImage) -> int:
+        """The time for which a topic can be restored after its deletion; 0 if it cannot, as internal topics never can (TRASH-1).
+
+        Args:
+            topic: its own setting counts first, then that of all brokers, then that of the node that keeps the image.
+        """
+        text = topic.configs.get(TRASH_RETENTION)
+        if text is None:
+            text = self.broker_configs.get(CLUSTER_DEFAULT, {}).get(TRASH_RETENTION)
+        number = self.own_trash_retention_ms if text is None else find_integer(text.strip())
+        return 0 if number is None or topic.name in INTERNAL_TOPICS else max(number, 0)
+
 
 def _count(text: str, default: int) -> int:
     """The number from 1 on that a stored setting holds, else ``default``: a metadata log of another origin must not end the node."""
@@ -184,7 +221,9 @@ class ClusterDelta:
     changed_partitions: Mapping[TopicId, frozenset[int]] = field(default_factory=dict)
     """New and changed partitions of topics that are there."""
     deleted_topics: Mapping[TopicId, TopicImage] = field(default_factory=dict)
-    """Topics that are gone, as they were."""
+    """Topics that are gone, as they were; those that are in the trash now among them."""
+    purged_topics: Mapping[TopicId, TopicImage] = field(default_factory=dict)
+    """Topics that were in the trash and are gone for good."""
     changed_topic_configs: frozenset[TopicId] = frozenset()
     """Topics that are there and have other settings than before."""
     changed_broker_configs: frozenset[str] = frozenset()

@@ -1,6 +1,6 @@
 """The differences between any two images, for a receiver of an image without the records that lead to it (a snapshot, a first look)."""
 
-from esp.controller.draft import changed_keys, missing_acls
+from esp.controller.draft import changed_keys, missing_acls, purged_topics
 from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
 
 
@@ -22,6 +22,7 @@ def image_difference(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
         deleted_topics={
             topic_id: topic for topic_id, topic in before.topics_by_id.items() if topic_id not in after.topics_by_id
         },
+        purged_topics=purged_topics(before.trashed_topics, after),
         changed_topic_configs=frozenset(changed_configs),
         changed_broker_configs=changed_keys(before.broker_configs, after.broker_configs),
         changed_brokers=changed_keys(before.brokers, after.brokers),

@@ -14,6 +14,7 @@ from esp.controller.errors import InvalidMetadataError
 from esp.controller.floor_records import is_floor, parse_piece, piece_number
 from esp.controller.image import BrokerImage, ClusterDelta, ClusterImage, ControllerImage, FeatureRange
 from esp.controller.partition_change import apply_partition_change, directory_ids
+from esp.controller.trash_records import is_purge, purged_id
 from esp.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from esp.model.client_quotas import quota_entity
 from esp.model.delegation_token import DelegationToken
@@ -164,7 +165,11 @@ class MetadataReplay:
 
     @_replay.register
     def _replay_remove_topic(self, record: RemoveTopicRecord) -> None:
-        self._draft.delete_topic(TopicId(record.topic_id or ZERO_UUID))
+        topic_id = TopicId(record.topic_id or ZERO_UUID)
+        if record.trash_until_ms < 0:
+            self._draft.delete_topic(topic_id)
+        else:
+            self._draft.trash_topic(topic_id, record.trashed_ms, record.trash_until_ms)
 
     @_replay.register
     def _replay_partition(self, record: PartitionRecord) -> None:
@@ -199,6 +204,9 @@ class MetadataReplay:
         if is_floor(record):
             piece = None if record.value is None else parse_piece(record.value)
             self._draft.change_offset_floors(name, piece_number(record), piece)
+            return
+        if is_purge(record):
+            self._draft.purge_topic(purged_id(record))
             return
         if record.resource_type == TOPIC_RESOURCE:
             topic = self._draft.topic_by_name(name)
@@ -377,6 +385,7 @@ def new_partition(record: PartitionRecord) -> PartitionState:
         last_known_elr=tuple(map(NodeId, record.last_known_elr or ())),
         recovering=record.leader_recovery_state == RECOVERING,
         start_offset=record.start_offset,
+        restored_epoch=record.restored_epoch,
     )
 
 

@@ -7,7 +7,8 @@ import uuid
 from collections.abc import Iterator, Mapping
 
 from esp.controller.floor_records import floor_records
-from esp.controller.image import BrokerImage, ClusterImage, ControllerImage, FeatureRange
+from esp.controller.image import BrokerImage, ClusterImage, ControllerImage, FeatureRange, TopicImage
+from esp.controller.trash_records import trash_record
 from esp.model.acl import AclBinding
 from esp.model.client_quotas import QuotaEntity
 from esp.model.delegation_token import DelegationToken
@@ -48,9 +49,12 @@ def snapshot_records(image: ClusterImage) -> Iterator[MetadataRecord]:
         yield _broker(broker)
     for controller in image.controllers.values():
         yield _controller(controller)
+    for trashed in image.trashed_topics.values():  # before the others: one of them may have the name
+        yield from _topic(trashed.topic)
+        yield from _resource_configs(TOPIC_RESOURCE, trashed.topic.name, trashed.topic.configs)
+        yield trash_record(trashed)
     for topic in image.topics_by_id.values():
-        yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
-        yield from map(_partition, topic.partitions)
+        yield from _topic(topic)
     yield from _configs(image)
     for entity, quotas in image.client_quotas.items():
         for key, value in quotas.items():
@@ -144,7 +148,13 @@ def _controller(controller: ControllerImage) -> RegisterControllerRecord:
     )
 
 
-def _partition(partition: PartitionState) -> PartitionRecord:
+def _topic(topic: TopicImage) -> Iterator[MetadataRecord]:
+    yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
+    yield from map(partition_record, topic.partitions)
+
+
+def partition_record(partition: PartitionState) -> PartitionRecord:
+    """The record that makes a partition what it is."""
     return PartitionRecord(
         partition_id=partition.partition,
         topic_id=partition.topic_id,
@@ -160,6 +170,7 @@ def _partition(partition: PartitionState) -> PartitionRecord:
         eligible_leader_replicas=partition.elr or None,
         last_known_elr=partition.last_known_elr or None,
         start_offset=partition.start_offset,
+        restored_epoch=partition.restored_epoch,
     )
 
 

@@ -13,6 +13,7 @@ from esp.controller.decision import BATCH_RECORDS_MAX, Decision
 from esp.controller.image import MIN_INSYNC_REPLICAS, ClusterImage, TopicImage
 from esp.controller.mutations import Admits, admit_all, over_quota, require_admitted
 from esp.controller.offset_floors import plan_floors, starting_floors
+from esp.controller.trash import plan_overflow, removal_record
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import (
     METADATA_TOPIC,
@@ -26,7 +27,6 @@ from esp.schemas.metadata_records import (
     ClearElrRecord,
     ConfigRecord,
     MetadataRecord,
-    RemoveTopicRecord,
     TopicRecord,
 )
 
@@ -248,13 +248,14 @@ class TopicCreation:
 
 
 def decide_delete_topics(
-    image: ClusterImage, topics: Sequence[str | TopicId], admits: Admits = admit_all
+    image: ClusterImage, topics: Sequence[str | TopicId], admits: Admits = admit_all, now_ms: int = 0
 ) -> Decision[list[DeletedTopic | ApiError]]:
     """Delete topics, by name or by id; the reply has one entry for each, in that order. Settings go with their topic.
 
     What is remembered of the offsets of their names stands in the same decision (FLOOR-1).
 
-    A topic that is named twice, in whatever way, is not deleted. ``admits`` is asked for the partitions of each topic that is.
+    A topic that is named twice, in whatever way, is not deleted. ``admits`` is asked for the partitions of each topic that is, and
+    ``now_ms`` is the wall time at which its time in the trash begins, if it has one (TRASH-1).
     """
     often = Counter(topics)
     found = [
@@ -271,11 +272,12 @@ def decide_delete_topics(
         elif topic is not None and not admits(len(topic.partitions)):
             reply.append(over_quota())
         elif topic is not None:
-            records.append(RemoveTopicRecord(topic_id=topic.topic_id))
+            records.append(removal_record(image, topic, now_ms))
             deleted.append(topic)
             reply.append(DeletedTopic(topic.name, topic.topic_id))
     assert len(reply) == len(topics), "each topic is answered"
-    return Decision((*records, *plan_floors(image, deleted)), reply)
+    trashed = [topic for topic in deleted if image.trash_retention_ms(topic)]
+    return Decision((*records, *plan_floors(image, deleted), *plan_overflow(image, trashed)), reply)
 
 
 def _find_deletion_problem(

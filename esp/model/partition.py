@@ -30,6 +30,9 @@ class PartitionState:
     recovering: bool = False
     start_offset: int = 0
     """The offset at which the partition's first log began: that at which its name's last topic ended, if its offsets go on (FLOOR-2)."""
+    restored_epoch: int = -1
+    """The leader epoch that began when the topic was restored from the trash; -1 if it never was. Transactions that were open before are
+    aborted (TRASH-4)."""
 
     @property
     def is_reassigning(self) -> bool:

@@ -37,6 +37,10 @@ _MODULES_OF_OURS: Final[Mapping[tuple[ApiKey, int, str], str]] = MappingProxyTyp
         (ApiKey.DESCRIBE_PRODUCERS, 0, "response"): "esp.protocol.own_fields",
         (ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, "request"): "esp.protocol.own_fields",
         (ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, "response"): "esp.protocol.own_fields",
+        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, "request"): "esp.protocol.trash",
+        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, "response"): "esp.protocol.trash",
+        (ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, "request"): "esp.protocol.trash",
+        (ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, "response"): "esp.protocol.trash",
         (ApiKey.BROKER_HEARTBEAT, 2, "request"): "esp.protocol.broker_heartbeat",
     }
 )

@@ -409,6 +409,40 @@ class PartitionLeader:
         log = self.log
         self._require_minimum()
         check_end_marker(marker, log.producers.get(marker.producer_id))
+        base_offset = self._append_marker(marker, now_ms)
+        self._verifications.end(marker.producer_id)
+        self.clients.end(marker.producer_id)
+        self.maybe_advance_high_watermark()
+        return base_offset, base_offset + 1, -1
+
+    def abort_restored(self, now_ms: int) -> int:
+        """Abort the transactions that were open when the topic was put in the trash: no coordinator knows of this part of them any more (TRASH-4).
+
+        Called before anything else is appended in this epoch: a producer's next transaction must not be taken for the one that is
+        aborted. So it does not wait for ``min.insync.replicas`` either.
+
+        Returns:
+            Their number.
+
+        Raises:
+            ApiError: KAFKA_STORAGE_ERROR.
+        """
+        log, restored_epoch = self.log, self.state.restored_epoch
+        _, restored_at = log.leader_epochs.end_offset_for(restored_epoch - 1, log.log_end_offset)
+        markers = [
+            EndMarker(producer_id, producer.epoch, False, producer.coordinator_epoch)
+            for producer_id, producer in log.producers.items()
+            if 0 <= producer.transaction_first_offset < restored_at
+        ]
+        for marker in markers:
+            self._append_marker(marker, now_ms)
+        if markers:
+            self.maybe_advance_high_watermark()
+        return len(markers)
+
+    def _append_marker(self, marker: EndMarker, now_ms: int) -> int:
+        """Append a marker that was checked; return its offset."""
+        log = self.log
         batch = bytearray(
             build_marker(
                 marker.producer_id,
@@ -420,10 +454,7 @@ class PartitionLeader:
         )
         base_offset = log.log_end_offset
         log.append(batch, stamp(batch, read_fields(batch), base_offset, self.leader_epoch), now_ms)
-        self._verifications.end(marker.producer_id)
-        self.clients.end(marker.producer_id)
-        self.maybe_advance_high_watermark()
-        return base_offset, base_offset + 1, -1
+        return base_offset
 
     def _require_transaction(self, header: HeaderFields, guard: Guard) -> None:
         """Let a transactional batch into the log only if its transaction is open there, or was confirmed and is not ended (TXN-4).

@@ -1,5 +1,6 @@
 """The log as a partition's leader and followers need it; :class:`esp.storage.log.Log` is its body in production and simulation."""
 
+from collections.abc import Iterator
 from typing import Protocol
 
 from esp.model.buffers import Buffer
@@ -21,6 +22,9 @@ class ProducerChecks(Protocol):
 
     has_transactions: bool
     """False if no transaction holds the last stable offset below the high watermark."""
+
+    def items(self) -> Iterator[tuple[int, ProducerFacts]]:
+        """All producers, by id."""
 
     def get(self, producer_id: int) -> ProducerFacts | None:
         """One producer; None if the log does not know it."""

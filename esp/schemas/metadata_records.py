@@ -128,6 +128,8 @@ class PartitionRecord:
     last_known_elr: tuple[int, ...] | None = field(metadata={"kafka_type": "int32", "tag": 2}, default=None)
     start_offset: int = field(metadata={"kafka_type": "int64", "tag": 10000}, default=0)
     """Our own: the offset at which the partition's log begins, where that is not 0 (FLOOR-2)."""
+    restored_epoch: int = field(metadata={"kafka_type": "int32", "tag": 10001}, default=-1)
+    """Our own: the leader epoch that began when the topic was restored from the trash; -1, it never was (TRASH-3)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +177,10 @@ class RemoveTopicRecord:
     __version__: ClassVar[i16] = i16(0)
     __flexible__: ClassVar[bool] = True
     topic_id: uuid.UUID | None = field(metadata={"kafka_type": "uuid"})
+    trashed_ms: int = field(metadata={"kafka_type": "int64", "tag": 10000}, default=-1)
+    """Our own: the wall time at which it was put in the trash, from which it can be restored (TRASH-1)."""
+    trash_until_ms: int = field(metadata={"kafka_type": "int64", "tag": 10001}, default=-1)
+    """Our own: the wall time at which it is to be purged; below 0, it is not in the trash."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

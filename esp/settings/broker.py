@@ -480,6 +480,12 @@ class BrokerSettings:
         "The offsets of a topic that is deleted and created again: continue where the old one ended, or reset to 0 as in Kafka.",
         one_of("continue", "reset"),
     )
+    topic_trash_retention_ms: int = setting(
+        0,
+        Kind.LONG,
+        "The time for which a deleted topic can be restored; 0: it is gone at once, as in Kafka.",
+        at_least(0),
+    )
 
     compression_type: str = setting(
         "producer", Kind.STRING, "Codec in which batches are stored; producer: unchanged.", one_of(*_COMPRESSION_TYPES)

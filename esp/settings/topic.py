@@ -98,6 +98,7 @@ class TopicSettings:
     segment_jitter_ms: int = _inherited("log.roll.jitter.ms")
     segment_ms: int = _inherited("log.roll.ms")
     topic_recreate_offsets: str = _inherited("topic.recreate.offsets")
+    topic_trash_retention_ms: int = _inherited("topic.trash.retention.ms")
     unclean_leader_election_enable: bool = _inherited("unclean.leader.election.enable")
     is_compacted: bool = field(init=False)
     """True if compaction keeps the latest record of each key, so that each record has one."""

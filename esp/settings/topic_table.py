@@ -15,7 +15,7 @@ EFFECTIVE_TOPIC_SETTINGS: Final[dict[str, Setting]] = {
 }
 
 
-OWN_TOPIC_SETTINGS: Final = frozenset(("topic.recreate.offsets",))
+OWN_TOPIC_SETTINGS: Final = frozenset(("topic.recreate.offsets", "topic.trash.retention.ms"))
 """Those that Kafka's topics do not have."""
 
 

@@ -40,9 +40,10 @@ from esp.storage.log import Log
 from esp.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties_blocking
 from esp.storage.offset_checkpoints import OffsetCheckpoints
 from esp.storage.partition_metadata import is_torn, read_topic_id, write_topic_id, write_topic_id_blocking
-from esp.storage.recovery import load_log_blocking
-from esp.storage.settling import JointSettling
+from esp.storage.recovery import KnownOffsets, load_log_blocking
+from esp.storage.settling import JointSettling, settle_all_blocking
 from esp.storage.trash import Trash
+from esp.storage.trashed_replicas import TrashedReplica, TrashedReplicas, name_in_trash
 
 _logger = logging.getLogger(__name__)
 
@@ -181,6 +182,8 @@ class LogDirectory:
         """The logs that are moving here from other data directories (KIP-113)."""
         self.left_futures: dict[str, TopicId | None] = {}
         """The directories of moves that an earlier process began, not loaded, with the topic id that each says it has."""
+        self.trashed = TrashedReplicas(disk, path)
+        """The replicas of topics in the trash."""
         self.reserve = DiskReserve(disk, path)
         """Room for the files that the node cannot do without, once :meth:`DiskReserve.keep_blocking` was called."""
         self.running_marker = RunningMarker(disk, path)
@@ -257,7 +260,7 @@ class LogDirectory:
                 self._trash.add(below, 0)
             elif parsed.kind is DirectoryKind.FUTURE:
                 self.left_futures[below] = read_topic_id(disk, below)
-            elif parsed.kind is DirectoryKind.STRAY:
+            elif not self.trashed.find(below):
                 strays.append(below)
         warn_of_strays(disk, path, strays)
 
@@ -452,6 +455,106 @@ class LogDirectory:
         _logger.warning(
             "%s is not a replica that this node should have; it was renamed to %s", self._paths.replica(partition), path
         )
+
+    # --- topics in the trash -----------------------------------------------------------------------------------------------------
+
+    def trash_logs_blocking(self, logs: Sequence[Log], now_ms: int, metadata_offset: int) -> None:
+        """Put logs of deleted topics aside, durably, so that they can come back (TRASH-2). Raises OSError."""
+        self._settle_blocking([log for log in logs if not log.is_settled])
+        for log in logs:
+            offsets = KnownOffsets(
+                log.recovery_point,
+                log.log_start_offset,
+                log.high_watermark,
+                log.cleaned_to if log.settings.is_compacted else 0,
+                has_log_start=True,
+            )
+            number = log.partition.partition
+            is_complete = log.recovery_point >= log.log_end_offset and not log.is_offline and log.is_settled
+            replica = TrashedReplica(log.path, log.topic_id, number, offsets, is_complete, metadata_offset)
+            self._mark_trashed_blocking(replica)
+            del self.logs[log.partition]
+            del self.replicas[log.partition]
+            self.trashed.add(replica, self._paths.put_aside(log.partition, log.topic_id, DirectoryKind.STRAY))
+            self._trash.let_go_later(now_ms + log.settings.file_delete_delay_ms, log.release)
+        self._disk.sync_directory_blocking(self.path)
+
+    def trash_unloaded_blocking(self, partition: TopicPartition, metadata_offset: int) -> None:
+        """Put a replica directory, not loaded, aside, whose topic was deleted while the node was down (TRASH-2). Raises OSError.
+
+        It counts as complete only after a clean stop.
+        """
+        assert partition not in self.logs
+        topic_id = self.replicas.pop(partition)
+        assert topic_id is not None, "a replica of an unknown topic is a stray"
+        offsets, path = self._offsets.known(partition), self._paths.replica(partition)
+        replica = TrashedReplica(path, topic_id, partition.partition, offsets, self.was_clean, metadata_offset)
+        self._mark_trashed_blocking(replica)
+        self.trashed.add(replica, self._paths.put_aside(partition, topic_id, DirectoryKind.STRAY))
+        self._disk.sync_directory_blocking(self.path)
+
+    def give_back_blocking(self, replica: TrashedReplica, partition: TopicPartition) -> None:
+        """Give a replica directory in the trash its name back, durably, with its offsets; it is not loaded yet (TRASH-3). Raises OSError."""
+        assert not self._is_there(partition), "a replica that is there stays"
+        self._offsets.adopt(partition, replica.offsets)
+        self.replicas[partition] = replica.topic_id
+        path = self._paths.replica(partition)
+        try:
+            self.write_checkpoints_blocking()
+            write_topic_id_blocking(
+                self._disk, replica.path, replica.topic_id
+            )  # an empty log may have lost it with the power
+            self._disk.rename(replica.path, path)
+            self._disk.sync_directory_blocking(self.path)
+        except OSError:
+            del self.replicas[partition]
+            raise
+        del self.trashed.by_key[replica.key]
+        self.trashed.unmark(path)
+
+    def restore_log_blocking(
+        self,
+        replica: TrashedReplica,
+        partition: TopicPartition,
+        settings: TopicSettings,
+        now_ms: int,
+        start_offset: int,
+    ) -> Log:
+        """Give a replica its name back, and open its log; one that has lost its segments begins, empty, at ``start_offset``.
+
+        Raises:
+            CorruptionError: flushed batches are broken or missing.
+            OSError: the device failed.
+        """
+        self.give_back_blocking(replica, partition)
+        log = self.logs[partition] = self._open_log_blocking(
+            self._paths.replica(partition),
+            partition,
+            replica.topic_id,
+            settings,
+            now_ms,
+            was_clean=replica.is_complete,
+            start_offset=start_offset,
+        )
+        return log
+
+    def discard_trashed_blocking(self, replicas: Iterable[TrashedReplica]) -> None:
+        """Remove replicas of topics that were purged, soon (TRASH-5). Raises OSError."""
+        for replica in replicas:
+            aside = self._paths.free(name_in_trash(replica), replica.topic_id, DirectoryKind.DELETE)
+            self._disk.rename(replica.path, aside)
+            del self.trashed.by_key[replica.key]
+            self._trash.add(aside, 0)
+
+    def _mark_trashed_blocking(self, replica: TrashedReplica) -> None:
+        self.reserve.write_blocking(lambda: self.trashed.mark_blocking(replica))
+
+    def _settle_blocking(self, logs: Sequence[Log]) -> None:
+        joint = self.joint_settling(logs)
+        while joint.logs:
+            joint.go_on_blocking(joint.logs)
+            joint.sync_blocking()
+        settle_all_blocking(log for log in logs if not log.is_settled)
 
     def purge(self, now_ms: int) -> int:
         """Remove files and directories that were put aside long enough ago; return their number. May take long where they are large.

@@ -60,6 +60,18 @@ class OffsetCheckpoints:
             has_log_start=partition in self._log_starts,
         )
 
+    def adopt(self, partition: TopicPartition, offsets: KnownOffsets) -> None:
+        """A log of that name comes back with the offsets that it had; they are in the files with the next write."""
+        self._recovery_points[partition] = offsets.recovery_point
+        self._high_watermarks[partition] = offsets.high_watermark
+        for known, offset, is_there in (
+            (self._log_starts, offsets.log_start_offset, offsets.has_log_start),
+            (self._cleaned, offsets.cleaned_to, offsets.cleaned_to > 0),
+        ):
+            known.pop(partition, None)
+            if is_there:
+                known[partition] = offset
+
     def forget_blocking(self, partition: TopicPartition) -> None:
         """No earlier log of that name may lend its offsets to a new one. Raises OSError.
 

@@ -32,6 +32,10 @@ class Trash:
         """Remove a file or directory once the wall clock shows ``due_ms``; ``let_go`` is called just before."""
         self._items.append(_Item(path, due_ms, let_go))
 
+    def let_go_later(self, due_ms: int, let_go: Callable[[], None]) -> None:
+        """Call ``let_go`` once the wall clock shows ``due_ms``; nothing is removed."""
+        self._items.append(_Item("", due_ms, let_go))
+
     def purge(self, now_ms: int) -> int:
         """Remove the paths that are due; return their number.
 
@@ -41,7 +45,7 @@ class Trash:
         removed = 0
         for item in [item for item in self._items if item.due_ms <= now_ms]:
             item.let_go()
-            if self._disk.exists(item.path):
+            if item.path and self._disk.exists(item.path):
                 if self._disk.stat(item.path).is_directory:
                     self._disk.remove_tree(item.path)
                 else:

@@ -35,6 +35,7 @@ class TransactionCoordinator:
         settings: the operator's.
         feature_level: tells the cluster's ``transaction.version``.
         take_producer_id: gives a producer id that no other producer has; None if there is none at hand now.
+        is_trashed: tells if a topic of that name is in the trash.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class TransactionCoordinator:
         settings: TransactionSettings,
         feature_level: Callable[[], int],
         take_producer_id: Callable[[], int | None],
+        is_trashed: Callable[[str], bool] = lambda _name: False,
     ) -> None:
         outbox = Outbox()
         self._directory = Directory(outbox, feature_level, settings.append_timeout_ms)
@@ -51,7 +53,7 @@ class TransactionCoordinator:
         self._ending = Ending(state, self._markers)
         self._initialising = Initialising(state, self._ending)
         self._adding = Adding(state)
-        self._time_limits = TimeLimits(state, self._ending)
+        self._time_limits = TimeLimits(state, self._ending, is_trashed)
         self._read: dict[str, TransactionValue] = {}
 
     def replay(self, key: bytes | None, value: bytes | None) -> None:
@@ -98,6 +100,11 @@ class TransactionCoordinator:
         self._time_limits.run(now)
         self._markers.retry(now)
         self._directory.give_up_late_answers(now)
+        return self._outbox.take()
+
+    def abort_trashed(self, now: Now) -> list[Effect]:
+        """A topic was put in the trash: abort the transactions that are open in it (TRASH-4)."""
+        self._time_limits.abort_trashed(now)
         return self._outbox.take()
 
     def on_committed(self, token: int, now: Now) -> list[Effect]:

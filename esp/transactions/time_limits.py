@@ -1,4 +1,9 @@
-"""Transactions that take too long are aborted, and ids that are not used for long are forgotten, both on the monotonic clock (TXN-9)."""
+"""Transactions that take too long are aborted, and ids that are not used for long are forgotten, both on the monotonic clock (TXN-9).
+
+So are transactions that are open in a topic that was put in the trash: it must not be restored with a transaction that goes on (TRASH-4).
+"""
+
+from collections.abc import Callable
 
 from typing import Final
 
@@ -20,9 +25,11 @@ class TimeLimits:
     Args:
         state: of the coordinator.
         ending: aborts what has timed out.
+        is_trashed: tells if a topic of that name is in the trash.
     """
 
-    def __init__(self, state: CoordinatorState, ending: Ending) -> None:
+    def __init__(self, state: CoordinatorState, ending: Ending, is_trashed: Callable[[str], bool]) -> None:
+        self._is_trashed = is_trashed
         self._state = state
         self._ending = ending
         self._abort_us = self._remove_us = 0
@@ -47,12 +54,17 @@ class TimeLimits:
             self._remove_us = now.monotonic_us + settings.remove_interval_ms * _US_PER_MS
             self._remove_unused(now)
 
+    def abort_trashed(self, now: Now) -> None:
+        """A topic was put in the trash: look now."""
+        self._abort_late(now)
+
     def _abort_late(self, now: Now) -> None:
         for entry in self._state.directory:
             current = entry.current
             if entry.pending is not None or current is None or current.status is not TransactionStatus.ONGOING:
                 continue
-            if now.monotonic_us - current.started_us > current.timeout_ms * _US_PER_MS:
+            is_late = now.monotonic_us - current.started_us > current.timeout_ms * _US_PER_MS
+            if is_late or any(map(self._is_trashed, {partition.topic for partition in current.partitions})):
                 self._ending.time_out(entry, current, now)
 
     def _remove_unused(self, now: Now) -> None:

@@ -57,8 +57,9 @@ async def handle_at_controller(
         error = ErrorCode.topic_deletion_disabled if request.api_version >= 3 else ErrorCode.invalid_request
         results = [ApiError(error, "Topic deletion is disabled.") for _ in wanted]
     else:
+        now_ms = services.env.clock.wall_ms()
         results = await services.controller.commit(
-            lambda image: decide_delete_topics(image, wanted, quota.admits), "Topic deletion"
+            lambda image: decide_delete_topics(image, wanted, quota.admits, now_ms), "Topic deletion"
         )
     return DeleteTopicsResponse(
         throttle_time=quota.throttle_time,

@@ -1,13 +1,12 @@
 """ListPartitionReassignments (46), version 0: partitions that get or lose replicas now, as the metadata says (KIP-455).
 
-A broker passes the request on to the active controller, which answers it on the listeners of controllers.
+By a field of our own it lists the topics in the trash, too (:mod:`esp.protocol.trash`). A broker passes the request on to the active
+controller, which answers it on the listeners of controllers.
 """
 
 from collections.abc import Iterable
 
-from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
 from kio.schema.list_partition_reassignments.v0.response import (
-    ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
@@ -22,6 +21,11 @@ from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.partition import PartitionState
 from esp.protocol.registry import ApiKey
+from esp.protocol.trash import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    TrashedData,
+)
 
 
 def handle_at_controller(
@@ -49,7 +53,24 @@ def handle_at_controller(
                 OngoingTopicReassignment(name=TopicName(name), partitions=tuple(_describe(state) for state in found))
             )
     return ListPartitionReassignmentsResponse(
-        throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None, topics=tuple(ongoing)
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        error_message=None,
+        topics=tuple(ongoing),
+        trash=_trash(services) if message.with_trash else None,
+    )
+
+
+def _trash(services: ControllerServices) -> tuple[TrashedData, ...]:
+    return tuple(
+        TrashedData(
+            name=trashed.topic.name,
+            topic_id=topic_id,
+            partitions=len(trashed.topic.partitions),
+            trashed_ms=trashed.trashed_ms,
+            until_ms=trashed.until_ms,
+        )
+        for topic_id, trashed in services.metadata.image.trashed_topics.items()
     )
 
 

@@ -7,6 +7,7 @@ commits that its client has sent before. Topics that the client may not describe
 import asyncio
 import uuid
 from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
@@ -192,7 +193,7 @@ def _fetch(services: Services, request: Request, group: _WantedGroup) -> OffsetF
         core = services.groups.coordinator_of(group.group_id, or_empty=True).core
     except ApiError as error:
         return OffsetFetchResult(error=error.code)
-    return core.fetch_offsets(
+    result: OffsetFetchResult = core.fetch_offsets(
         OffsetFetch(
             group_id=group.group_id,
             member_id=group.member_id,
@@ -201,6 +202,11 @@ def _fetch(services: Services, request: Request, group: _WantedGroup) -> OffsetF
             require_stable=group.require_stable,
         )
     )
+    image = services.metadata.image
+    if not image.trashed_topics:
+        return result
+    # Kept for the topic if it is restored, and unknown until then (TRASH-3).
+    return replace(result, offsets=tuple(each for each in result.offsets if not image.is_trashed(each.partition.topic)))
 
 
 def _all_topics(services: Services, request: Request, result: OffsetFetchResult) -> Iterable[_Topic]:

@@ -26,6 +26,7 @@ from esp.controller.image import BrokerImage, ClusterImage
 from esp.controller.internal_replication import decide_internal_replication
 from esp.controller.self_repair import PlanRequest, Proposal, SelfRepair
 from esp.controller.self_repair_marks import decide_mark_removal
+from esp.controller.trash import TrashClock, decide_purge
 from esp.model.delegation_token import DelegationToken
 from esp.model.ids import BrokerEpoch, LeaderEpoch, NodeId
 from esp.ports.clock import Timer
@@ -48,6 +49,9 @@ _GROWTH_INTERVAL_US: Final = 3_000_000
 
 _REPAIR_INTERVAL_US: Final = 3_000_000
 """The interval at which the cluster is checked for brokers that are gone, draining or new."""
+
+_TRASH_INTERVAL_US: Final = 1_000_000
+"""The interval at which topics in the trash are looked at."""
 
 _PLANNER: Final = "esp.controller.self_repair_plan"
 
@@ -101,6 +105,8 @@ class ControllerTerm:
             jobs.append(_Job(_GROWTH_INTERVAL_US, self._grow_internal_topics))
         self.self_repair = SelfRepair(config.cluster_id, config.self_repair)
         jobs.append(_Job(_REPAIR_INTERVAL_US, self._repair))
+        self._trash_clock = TrashClock()
+        jobs.append(_Job(_TRASH_INTERVAL_US, self._purge_trash))
         if config.tokens.is_enabled:
             jobs.append(_Job(config.tokens.check_interval_ms * 1000, self._sweep_tokens))
         self._unclean_job = _Job(config.unclean_election_interval_ms * 1000, self._elect_unclean)
@@ -253,6 +259,15 @@ class ControllerTerm:
         for token in expired:
             log.info("the delegation token %s of %s has expired, and is removed", token.token_id, token.owner)
         return _AT_ONCE_US if expired else self._config.tokens.check_interval_ms * 1000
+
+    def _purge_trash(self) -> int:
+        """Purge the topics in the trash that are due (TRASH-5)."""
+        clock = self._env.clock
+        due = self._trash_clock.find_due(self._proposals.newest, clock.monotonic_us(), clock.wall_ms())
+        if due:
+            self._propose(lambda image: decide_purge(image, due), "Purge of the trash")
+            log.info("%d topics in the trash are purged: their time is over", len(due))
+        return _TRASH_INTERVAL_US
 
     def _elect_unclean(self) -> int:
         more = self._propose(decide_unclean_leaders, "Unclean leaders")

@@ -9,7 +9,7 @@ from esp.broker.coordination.coordinators import PartitionCoordinators
 from esp.broker.groups.config import CoordinatorConfig
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.tasks import Tasks
-from esp.controller.image import TopicImage
+from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import OFFSETS_TOPIC, TopicPartition
 from esp.ports.env import Env
@@ -46,8 +46,24 @@ class GroupCoordinators(PartitionCoordinators["GroupCoordinatorDriver"]):
             self._topics = _load_topics_class()(self._metadata)
         return load_driver_class()(self._env, hosted, self._config, self._topics)
 
-    def on_deleted(self, topics: Iterable[TopicImage]) -> None:
-        """These topics were deleted."""
+    def on_metadata(self, before: ClusterImage, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Forget the offsets of topics that are gone; of one in the trash when it is purged, or another one has its name (TRASH-3)."""
+        gone = [topic for topic in delta.deleted_topics.values() if topic.topic_id not in image.trashed_topics]
+        gone += (topic for topic in delta.purged_topics.values() if topic.name not in image.topics_by_name)
+        if before.offset >= 0 and (image.trashed_topics or before.trashed_topics):
+            created = {
+                image.topics_by_id[topic_id].name
+                for topic_id in delta.changed_partitions
+                if topic_id not in before.topics_by_id and topic_id not in before.trashed_topics
+            }
+            gone += (
+                trashed.topic
+                for trashed in (*before.trashed_topics.values(), *image.trashed_topics.values())
+                if trashed.topic.name in created
+            )
+        self._forget(gone)
+
+    def _forget(self, topics: Iterable[TopicImage]) -> None:
         gone = [TopicPartition(topic.name, number) for topic in topics for number in range(len(topic.partitions))]
         if gone:
             for coordinator in self:

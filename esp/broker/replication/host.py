@@ -10,7 +10,7 @@ deletion of a topic of thousands of partitions does not hold up the loop, and ne
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from itertools import islice
@@ -33,6 +33,7 @@ from esp.controller.directories import NOWHERE
 from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
 from esp.controller.leadership import acceptable_leaders
 from esp.controller.offset_floors import FinalEnd
+from esp.model.errors import CorruptionError
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, BrokerEpoch, DirectoryId, NodeId, TopicId, TopicPartition
 from esp.model.partition import PartitionState
 from esp.ports.env import Env
@@ -41,6 +42,7 @@ from esp.settings.throttled_replicas import REPAIRED_REPLICAS
 from esp.settings.topic import TopicSettings
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
+from esp.storage.trashed_replicas import TrashedReplica
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +90,8 @@ class ReplicaFiles:
 
     def _create_log_blocking(self, replica: NewReplica) -> Log | None:
         name = replica.name
+        if (found := self.find_trashed(replica.topic_id, name.partition)) is not None:
+            return self._restore_log_blocking(*found, replica)
         directory = self._directories.for_new(name)
         try:
             return directory.create_log_blocking(
@@ -97,8 +101,51 @@ class ReplicaFiles:
             log.error("%s cannot be created in %s and is retried: %s", name, directory.path, error)
             return None
 
+    def _restore_log_blocking(
+        self, directory: LogDirectory, trashed: TrashedReplica, replica: NewReplica
+    ) -> Log | None:
+        name, now_ms = replica.name, self._env.clock.wall_ms()
+        try:
+            return directory.restore_log_blocking(trashed, name, replica.settings, now_ms, replica.start_offset)
+        except (OSError, CorruptionError) as error:
+            log.error("%s cannot be restored from %s and is retried: %s", name, trashed.path, error)
+            return None
+
+    def find_trashed(self, topic_id: TopicId, number: int) -> tuple[LogDirectory, TrashedReplica] | None:
+        """The log of a partition of a topic that was in the trash, and the data directory in which it is."""
+        for directory in self._directories.online:
+            replica = directory.trashed.by_key.get((topic_id, number))
+            if replica is not None:
+                return directory, replica
+        return None
+
+    async def put_in_trash(self, logs: Iterable[Log], metadata_offset: int) -> dict[LogDirectory, OSError]:
+        """As :meth:`put_aside`, for logs of topics that can be restored (TRASH-2)."""
+        now_ms = self._env.clock.wall_ms()
+        return await self._aside(
+            logs, lambda directory, former: directory.trash_logs_blocking(former, now_ms, metadata_offset)
+        )
+
+    async def purge(self, topic_ids: Collection[TopicId]) -> dict[LogDirectory, OSError]:
+        """Remove the logs of topics that were in the trash (TRASH-5); return the data directories that failed at that."""
+        failures: dict[LogDirectory, OSError] = {}
+        for directory in tuple(self._directories.online):
+            replicas = directory.trashed.of_topics(topic_ids)
+            try:
+                if replicas:
+                    await self._env.cpu.run(directory.discard_trashed_blocking, replicas)
+            except OSError as error:
+                failures[directory] = error
+        return failures
+
     async def put_aside(self, logs: Iterable[Log]) -> dict[LogDirectory, OSError]:
         """Rename the directories of logs that are no longer used, durably (REASSIGN-4); return the data directories that failed at that."""
+        now_ms = self._env.clock.wall_ms()
+        return await self._aside(logs, lambda directory, former: directory.schedule_delete_blocking(former, now_ms))
+
+    async def _aside(
+        self, logs: Iterable[Log], work_blocking: Callable[[LogDirectory, list[Log]], None]
+    ) -> dict[LogDirectory, OSError]:
         held: dict[LogDirectory, list[Log]] = {}
         for former in logs:
             directory = self._directories.holding(former)
@@ -107,7 +154,7 @@ class ReplicaFiles:
         failures: dict[LogDirectory, OSError] = {}
         for directory, former_logs in held.items():
             try:
-                await self._env.cpu.run(directory.schedule_delete_blocking, former_logs, self._env.clock.wall_ms())
+                await self._env.cpu.run(work_blocking, directory, former_logs)
             except OSError as error:
                 failures[directory] = error
         return failures
@@ -204,10 +251,14 @@ class ReplicaHost:
         )
         self.moves = LogDirMoves(env, node_id, tasks, self, self.throttles.moves)
         """Replicas on their way from one data directory to another."""
+        self._channel: tuple[ControllerCalls, Callable[[], BrokerEpoch]] | None = None
+        """The way to the controller, and this node's epoch, once it is connected."""
         self._unfinished_moves: list[LoadedReplica] = []
         self._gone: list[GoneLog] = []
         self._told_gone: set[tuple[TopicId, int]] = set()
         """Logs of which the controller has written down that they are gone, as long as the metadata here does not say so."""
+        self._reporting: set[tuple[TopicId, int]] = set()
+        """Logs of which the controller is being told that they are not in the trash."""
         self._on_leading = on_leading
         self._on_directory_failed = on_directory_failed
         self._on_final_ends = on_final_ends
@@ -267,6 +318,7 @@ class ReplicaHost:
             channel: to the controller.
             broker_epoch: this node's, as registered last.
         """
+        self._channel = channel, broker_epoch
         self._assignments = DirectoryAssignments(self._env, self._node_id, channel, broker_epoch, self._tasks)
         self._update_throttles(self.image)
         self._roles.connect(channel, broker_epoch)
@@ -279,7 +331,7 @@ class ReplicaHost:
         self._roles.disconnect()
         if self._assignments is not None:
             self._assignments.close()
-            self._assignments = None
+            self._assignments = self._channel = None
 
     def stop_leading(self) -> None:
         """This broker's registration counts no more: lead nothing until newer metadata says so (BRK-4)."""
@@ -347,7 +399,9 @@ class ReplicaHost:
 
     async def _change_replicas(self, image: ClusterImage, delta: ClusterDelta) -> None:
         self._roles.image = image
-        await self._delete(delta.deleted_topics.values())
+        await self._delete(image, delta.deleted_topics.values())
+        if delta.purged_topics:
+            self._fail_all(await self._files.purge(delta.purged_topics.keys()))
         if delta.changed_broker_configs:
             self.settings.update(image)
         changed = image.topics_by_id if delta.changed_broker_configs else delta.changed_topic_configs
@@ -408,6 +462,7 @@ class ReplicaHost:
             for topic, state in states
             if self._node_id in state.replicas and self.find(topic.name, state.partition) is None
         ]
+        missing = self._without_unreported(missing)
         wanted = [
             NewReplica(
                 TopicPartition(topic.name, state.partition),
@@ -422,6 +477,44 @@ class ReplicaHost:
                 self._unmade[topic.topic_id, state.partition] = None
             else:
                 self._add(topic, opened)
+
+    def _without_unreported(
+        self, missing: Sequence[tuple[TopicImage, PartitionState]]
+    ) -> list[tuple[TopicImage, PartitionState]]:
+        """The replicas that may be made now: not those of restored topics that should be in the trash here, and are not (TRASH-3).
+
+        Such a replica may be elected by what it is believed to have. So the controller is first to know that it has lost that (BRK-11).
+        """
+        ready, lost = [], []
+        for topic, state in missing:
+            key = topic.topic_id, state.partition
+            is_candidate = self._node_id in (*state.isr, *state.elr, *state.last_known_elr)
+            if state.restored_epoch < 0 or not is_candidate or key in self._told_gone:
+                ready.append((topic, state))
+                continue
+            found = self._files.find_trashed(*key)
+            if found is not None and found[1].is_complete:
+                ready.append((topic, state))
+                continue
+            self._unmade[key] = None
+            if key in self._reporting:
+                continue
+            self._reporting.add(key)
+            why = "it is not in the trash" if found is None else f"{found[1].path} may have lost its end"
+            lost.append(GoneLog(topic, state, why))
+        if lost and self._channel is not None:
+            self._tasks.start(self._report_lost(lost, *self._channel), name="logs that were not restored")
+        return ready
+
+    async def _report_lost(
+        self, lost: Sequence[GoneLog], channel: ControllerCalls, broker_epoch: Callable[[], BrokerEpoch]
+    ) -> None:
+        try:
+            await tell_gone(self._env, self._node_id, lost, channel, broker_epoch)
+        finally:
+            self._reporting.difference_update(each.key for each in lost)
+        self._told_gone.update(each.key for each in lost)
+        await self.make_missing()
 
     def _update_throttles(self, image: ClusterImage) -> None:
         repairs = any(REPAIRED_REPLICAS in topic.configs for topic in image.topics_by_id.values())
@@ -457,19 +550,23 @@ class ReplicaHost:
             await self._remove([hosted])
             await self._take_over([(topic, hosted.name.partition)])
 
-    async def _delete(self, topics: Iterable[TopicImage]) -> None:
+    async def _delete(self, image: ClusterImage, topics: Iterable[TopicImage]) -> None:
         leaving: list[HostedPartition] = []
+        trashed: list[HostedPartition] = []
         for topic in topics:
             self.settings.forget(topic.topic_id)
             if topic.topic_id.bytes in self.by_topic_id:  # else there is nothing here, or a topic of the same name
-                leaving += self.by_topic[topic.name].values()
+                group = trashed if topic.topic_id in image.trashed_topics else leaving
+                group += self.by_topic[topic.name].values()
         for turn in in_turns(leaving):
             await self._remove(turn)
-        if ends := tuple(find_final_ends(self.image, self._node_id, leaving)):
+        for turn in in_turns(trashed):
+            await self._remove(turn, into_trash=True)
+        if ends := tuple(find_final_ends(self.image, self._node_id, (*leaving, *trashed))):
             self._on_final_ends(ends)
 
-    async def _remove(self, leaving: Sequence[HostedPartition]) -> None:
-        """Let go of replicas that should be here no more, and of their files (REASSIGN-4)."""
+    async def _remove(self, leaving: Sequence[HostedPartition], *, into_trash: bool = False) -> None:
+        """Let go of replicas that should be here no more, and of their files (REASSIGN-4), or put these in the trash (TRASH-2)."""
         for hosted in leaving:
             topic, number = hosted.name
             partitions = self.by_topic[topic]
@@ -485,7 +582,14 @@ class ReplicaHost:
         async with AsyncExitStack() as held:
             for hosted in leaving:
                 await held.enter_async_context(hosted.busy)
-            failures = await self._files.put_aside(hosted.log for hosted in leaving)
+            logs = [hosted.log for hosted in leaving]
+            if into_trash:
+                failures = await self._files.put_in_trash(logs, self.image.offset)
+            else:
+                failures = await self._files.put_aside(logs)
+        self._fail_all(failures)
+
+    def _fail_all(self, failures: Mapping[LogDirectory, OSError]) -> None:
         for directory, error in failures.items():
             self.fail(directory, f"replicas in {directory.path} cannot be renamed: {error}")
 

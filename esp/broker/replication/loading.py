@@ -66,6 +66,9 @@ class ReplicaLoading:
             OperatorError: a log cannot be opened.
         """
         for directory in self._directories:
+            self._look_into_trash_blocking(directory)
+            yield
+        for directory in self._directories:
             for partition in tuple(directory.replicas):
                 if partition.topic != METADATA_TOPIC:
                     self._load_replica_blocking(directory, partition)
@@ -80,7 +83,7 @@ class ReplicaLoading:
         topic_id = directory.replicas[partition]
         topic = self._image.topics_by_name.get(partition.topic)
         if topic is None or topic_id not in (topic.topic_id, None) or not self._is_ours(topic, partition.partition):
-            directory.mark_stray(partition)
+            self._put_aside_blocking(directory, partition)
             return
         settings = self._settings.of_topic(self._image, topic)
         start_offset = topic.partitions[partition.partition].start_offset
@@ -95,6 +98,29 @@ class ReplicaLoading:
             loaded, outdated = sorted((loaded, twin), key=self._newness, reverse=True)
             outdated.directory.schedule_delete_blocking([outdated.log], self._now_ms)
         self.replicas[partition] = loaded
+
+    def _put_aside_blocking(self, directory: LogDirectory, partition: TopicPartition) -> None:
+        topic_id = directory.replicas[partition]
+        trashed = None if topic_id is None else self._image.trashed_topics.get(topic_id)
+        if trashed is not None and self._is_ours(trashed.topic, partition.partition):
+            directory.trash_unloaded_blocking(partition, self._image.offset)
+        else:
+            directory.mark_stray(partition)
+
+    def _look_into_trash_blocking(self, directory: LogDirectory) -> None:
+        """Give back what was restored while the node was down, and remove what was purged (TRASH-3, TRASH-5)."""
+        for replica in tuple(directory.trashed.by_key.values()):
+            if self._image.offset < replica.metadata_offset or replica.topic_id in self._image.trashed_topics:
+                continue
+            topic = self._image.topics_by_id.get(replica.topic_id)
+            if topic is None or not self._is_ours(topic, replica.number):
+                directory.discard_trashed_blocking([replica])
+                continue
+            partition = TopicPartition(topic.name, replica.number)
+            if any(other.replicas.get(partition) == replica.topic_id for other in self._directories):
+                directory.discard_trashed_blocking([replica])  # it was not found when the topic was restored
+            elif replica.is_complete and partition not in directory.replicas:
+                directory.give_back_blocking(replica, partition)
 
     def _load_copy_blocking(self, directory: LogDirectory, path: str) -> None:
         topic_id = directory.left_futures[path]

@@ -17,6 +17,7 @@ from esp.broker.replication.isr_updates import IsrUpdates
 from esp.broker.tasks import Tasks
 from esp.controller.image import EMPTY_IMAGE
 from esp.controller.partition_change import is_online
+from esp.model.errors import ApiError
 from esp.model.ids import NO_NODE, BrokerEpoch, NodeId
 from esp.model.partition import PartitionState
 from esp.ports.env import Env
@@ -159,7 +160,7 @@ class ReplicaRoles:
                 return
             async with hosted.busy:
                 hosted.log.begin_epoch(state.leader_epoch)
-            hosted.leader = PartitionLeader(
+            leader = PartitionLeader(
                 hosted.log,
                 state,
                 self._node_id,
@@ -167,6 +168,9 @@ class ReplicaRoles:
                 lag_time_max_us=self._settings.replica_lag_time_max_ms * 1000,
                 is_eligible=partial(self._is_eligible, hosted),
             )
+            if state.restored_epoch >= 0:
+                self._abort_restored(hosted, leader)
+            hosted.leader = leader
             if state.recovering:
                 # Said by the leader, whose log this is about: the controller knows of no offsets (ELECT-4, ELECT-5).
                 _logger.warning(
@@ -178,6 +182,15 @@ class ReplicaRoles:
                 )
             self._host.began_to_lead(hosted)
         self.may_join(hosted)
+
+    def _abort_restored(self, hosted: HostedPartition, leader: PartitionLeader) -> None:
+        """Raises OSError if the log cannot be written: the replica does not lead then."""
+        try:
+            count = leader.abort_restored(self._env.clock.wall_ms())
+        except ApiError as error:
+            raise OSError(f"open transactions of {hosted.name} cannot be aborted: {error}") from error
+        if count:
+            _logger.info("%s was restored, and %d transactions that were open in it are aborted", hosted.name, count)
 
     async def _follow(self, hosted: HostedPartition, state: PartitionState) -> None:
         follower = hosted.follower

@@ -21,6 +21,8 @@ class TransactionConfig:
     """Called when the partition's log could not be written."""
     feature_level: Callable[[], int]
     """Tells the cluster's ``transaction.version``, as this node has applied it."""
+    is_trashed: Callable[[str], bool]
+    """Tells if a topic of that name is in the trash, and none is there."""
     take_producer_id: Callable[[], int | None]
     """Gives a producer id that no other producer has; None if there is none at hand now."""
 

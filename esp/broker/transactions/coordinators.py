@@ -109,6 +109,15 @@ class TransactionCoordinators(PartitionCoordinators["TransactionCoordinatorDrive
         """The number of markers that partitions have refused for good, and that hold up a transaction."""
         return sum(coordinator.refused_markers for coordinator in self)
 
+    def on_trashed(self) -> None:
+        """Topics were put in the trash: transactions that are open in them are aborted (TRASH-4)."""
+        for coordinator in self:
+            coordinator.abort_trashed()
+        self.forget_ended()
+
+    def _is_trashed(self, name: str) -> bool:
+        return self._metadata.image.is_trashed(name)
+
     def close(self) -> None:
         """Coordinate nothing any more; waiting requests are answered so."""
         super().close()
@@ -134,6 +143,7 @@ class TransactionCoordinators(PartitionCoordinators["TransactionCoordinatorDrive
                 config.transaction_settings(self._settings),
                 self._on_disk_error,
                 lambda: self.feature_level,
+                self._is_trashed,
                 self._take_producer_id,
             ),
             self._sender,

@@ -69,6 +69,11 @@ class TransactionCoordinatorDriver(CoordinatorDriver[TransactionCoordinator]):
         """The number of markers that partitions have refused for good, and that hold up a transaction."""
         return self._core.refused_markers
 
+    def abort_trashed(self) -> None:
+        """Abort the transactions that are open in topics that were put in the trash (TRASH-4)."""
+        if self._leads() and self._is_loaded:
+            self._work(self._core.abort_trashed(self.now()))
+
     def on_markers(
         self,
         transactional_id: str,
@@ -122,4 +127,4 @@ class TransactionCoordinatorDriver(CoordinatorDriver[TransactionCoordinator]):
 
 
 def _new_core(config: TransactionConfig) -> TransactionCoordinator:
-    return TransactionCoordinator(config.settings, config.feature_level, config.take_producer_id)
+    return TransactionCoordinator(config.settings, config.feature_level, config.take_producer_id, config.is_trashed)
