@@ -1,4 +1,4 @@
-"""``esp topics``: create, list, describe, grow and delete topics; the flags of ``kafka-topics``."""
+"""``esp topics``: create, list, describe, grow and delete topics, with the flags of ``kafka-topics``; and the trash."""
 
 import re
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import print_json, print_line, working
 from esp.cli.properties import parse_pairs
 from esp.cli.topic_description import Selection, describe_topics, print_topics
+from esp.cli.trash import TrashAction, run_trash
 from esp.model.errors import ErrorCode, OperatorError
 
 
@@ -24,6 +25,16 @@ _ACTIONS = ("--create", "--list", "--describe", "--delete", "--alter")
 
 
 def topics(
+    trash_action: Annotated[
+        TrashAction | None,
+        typer.Argument(metavar="[ACTION]", help="trash, restore or purge; else one of the flags.", show_default=False),
+    ] = None,
+    trash_topic: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TOPIC]", help="restore, purge: a deleted topic's name, or its id.", show_default=False
+        ),
+    ] = None,
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
     create: Annotated[bool, typer.Option("--create", help="Create --topic.", rich_help_panel="Actions")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the topics.", rich_help_panel="Actions")] = False,
@@ -64,9 +75,15 @@ def topics(
         bool, _filter("--topics-with-overrides", "Describe topics with settings of their own, without partitions.")
     ] = False,
     exclude_internal: Annotated[bool, typer.Option("--exclude-internal", help="Leave out internal topics.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="restore: also where no replica is left that has all records.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Create, list, describe, grow and delete topics.
+    """Create, list, describe, grow and delete topics, and restore deleted ones.
+
+    With topic.trash.retention.ms above 0, of the cluster or the topic, a deleted topic is in the trash for that time: no client finds it,
+    and it can be restored under its id, with records, settings and committed offsets. The space that it takes is free when it is purged.
 
     [bold]Examples[/bold]
 
@@ -81,10 +98,23 @@ def topics(
     esp topics --alter --topic flights --partitions 8
 
     esp topics --delete --topic flights
+
+    esp topics trash
+
+    esp topics restore flights
+
+    esp topics purge flights
     """
     chosen = [name for name, given in zip(_ACTIONS, (create, list_, describe, delete, alter), strict=True) if given]
+    _check_trash_use(trash_action, force, is_mixed=bool(chosen) or topic is not None)
+    if trash_action is not None:
+        run_trash(bootstrap_server, trash_action, trash_topic, is_forced=force, json=json)
+        return
     if len(chosen) != 1:
-        raise OperatorError(f"esp topics takes one of {', '.join(_ACTIONS)}", "See esp topics --help for examples.")
+        raise OperatorError(
+            f"esp topics takes one of {', '.join(_ACTIONS)}, trash, restore or purge",
+            "See esp topics --help for examples.",
+        )
     if chosen[0] not in ("--list", "--describe") and topic is None:
         raise OperatorError(f"{chosen[0]} needs --topic", f"Write esp topics {chosen[0]} --topic NAME")
     if config and not create:
@@ -124,6 +154,17 @@ def topics(
         else:
             for each in found:
                 _grow(admin, each.name, partitions or -1)
+
+
+def _check_trash_use(action: TrashAction | None, force: bool, *, is_mixed: bool) -> None:
+    """Refuse what does not go together."""
+    if action is not None and is_mixed:
+        raise OperatorError(
+            f"esp topics {action} goes with no other action, and takes the topic without --topic",
+            f"Write esp topics {action} NAME",
+        )
+    if force and action is not TrashAction.RESTORE:
+        raise OperatorError("--force goes with restore only", "Write esp topics restore NAME --force")
 
 
 def _select(known: Sequence[TopicInfo], pattern: str | None, exclude_internal: bool) -> list[TopicInfo]:

@@ -1,7 +1,8 @@
 """The trash as records (TRASH-1, TRASH-2).
 
-A topic is put in the trash by its RemoveTopicRecord, which has the times in fields of our own: Kafka takes the topic for deleted. It is restored by
-the records of a topic, under its old id. It is purged by a setting of its name that is taken away, and never was there: Kafka passes over that.
+A topic is put in the trash by its RemoveTopicRecord, which has the times in fields of our own: Kafka takes the topic for deleted. It is
+restored by the records of a topic, under its old id. It is purged by a setting of its name that is taken away, and never was there: Kafka
+passes over that.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """The messages about the trash: those of reassignments with tagged fields of our own (TRASH-3, TRASH-5).
 
-A node that does not know the fields, one of Kafka's say, finds no partition in such a request and does nothing: none of Kafka's other requests
-about topics is harmless then. They need the permissions that reassignments need: DESCRIBE or ALTER of the cluster.
+A node that does not know the fields, one of Kafka's say, finds no partition in such a request and does nothing. They need the permissions
+that reassignments need: DESCRIBE or ALTER of the cluster.
 """
 
 import uuid

@@ -416,7 +416,7 @@ class PartitionLeader:
         return base_offset, base_offset + 1, -1
 
     def abort_restored(self, now_ms: int) -> int:
-        """Abort the transactions that were open when the topic was put in the trash: no coordinator knows of this part of them any more (TRASH-4).
+        """Abort the transactions that were open when the topic was put in the trash: no coordinator knows of them any more (TRASH-4).
 
         Called before anything else is appended in this epoch: a producer's next transaction must not be taken for the one that is
         aborted. So it does not wait for ``min.insync.replicas`` either.

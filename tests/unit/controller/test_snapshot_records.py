@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from esp.controller.acls import decide_create_acls, decide_delete_acls
 from esp.controller.client_quotas import QuotaAlteration, QuotaChange, decide_alter_client_quotas
-from esp.controller.image import EMPTY_IMAGE, BrokerImage, ClusterImage, ControllerImage, FeatureRange, TopicImage
+from esp.controller.image import (
+    EMPTY_IMAGE,
+    BrokerImage,
+    ClusterImage,
+    ControllerImage,
+    FeatureRange,
+    TopicImage,
+    TrashedTopic,
+)
 from esp.controller.image_difference import image_difference
 from esp.controller.replay import MetadataReplay
 from esp.controller.scram_credentials import (
@@ -93,6 +101,11 @@ _STEPS = st.lists(
 
 
 _CONFIGURED = {"config": BROKER_RESOURCE, "group": GROUP_RESOURCE, "metrics": CLIENT_METRICS_RESOURCE}
+
+
+def _trashed(topic_id, partition):
+    topic = TopicImage("gone", topic_id, (replace(partition, topic_id=topic_id),), {"a": "b"})
+    return TrashedTopic(topic, trashed_ms=5, until_ms=9)
 
 
 def _rule(principal):
@@ -211,6 +224,7 @@ def test_no_field_of_an_image_is_forgotten():
         last_known_elr=(NodeId(7),),
         recovering=True,
         start_offset=12,
+        restored_epoch=4,
     )
     broker = BrokerImage(
         node_id=NodeId(1),
@@ -251,6 +265,7 @@ def test_no_field_of_an_image_is_forgotten():
         scram_credentials={("u", ScramMechanism.SCRAM_SHA_512): ScramCredential(b"salt", b"key", b"other key", 4096)},
         delegation_tokens={"x": _token("x", 1)},
         offset_floors={"gone": {0: FloorPiece(topic_id, (PartitionFloor(5, 2), PartitionFloor(9, 4, NodeId(1), 6)))}},
+        trashed_topics={TopicId(uuid.UUID(int=12)): _trashed(TopicId(uuid.UUID(int=12)), partition)},
     )
     for described in (image, topic, partition, broker, controller):
         for item in fields(described):
