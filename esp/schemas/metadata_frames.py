@@ -61,6 +61,7 @@ def encode_partition(record: PartitionRecord) -> bytes | None:
         or record.eligible_leader_replicas is not None
         or record.last_known_elr is not None
         or record.start_offset
+        or record.restored_epoch >= 0
     ):
         return None
     return b"".join(

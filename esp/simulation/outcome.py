@@ -138,6 +138,8 @@ class Outcome:
     """Partitions that were created again and went on where the one of their name had ended (INV-OFFSET-FLOOR)."""
     leapt_partitions: int = 0
     """Partitions that were created again far above the one before, as its leader could not be asked any more (INV-OFFSET-FLOOR)."""
+    restored_topics: int = 0
+    """Topics that were restored from the trash (INV-TRASH)."""
     moved_replicas: int = 0
     """The number of times that a replica moved to another log directory of its node."""
     replaced_segments: int = 0

@@ -494,7 +494,7 @@ class LogDirectory:
         self._disk.sync_directory_blocking(self.path)
 
     def give_back_blocking(self, replica: TrashedReplica, partition: TopicPartition) -> None:
-        """Give a replica directory in the trash its name back, durably, with its offsets; it is not loaded yet (TRASH-3). Raises OSError."""
+        """Give a replica directory in the trash its name back, durably, with its offsets; not loaded yet (TRASH-3). Raises OSError."""
         assert not self._is_there(partition), "a replica that is there stays"
         self._offsets.adopt(partition, replica.offsets)
         self.replicas[partition] = replica.topic_id

@@ -49,6 +49,9 @@ class FloorChecker:
             if before is topic:
                 continue
             continues = new.continues_offsets(topic.name, topic.configs)
+            if before is None and topic_id in old.trashed_topics:  # restored: it goes on as it is
+                before = topic if self._is_last(topic) else None
+                continues = continues and before is not None
             if before is None and not continues:
                 self._forget(topic.name)
             for state in topic.partitions[len(before.partitions) if before is not None else 0 :]:
@@ -76,6 +79,11 @@ class FloorChecker:
                         f"{name}-{partition}",
                         f"begins again at {next_start}, and the topic before it has {committed.last} committed",
                     )
+
+    def _is_last(self, topic: TopicImage) -> bool:
+        """True if no other topic has had the name since."""
+        lives = [self._lives.get((topic.name, state.partition), []) for state in topic.partitions]
+        return all(known and known[-1].topic_id == topic.topic_id for known in lives)
 
     def _begin(self, topic: TopicImage, state: PartitionState, *, continues: bool) -> None:
         lives = self._lives.setdefault((topic.name, state.partition), [])

@@ -22,6 +22,7 @@ from esp.simulation.checkers.floor_checker import FloorChecker
 from esp.simulation.checkers.minimums import Minimums, default_minimum
 from esp.simulation.checkers.reassignment import check_reassignment
 from esp.simulation.checkers.replica_checker import ReplicaChecker
+from esp.simulation.checkers.trash_checker import TrashChecker
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.ledger import PASSING, RECKLESS, Ledger
 from esp.simulation.nodes_tier.node import SimulatedNode
@@ -68,6 +69,7 @@ class MetadataChecker:
         self.on_change: Callable[[ClusterImage, ClusterImage, float], None] = lambda _old, _new, _now_s: None
         """Called with each newer image after the one before it, and the time."""
         self.floors = FloorChecker(replicas.of_partition)
+        self.trash = TrashChecker()
         self.minimums = Minimums()
         """The minimum of in-sync replicas that counted, by partition epoch."""
         self._replicas = replicas
@@ -122,6 +124,7 @@ class MetadataChecker:
             del self._known[next(iter(self._known))]
         old, self.image = self.image, image
         self.floors.on_change(old, image)
+        self.trash.on_change(old, image)
         self._check_change(old, image, now_s)
         self.on_change(old, image, now_s)
 

@@ -246,6 +246,7 @@ class Run:
             refused_changes=self._quotas.changes.refused,
             continued_partitions=self._metadata.floors.continued,
             leapt_partitions=self._metadata.floors.leapt,
+            restored_topics=self._metadata.trash.restored,
             moved_replicas=self._replicas.moved,
             replaced_segments=self._replicas.replacements.count,
             spoilt_batches=world.network.flips.count,
@@ -516,7 +517,9 @@ class Run:
         for producer in self._clients.producers:
             for topic_id, partition in tuple(producer.lanes):
                 key = (topic_id, partition)
-                if topic_id not in image.topics_by_id or self._replicas.is_given_up(key) or key in stranded:
+                may_come_back = topic_id in image.trashed_topics and not self._is_healed
+                is_gone = topic_id not in image.topics_by_id and not may_come_back
+                if is_gone or self._replicas.is_given_up(key) or key in stranded:
                     producer.give_up(topic_id, partition)
         if not self._is_healed:
             for topic in image.topics_by_id.values():

@@ -5,10 +5,11 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, Final
 
-from esp.controller.image import RECREATE_OFFSETS, TopicImage
+from esp.controller.image import RECREATE_OFFSETS, TRASH_RETENTION, TopicImage
 from esp.model.errors import ErrorCode
 from esp.model.offset_floor import CONTINUE
 from esp.protocol.registry import ApiKey
+from esp.protocol.trash import PURGE, RESTORE
 from esp.settings.rebalance import REMOVAL_FORCED
 from esp.simulation.nodes_tier.ledger import PASSING, RECKLESS
 from esp.simulation.nodes_tier.nudges import Nudges
@@ -58,6 +59,21 @@ REPLACING_SHARE: Final = 0.5
 AGAIN_SHARE: Final = 0.8
 """Of the topics that are created again at once, when their deletion has just been answered."""
 
+RESTORING: Final = "administrator that restores"
+"""The stream of randomness of topics that go into the trash."""
+
+RESTORING_SHARE: Final = 0.2
+"""Of the runs in which deleted topics go into the trash."""
+
+RETENTIONS_MS: Final = (3_000, 60_000, 3_600_000)
+"""The times that they have there."""
+
+RESTORED_SHARE: Final = 0.8
+"""Of the deletions after which something is taken out of the trash."""
+
+PURGED_SHARE: Final = 0.15
+"""Of what is taken out: it is purged."""
+
 NUDGE_SHARE: Final = 0.7
 """Of what is done while a partition that may lose records has no leader: something about that."""
 
@@ -65,6 +81,11 @@ NUDGE_SHARE: Final = 0.7
 def continues_offsets(seed: int) -> bool:
     """True if the offsets of topics that come and go go on in a run, by its seed."""
     return stream(RECREATING, seed).random() < CONTINUING_SHARE
+
+
+def restores_topics(seed: int) -> bool:
+    """True if topics that come and go go into the trash in a run, by its seed."""
+    return stream(RESTORING, seed).random() < RESTORING_SHARE
 
 
 async def _nothing(_name: str) -> None:
@@ -84,6 +105,7 @@ class Administrator:
         forgetting: its stream of randomness for what it does about that.
         nudges: finds partitions without a leader.
         recreating: its stream of randomness for topics whose offsets go on.
+        restoring: its stream of randomness for topics that go into the trash.
     """
 
     def __init__(
@@ -98,6 +120,7 @@ class Administrator:
         forgetting: Random,
         nudges: Nudges,
         recreating: Random,
+        restoring: Random,
     ) -> None:
         self.is_stopping = False
         self.doubtful_minimums: dict[str, int] = {}
@@ -112,8 +135,10 @@ class Administrator:
         self._nudges = nudges
         self._recreating = recreating
         self._continues = recreating.random() < CONTINUING_SHARE
+        self._restoring = restoring
+        self._restores = restoring.random() < RESTORING_SHARE
         self.before_deletion: Callable[[str], Awaitable[None]] = _nothing
-        """Awaited before a topic is deleted whose offsets may go on."""
+        """Awaited before a topic is deleted whose offsets may go on, or that may come back, and before it comes back."""
         self._takes_back = False
 
     async def create(self, topic: TopicProfile) -> None:
@@ -219,6 +244,9 @@ class Administrator:
         if self._continues and not creates and self._recreating.random() < REPLACING_SHARE:
             await self._replace(name)
             return
+        if self._restores and not creates and self._restoring.random() < REPLACING_SHARE:
+            await self._lend(name)
+            return
         chance = 0.0 if creates else self._rng.random()
         dead = self._find_dead()
         leaderless = self._nudges.find_leaderless()
@@ -257,6 +285,49 @@ class Administrator:
             await self.create(topic)
             self._history.on_done(self.client.name, "topic created", f"{topic}")
 
+    async def _lend(self, name: str) -> None:
+        """Have a topic live for a while, delete it, and mostly take it out of the trash.
+
+        Raises:
+            NoAnswerError, RefusedError: something of it is not done.
+        """
+        rng = self._restoring
+        topic = self._draw_topic(name)
+        await self.create(topic)
+        self._history.on_done(self.client.name, "topic created", f"{topic}")
+        await asyncio.sleep(rng.uniform(*LIFE_S))
+        await self.before_deletion(name)
+        await self.delete(name)
+        self._history.on_done(self.client.name, "topic deleted", name)
+        while rng.random() < RESTORED_SHARE and not self.is_stopping:
+            await asyncio.sleep(rng.choice((0.1, 1.0, 5.0)) * rng.random())
+            try:
+                await self._take_out(name)
+                break
+            except NoAnswerError as error:
+                self._history.on_no_answer(self.client.name, str(error))
+
+    async def _take_out(self, name: str) -> None:
+        """Restore the last topic of a name, or purge it.
+
+        Raises:
+            NoAnswerError, RefusedError: it may be in the trash still.
+        """
+        version = admin_requests.LIST_PARTITION_REASSIGNMENTS_VERSION
+        listed = await self._call(ApiKey.LIST_PARTITION_REASSIGNMENTS, version, admin_requests.list_trash(TIMEOUT_S))
+        _require_success(listed.error_code)
+        found = [each.topic_id for each in listed.trash if each.name == name]
+        if not found:
+            return
+        action = PURGE if self._restoring.random() < PURGED_SHARE else RESTORE
+        if action == RESTORE:
+            await self.before_deletion(name)
+        request = admin_requests.change_trash(action, found[-1], TIMEOUT_S)
+        version = admin_requests.ALTER_PARTITION_REASSIGNMENTS_VERSION
+        answer = await self._call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, request)
+        _require_success(answer.error_code)
+        self._history.on_done(self.client.name, "topic restored" if action == RESTORE else "topic purged", name)
+
     async def _nudge(self, partition: int) -> None:
         """Give records up for a leader: by asking for one, or by a setting that lets the controller elect one."""
         if self._rng.random() < 0.3:
@@ -281,6 +352,8 @@ class Administrator:
             configs[UNCLEAN_ELECTIONS] = "true"
         if self._continues and self._recreating.random() < CONTINUED_SHARE:
             configs[RECREATE_OFFSETS] = CONTINUE
+        if self._restores:
+            configs[TRASH_RETENTION] = str(self._restoring.choice(RETENTIONS_MS))
         return TopicProfile(name, rng.randint(1, 2), factor, min_isr, configs)
 
     async def _configure(self, kind: int, resource: str, name: str, value: str) -> None:

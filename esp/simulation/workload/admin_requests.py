@@ -6,11 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kio.schema.add_raft_voter.v1.request import AddRaftVoterRequest, Listener
-from kio.schema.alter_partition_reassignments.v1.request import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
+from kio.schema.alter_partition_reassignments.v1.request import ReassignablePartition, ReassignableTopic
 from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, PartitionData, TopicData
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartitions
 from kio.schema.incremental_alter_configs.v1.request import (
@@ -25,6 +21,7 @@ from kio.static.primitive import i8, i32, i32Timedelta, u16
 
 from esp.model.ids import METADATA_TOPIC
 from esp.ports.network import Address
+from esp.protocol.trash import AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequest
 from esp.settings.broker import DEFAULT_CONTROLLER_LISTENER
 
 DESCRIBE_QUORUM_VERSION: Final = 2
@@ -33,6 +30,7 @@ REMOVE_RAFT_VOTER_VERSION: Final = 0
 ELECT_LEADERS_VERSION: Final = 2
 UNREGISTER_BROKER_VERSION: Final = 0
 ALTER_PARTITION_REASSIGNMENTS_VERSION: Final = 1
+LIST_PARTITION_REASSIGNMENTS_VERSION: Final = 0
 INCREMENTAL_ALTER_CONFIGS_VERSION: Final = 1
 
 TOPIC: Final = 2
@@ -87,6 +85,18 @@ def reassign(
     return AlterPartitionReassignmentsRequest(
         timeout=_duration(timeout_s),
         topics=(ReassignableTopic(name=TopicName(topic), partitions=(reassignable,)),),
+    )
+
+
+def list_trash(timeout_s: float) -> ListPartitionReassignmentsRequest:
+    """Ask for the topics in the trash."""
+    return ListPartitionReassignmentsRequest(timeout=_duration(timeout_s), topics=(), with_trash=True)
+
+
+def change_trash(action: int, topic_id: uuid.UUID, timeout_s: float) -> AlterPartitionReassignmentsRequest:
+    """Restore or purge a topic."""
+    return AlterPartitionReassignmentsRequest(
+        timeout=_duration(timeout_s), topics=(), trash_action=action, trash_topic_id=topic_id
     )
 
 

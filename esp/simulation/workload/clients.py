@@ -20,7 +20,7 @@ from esp.simulation.nodes_tier.nudges import Nudges
 from esp.simulation.nodes_tier.profile import TopicProfile
 from esp.simulation.nodes_tier.transaction_profile import TRANSACTIONAL_TOPIC
 from esp.simulation.nodes_tier.world import World
-from esp.simulation.workload.admin import RECREATING, Administrator
+from esp.simulation.workload.admin import RECREATING, RESTORING, Administrator
 from esp.simulation.workload.batch_mark import BatchMark
 from esp.simulation.workload.budget import RepairBudget
 from esp.simulation.workload.cluster_client import ClusterClient
@@ -333,6 +333,7 @@ class Clients:
             forgetting=self._world.random("administrator that forgets"),
             nudges=Nudges(self._world, self._image),
             recreating=self._world.random(RECREATING),
+            restoring=self._world.random(RESTORING),
         )
 
     def _is_spoilt(self, batch: memoryview) -> bool:

@@ -38,6 +38,7 @@ def changed_minimums(eligible):
         forgetting=Random(2),
         nudges=SimpleNamespace(find_leaderless=lambda: None),
         recreating=Random(3),
+        restoring=Random(3),
     )
 
     async def act():
