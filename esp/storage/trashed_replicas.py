@@ -1,8 +1,8 @@
 """Replicas of topics in the trash: put aside under a name that Kafka's brokers never delete, and given back, or removed (TRASH-2).
 
-Their directories end in ``-stray``, as those of replicas do that the metadata does not know. The file ``trash.metadata`` tells them apart. It is there
-before the directory gets that name, and has what the checkpoints of the data directory said of the log. A directory that has both its
-own name and the file was given back, or is on its way to the trash: the metadata decide.
+Their directories end in ``-stray``, as those of replicas do that the metadata does not know. The file ``trash.metadata`` tells them apart.
+It is there before the directory gets that name, and has what the checkpoints of the data directory said of the log. A directory that has
+both its own name and the file was given back, or is on its way to the trash: the metadata decide.
 """
 
 from collections.abc import Iterable
@@ -96,7 +96,8 @@ class TrashedReplicas:
 def name_in_trash(replica: TrashedReplica) -> TopicPartition:
     """The name that the directory bears, which may be cut off."""
     parsed = parse_directory_name(replica.path.rpartition("/")[2])
-    assert parsed is not None and parsed.kind is DirectoryKind.STRAY
+    assert parsed is not None
+    assert parsed.kind is DirectoryKind.STRAY
     return parsed.partition
 
 

@@ -4,7 +4,6 @@ So are transactions that are open in a topic that was put in the trash: it must 
 """
 
 from collections.abc import Callable
-
 from typing import Final
 
 from esp.model.now import Now

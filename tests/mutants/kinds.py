@@ -10,7 +10,7 @@ from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.ledger import copies_lost_allowed
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.partition_tier.profile import PartitionProfile
-from esp.simulation.workload.admin import continues_offsets
+from esp.simulation.workload.admin import continues_offsets, restores_topics
 from tests.mutants.mutant import (
     ASKED_OFFSETS,
     BEYOND_PROMISE,
@@ -41,6 +41,7 @@ from tests.mutants.mutant import (
     TOKENS,
     TRANSACTED_OFFSETS,
     TRANSACTIONS_ALONE,
+    TRASHED_TOPICS,
     UPGRADED_BROKERS,
     USERS,
 )
@@ -82,6 +83,7 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
         and len(profile.layout.brokers) > 1
     ),
     RECREATED_TOPICS: lambda profile: profile.administrators and continues_offsets(profile.seed),
+    TRASHED_TOPICS: lambda profile: profile.administrators and restores_topics(profile.seed),
     MOVING_LOG_STARTS: lambda profile: profile.log_starts is not None,
     COMPACTED_TOPICS: lambda profile: profile.compaction is not None,
     COMPACTED_TRANSACTIONS: lambda profile: (

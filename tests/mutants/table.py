@@ -32,6 +32,7 @@ from tests.mutants.storage import STORAGE_MUTANTS
 from tests.mutants.throttles import THROTTLE_MUTANTS
 from tests.mutants.tokens import TOKEN_MUTANTS
 from tests.mutants.transactions import TRANSACTION_MUTANTS
+from tests.mutants.trash import TRASH_MUTANTS
 from tests.mutants.upgrades import UPGRADE_MUTANTS
 from tests.mutants.wire import WIRE_MUTANTS
 
@@ -54,6 +55,7 @@ ALL: Final = (
     *MOVING_GROUP_MUTANTS,
     *EXPIRY_MUTANTS,
     *FLOOR_MUTANTS,
+    *TRASH_MUTANTS,
     *HISTORY_MUTANTS,
     *LOSS_MUTANTS,
     *ROT_MUTANTS,

@@ -62,8 +62,8 @@ AGAIN_SHARE: Final = 0.8
 RESTORING: Final = "administrator that restores"
 """The stream of randomness of topics that go into the trash."""
 
-RESTORING_SHARE: Final = 0.2
-"""Of the runs in which deleted topics go into the trash."""
+RESTORING_SHARE: Final = 0.4
+"""Of the runs in which offsets of topics do not go on: deleted topics go into the trash."""
 
 RETENTIONS_MS: Final = (3_000, 60_000, 3_600_000)
 """The times that they have there."""
@@ -85,7 +85,7 @@ def continues_offsets(seed: int) -> bool:
 
 def restores_topics(seed: int) -> bool:
     """True if topics that come and go go into the trash in a run, by its seed."""
-    return stream(RESTORING, seed).random() < RESTORING_SHARE
+    return not continues_offsets(seed) and stream(RESTORING, seed).random() < RESTORING_SHARE
 
 
 async def _nothing(_name: str) -> None:
@@ -136,7 +136,7 @@ class Administrator:
         self._recreating = recreating
         self._continues = recreating.random() < CONTINUING_SHARE
         self._restoring = restoring
-        self._restores = restoring.random() < RESTORING_SHARE
+        self._restores = not self._continues and restoring.random() < RESTORING_SHARE
         self.before_deletion: Callable[[str], Awaitable[None]] = _nothing
         """Awaited before a topic is deleted whose offsets may go on, or that may come back, and before it comes back."""
         self._takes_back = False

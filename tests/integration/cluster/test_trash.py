@@ -1,4 +1,4 @@
-"""Topics on three real nodes are deleted and restored, as users do it: each acknowledged record is there again, and so are committed offsets."""
+"""Topics on three real nodes are deleted and restored, as users do it: acknowledged records are there again, and committed offsets."""
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -53,7 +53,9 @@ def test_what_was_acknowledged_is_there_again(
         load.finish()
     commit(cluster, topic, 7)
     topics(cluster, "--delete", "--topic", topic)
-    assert topic not in Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "x"}).list_topics(timeout=30).topics
+    assert (
+        topic not in Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "x"}).list_topics(timeout=30).topics
+    )
     if between == "a node is killed":
         cluster.nodes[2].kill()
     elif between == "all nodes are restarted":

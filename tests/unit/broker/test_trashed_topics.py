@@ -57,12 +57,12 @@ def kept(node):
 async def until_known(node, condition):
     """Wait until the controller has committed it; the broker may not have applied it."""
     metadata = node.node.broker.running._node.metadata
-    while not condition(metadata.image):
+    while not condition(metadata.image):  # noqa: ASYNC110 - the broker's own metadata may be held up by the test
         await asyncio.sleep(0.01)
 
 
 async def until_led(node, topic="t", partition=0):
-    while (hosted := node.hosted(topic, partition)) is None or hosted.leader is None:
+    while (hosted := node.hosted(topic, partition)) is None or hosted.leader is None:  # noqa: ASYNC110 - nothing announces it
         await asyncio.sleep(0.01)
 
 

@@ -43,7 +43,8 @@ def test_the_trash_is_shown_with_ids_and_times(calls, capsys):
     shown = run(capsys, "trash")
     assert shown.split("\n")[0].split() == ["TOPIC", "ID", "PARTITIONS", "DELETED", "PURGED"]
     assert f"{text_of(FIRST)} 4" in " ".join(shown.split())
-    assert "2023-11-14 22:13:20Z" in shown and "2023-11-14 23:13:20Z" in shown
+    assert "2023-11-14 22:13:20Z" in shown
+    assert "2023-11-14 23:13:20Z" in shown
     assert "other" not in run(capsys, "trash", "flights")
     assert not calls
 

@@ -17,7 +17,7 @@ from esp.controller.topics import NewTopic, TopicCreation, TopicDefaults, decide
 from esp.controller.trash import GRACE_MS, TrashClock, decide_purge, decide_restore
 from esp.controller.trash_records import TRASH_PREFIX, purge_record
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import LOST_DIRECTORY, NO_NODE, OFFSETS_TOPIC, UNASSIGNED_DIRECTORY, LeaderEpoch, NodeId, TopicId
+from esp.model.ids import LOST_DIRECTORY, NO_NODE, OFFSETS_TOPIC, UNASSIGNED_DIRECTORY, LeaderEpoch, TopicId
 from esp.model.partition import find_contradictions
 from esp.schemas.metadata_records import TOPIC_RESOURCE, ConfigRecord, RemoveTopicRecord
 from tests.unit.controller.samples import Cluster, accept_configs
@@ -69,10 +69,12 @@ def test_a_deleted_topic_is_in_the_trash_as_it_was():
     cluster = Cluster(brokers=1)
     topic = trashed(cluster, partitions=3)
     image = cluster.image
-    assert "t" not in image.topics_by_name and topic.topic_id not in image.topics_by_id
+    assert "t" not in image.topics_by_name
+    assert topic.topic_id not in image.topics_by_id
     [entry] = image.trashed_topics.values()
     assert (entry.topic, entry.trashed_ms, entry.until_ms) == (topic, NOW_MS, NOW_MS + HOUR_MS)
-    assert image.is_trashed("t") and not image.is_trashed("u")
+    assert image.is_trashed("t")
+    assert not image.is_trashed("u")
 
 
 def test_for_kafka_the_topic_is_deleted():
@@ -148,14 +150,17 @@ def test_a_topic_is_restored_again_and_again():
 def test_what_cannot_be_restored_is_refused_with_a_reason():
     cluster = Cluster(brokers=1)
     unknown = refusal(cluster, TopicId(uuid.UUID(int=7)))
-    assert unknown.code is ErrorCode.unknown_topic_id and "may have been purged" in unknown.message
+    assert unknown.code is ErrorCode.unknown_topic_id
+    assert "may have been purged" in unknown.message
     topic = create(cluster)
     alive = refusal(cluster, topic.topic_id)
-    assert alive.code is ErrorCode.unknown_topic_id and "it is there" in alive.message
+    assert alive.code is ErrorCode.unknown_topic_id
+    assert "it is there" in alive.message
     delete(cluster)
     create(cluster)
     taken = refusal(cluster, topic.topic_id)
-    assert taken.code is ErrorCode.topic_already_exists and "another topic named 't'" in taken.message
+    assert taken.code is ErrorCode.topic_already_exists
+    assert "another topic named 't'" in taken.message
 
 
 def test_offsets_that_another_topic_has_used_are_not_used_twice():
@@ -163,7 +168,8 @@ def test_offsets_that_another_topic_has_used_are_not_used_twice():
     topic = trashed(cluster, configs={**TRASH, "topic.recreate.offsets": "continue"})
     second = trashed(cluster, configs={**TRASH, "topic.recreate.offsets": "continue"})
     refused = refusal(cluster, topic.topic_id)
-    assert refused.code is ErrorCode.invalid_request and "topic.recreate.offsets=continue" in refused.message
+    assert refused.code is ErrorCode.invalid_request
+    assert "topic.recreate.offsets=continue" in refused.message
     restore(cluster, second)
 
 
@@ -224,7 +230,8 @@ def test_deltas_of_one_publication_and_of_any_two_images_agree():
         gone.replay(base.offset + 1, record)
     delta = gone.publish(base.offset + 1, LeaderEpoch(1))
     assert delta == image_difference(base, gone.image)
-    assert delta.deleted_topics == {topic.topic_id: topic} and not delta.purged_topics
+    assert delta.deleted_topics == {topic.topic_id: topic}
+    assert not delta.purged_topics
     both = MetadataReplay(base)
     for record in (*deletion, *decide_restore(gone.image, topic.topic_id).records):
         both.replay(base.offset + 1, record)
@@ -236,7 +243,8 @@ def test_deltas_of_one_publication_and_of_any_two_images_agree():
         purged.replay(base.offset + 1, record)
     delta = purged.publish(base.offset + 1, LeaderEpoch(1))
     assert delta == image_difference(base, purged.image)
-    assert delta.deleted_topics and not purged.image.trashed_topics
+    assert delta.deleted_topics
+    assert not purged.image.trashed_topics
 
 
 def test_purging_what_is_not_there_changes_nothing():
