@@ -16,6 +16,7 @@ from kio.serial import entity_reader, entity_writer
 
 from esp.model.errors import CorruptionError
 from esp.schemas.metadata_records import (
+    NEVER_RESTORED,
     RECOVERED,
     AbortTransactionRecord,
     AccessControlEntryRecord,
@@ -61,7 +62,7 @@ def encode_partition(record: PartitionRecord) -> bytes | None:
         or record.eligible_leader_replicas is not None
         or record.last_known_elr is not None
         or record.start_offset
-        or record.restored_epoch >= 0
+        or record.restored_epoch != NEVER_RESTORED
     ):
         return None
     return b"".join(

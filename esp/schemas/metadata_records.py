@@ -22,6 +22,9 @@ NO_RECOVERY_CHANGE: Final = -1
 RECOVERED: Final = 0
 RECOVERING: Final = 1
 
+NEVER_RESTORED: Final = -1
+"""``PartitionRecord.restored_epoch`` of a topic that was never in the trash."""
+
 FENCE: Final = 1
 UNFENCE: Final = -1
 """``BrokerRegistrationChangeRecord.fenced``; 0 leaves it alone."""
@@ -128,7 +131,7 @@ class PartitionRecord:
     last_known_elr: tuple[int, ...] | None = field(metadata={"kafka_type": "int32", "tag": 2}, default=None)
     start_offset: int = field(metadata={"kafka_type": "int64", "tag": 10000}, default=0)
     """Our own: the offset at which the partition's log begins, where that is not 0 (FLOOR-2)."""
-    restored_epoch: int = field(metadata={"kafka_type": "int32", "tag": 10001}, default=-1)
+    restored_epoch: int = field(metadata={"kafka_type": "int32", "tag": 10001}, default=NEVER_RESTORED)
     """Our own: the leader epoch that began when the topic was restored from the trash; -1, it never was (TRASH-3)."""
 
 

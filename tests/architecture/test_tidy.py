@@ -28,7 +28,7 @@ LONG_FUNCTION_LINES: Final = 60
 LONGEST_FUNCTIONS: Final = {
     "esp/cli/groups/command.py:groups": 134,  # a command's options with their help, as all of esp/cli here
     "esp/cli/reassign/command.py:reassign_partitions": 126,
-    "esp/cli/topics.py:topics": 101,
+    "esp/cli/topics.py:topics": 130,
     "esp/cli/consume.py:consume": 98,
     "esp/cli/acls/command.py:acls": 108,
     "esp/cli/capture/start.py:start": 107,
@@ -38,7 +38,7 @@ LONGEST_FUNCTIONS: Final = {
     "esp/cli/produce.py:produce": 73,
     "esp/cli/configs.py:configs": 68,
     "esp/cli/dump_log.py:dump_log": 67,
-    "esp/simulation/nodes_tier/run.py:_outcome": 71,  # the figures of a run, one in a line
+    "esp/simulation/nodes_tier/run.py:_outcome": 72,  # the figures of a run, one in a line
     "esp/records/keyed.py:choose_records": 67,  # one pass over the bytes, without calls
 }
 """The ten longest functions, in lines. An entry may shrink in silence and grow only here."""

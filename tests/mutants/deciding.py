@@ -32,10 +32,10 @@ DECIDING_MUTANTS: Final = (
         "KAFKA-14884",
         "TXN-4",
         "esp.replication.partition_leader",
-        """        log.append(batch, stamp(batch, read_fields(batch), base_offset, self.leader_epoch), now_ms)
+        """        base_offset = self._append_marker(marker, now_ms)
         self._verifications.end(marker.producer_id)
 """,
-        """        log.append(batch, stamp(batch, read_fields(batch), base_offset, self.leader_epoch), now_ms)
+        """        base_offset = self._append_marker(marker, now_ms)
 """,
         tiers=(PARTITION,),
     ),
@@ -291,8 +291,8 @@ DECIDING_MUTANTS: Final = (
         "as in Kafka",
         "TXN-9",
         "esp.transactions.time_limits",
-        "            if now.monotonic_us - current.started_us > current.timeout_ms * _US_PER_MS:\n",
-        "            if now.wall_ms - current.start_ms > current.timeout_ms:\n",
+        "            is_late = now.monotonic_us - current.started_us > current.timeout_ms * _US_PER_MS\n",
+        "            is_late = now.wall_ms - current.start_ms > current.timeout_ms\n",
         tiers=(PARTITION,),
     ),
 )

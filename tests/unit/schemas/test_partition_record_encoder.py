@@ -30,6 +30,8 @@ PARTITIONS = st.builds(
     directories=st.lists(st.one_of(st.none(), st.uuids()), max_size=4).map(tuple),
     eligible_leader_replicas=st.one_of(st.none(), FEW),
     last_known_elr=st.one_of(st.none(), FEW),
+    start_offset=st.sampled_from([0, 0, 0, 7]),
+    restored_epoch=st.sampled_from([-1, -1, -1, 4]),
 )
 
 

@@ -46,6 +46,7 @@ OURS = {
     "sasl.oauthbearer.groups.claim.name",
     "sasl.plain.credentials",
     "topic.recreate.offsets",
+    "topic.trash.retention.ms",
 }
 """Settings that Kafka has not."""
 
