@@ -7,7 +7,6 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kio.schema.alter_partition_reassignments.v1.request import (
-    AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
@@ -15,6 +14,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
 
 from esp.model.errors import ErrorCode
+from esp.protocol.trash import AlterPartitionReassignmentsRequest
 from esp.testing.cluster import Cluster
 from esp.testing.pytest_plugin import ClusterFactory
 from esp.testing.segment_files import read_batch_headers, segment_paths

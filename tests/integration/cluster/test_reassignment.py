@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import NewTopic
 from kio.schema.alter_partition_reassignments.v1.request import (
-    AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
@@ -17,6 +16,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
 
 from esp.model.errors import ErrorCode
+from esp.protocol.trash import AlterPartitionReassignmentsRequest
 from esp.simulation.checkers.client_history import check
 from esp.testing.cluster import Cluster
 from esp.testing.kafka_tools import KafkaTools

@@ -3,7 +3,6 @@ import uuid
 
 import pytest
 from kio.schema.alter_partition_reassignments.v1.request import (
-    AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
@@ -18,6 +17,7 @@ from esp.protocol.error_responses import error_response, error_response_in_slice
 from esp.protocol.messages import decode_response, encode_response
 from esp.protocol.progress import SLICE_ELEMENTS
 from esp.protocol.registry import SERVED, SERVED_ON, ApiKey, ListenerKind
+from esp.protocol.trash import AlterPartitionReassignmentsRequest
 from tests.unit.protocol.hostile import example
 from tests.unit.protocol.strategies import wire_class
 

@@ -56,7 +56,7 @@ class Controller:
             partition = SimpleNamespace(leader_id=NodeId(1), current_voters=[leader], observers=[])
             return SimpleNamespace(topics=[SimpleNamespace(partitions=[partition])])
         partition = SimpleNamespace(partition_index=0, error_code=self.error, error_message=None)
-        return SimpleNamespace(responses=[SimpleNamespace(name="t", partitions=[partition])])
+        return SimpleNamespace(trash_topic=None, responses=[SimpleNamespace(name="t", partitions=[partition])])
 
 
 def handling(play, *, error=DONE):

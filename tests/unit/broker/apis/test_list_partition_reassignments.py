@@ -3,7 +3,6 @@ from types import SimpleNamespace
 
 import pytest
 from kio.schema.list_partition_reassignments.v0.request import (
-    ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
 
@@ -12,6 +11,7 @@ from esp.controller.topics import NewTopic
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
 from esp.protocol.registry import ApiKey
+from esp.protocol.trash import ListPartitionReassignmentsRequest
 from tests.unit.broker.conversation import create_topic, ms
 from tests.unit.broker.simulated_node import model, simulated
 from tests.unit.controller.samples import Cluster
