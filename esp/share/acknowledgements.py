@@ -1,0 +1,100 @@
+"""Acknowledgements as members send them: ranges of offsets, with one type for all or one for each offset."""
+
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from itertools import groupby
+from typing import NamedTuple
+
+from esp.model.errors import ApiError, ErrorCode
+from esp.share.record_states import RecordEvent
+
+
+class AcknowledgeType(IntEnum):
+    """The member's word on a record, by Kafka's numbers."""
+
+    GAP = 0
+    """It is not in the log."""
+    ACCEPT = 1
+    RELEASE = 2
+    """Another attempt is wanted."""
+    REJECT = 3
+    """No attempt can help."""
+    RENEW = 4
+    """The member needs more time; only where the request says that it renews (version 2)."""
+
+
+class AcknowledgementBatch(NamedTuple):
+    """The member's word on a range of offsets."""
+
+    start_offset: int
+    last_offset: int
+    types: Sequence[int]
+    """One for all offsets, or one for each."""
+
+
+class Acknowledged(NamedTuple):
+    """Neighbours with the same word."""
+
+    start_offset: int
+    end_offset: int
+    type: AcknowledgeType
+
+
+_EVENTS = {
+    AcknowledgeType.GAP: RecordEvent.REJECT,
+    AcknowledgeType.ACCEPT: RecordEvent.ACCEPT,
+    AcknowledgeType.RELEASE: RecordEvent.RELEASE,
+    AcknowledgeType.REJECT: RecordEvent.REJECT,
+    AcknowledgeType.RENEW: RecordEvent.RENEW,
+}
+
+
+def event_of(type_: AcknowledgeType) -> RecordEvent:
+    """The event that a member's word is."""
+    return _EVENTS[type_]
+
+
+def require_valid_acknowledgements(batches: Sequence[AcknowledgementBatch], *, allows_renew: bool) -> None:
+    """Refuse what no member may send for a partition; nothing of it counts then (SHARE-8).
+
+    Raises:
+        ApiError: INVALID_REQUEST.
+    """
+    end_offset = 0
+    for batch in batches:
+        if not end_offset <= batch.start_offset <= batch.last_offset:
+            raise _invalid(
+                f"The acknowledgement batch from offset {batch.start_offset} to {batch.last_offset} is reversed, or not behind the one "
+                "before it."
+            )
+        size = batch.last_offset - batch.start_offset + 1
+        if len(batch.types) not in (1, size):
+            raise _invalid(
+                f"The acknowledgement batch from offset {batch.start_offset} has {len(batch.types)} types for {size} records."
+            )
+        for type_ in batch.types:
+            if not 0 <= type_ <= AcknowledgeType.RENEW:
+                raise _invalid(f"Acknowledgement type {type_} is not known.")
+            if type_ == AcknowledgeType.RENEW and not allows_renew:
+                raise _invalid("The request renews records, and does not say so in IsRenewAck.")
+        end_offset = batch.last_offset + 1
+
+
+def in_pieces(batch: AcknowledgementBatch, start_offset: int) -> Iterator[Acknowledged]:
+    """A batch in pieces of one type, from this offset on."""
+    first = max(batch.start_offset, start_offset)
+    end = batch.last_offset + 1
+    if first >= end:
+        return
+    if len(batch.types) == 1:
+        yield Acknowledged(first, end, AcknowledgeType(batch.types[0]))
+        return
+    offset = first
+    for number, run in groupby(batch.types[first - batch.start_offset :]):
+        size = sum(1 for _ in run)
+        yield Acknowledged(offset, offset + size, AcknowledgeType(number))
+        offset += size
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.invalid_request, message)

@@ -1,0 +1,178 @@
+"""Acquisition: which of the fetched records a member gets.
+
+A fetch reads whole record batches. In the order of the log each is given to the member as far as it is available, until the member has what
+it asked for. Offsets that are in no batch, and batches that are not for delivery, are discarded on the way.
+"""
+
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from esp.schemas.share_state_records import RecordState
+from esp.share.record_states import RecordEvent, next_state
+from esp.share.window import Run, Window
+
+_ATTEMPTS_UNTHROTTLED_MIN: Final = 2
+"""Records that were delivered fewer times than this are never isolated, however low the limit is."""
+
+
+class AcquireMode(IntEnum):
+    """The meaning of the number of records that a member asks for, by Kafka's numbers."""
+
+    BATCH_OPTIMIZED = 0
+    """Record batches stay whole: the one that reaches the number is given in full."""
+    RECORD_LIMIT = 1
+    """The member gets no more than this number."""
+
+
+class FetchedBatch(NamedTuple):
+    """A record batch that was read from the log."""
+
+    start_offset: int
+    end_offset: int
+    is_deliverable: bool = True
+    """False for a control batch and, under ``share.isolation.level=read_committed``, for one of an aborted transaction."""
+
+
+class AcquiredRecords(NamedTuple):
+    """Neighbours that a member has got, with the number of times that they have been delivered, this time included."""
+
+    start_offset: int
+    end_offset: int
+    delivery_count: int
+
+
+class Wish(NamedTuple):
+    """A member's request, and the bounds of the share partition."""
+
+    member_id: str
+    records_max: int
+    mode: AcquireMode
+    lock_us: int
+    """The monotonic time at which its locks will end."""
+    attempts_max: int
+    span_max: int
+
+
+def acquire(
+    window: Window, fetched: Sequence[FetchedBatch], fetch_offset: int, wish: Wish
+) -> Iterator[AcquiredRecords]:
+    """Give a member what it may have; yields each piece when the window says that it is the member's.
+
+    Args:
+        window: the share partition's window, which changes.
+        fetched: the batches that were read from ``fetch_offset`` on, in order. The first may begin before it.
+        fetch_offset: as it was when the read began. What has changed since is found in the window.
+        wish: the member's.
+    """
+    room = wish.records_max
+    place = max(fetch_offset, window.start_offset)
+    for batch in fetched:
+        if room <= 0:
+            return
+        if batch.end_offset <= place:
+            continue
+        if batch.start_offset > place and not _discard(window, place, batch.start_offset, wish):
+            return
+        place = max(place, batch.start_offset)
+        if not batch.is_deliverable:
+            if not _discard(window, place, batch.end_offset, wish):
+                return
+            place = batch.end_offset
+            continue
+        for run in _available(window, place, batch, room, wish):
+            if run.delivery_count >= wish.attempts_max:
+                window.change(run.start_offset, run.end_offset, _discarded)
+                continue
+            isolated = _isolated_count(run.delivery_count, batch, wish.attempts_max)
+            if isolated is not None and room < wish.records_max:
+                return
+            size = run.size if wish.mode is AcquireMode.BATCH_OPTIMIZED else min(run.size, room)
+            if isolated is not None:
+                size = min(size, isolated)
+            yield _give(window, run._replace(end_offset=run.start_offset + size), wish)
+            room -= size
+            if isolated is not None or (room <= 0 and wish.mode is AcquireMode.RECORD_LIMIT):
+                return
+        if window.end_offset < batch.end_offset:
+            return
+        place = batch.end_offset
+
+
+def _available(window: Window, place: int, batch: FetchedBatch, room: int, wish: Wish) -> list[Run]:
+    """The pieces of a batch that are free, with those that are new to the window, as far as it may grow (SHARE-11)."""
+    runs = [run for run in window.between(place, batch.end_offset) if run.is_free]
+    start = max(place, window.end_offset)
+    if start < batch.end_offset and window.span < wish.span_max:
+        end = batch.end_offset
+        if wish.mode is AcquireMode.RECORD_LIMIT:
+            left = room - sum(run.size for run in runs)
+            end = min(end, start + min(max(0, left), wish.span_max - window.span))
+        if end > start:
+            runs.append(Run(start, end, RecordState.AVAILABLE))
+    return runs
+
+
+def _isolated_count(delivery_count: int, batch: FetchedBatch, attempts_max: int) -> int | None:
+    """The number of records of a batch that may be delivered together, and with no others, as they have failed before (SHARE-10,
+    KAFKA-17541); None if they may be delivered as they come."""
+    from_count = max(_ATTEMPTS_UNTHROTTLED_MIN, (attempts_max + 1) // 2)
+    if delivery_count < from_count:
+        return None
+    if delivery_count >= attempts_max - 1:
+        return 1
+    return max(1, (batch.end_offset - batch.start_offset) >> (delivery_count - from_count + 1))
+
+
+def _give(window: Window, piece: Run, wish: Wish) -> AcquiredRecords:
+    window.extend(piece.end_offset, RecordState.AVAILABLE)
+
+    def acquired(run: Run) -> Run:
+        return run._replace(
+            state=next_state(run.state, RecordEvent.ACQUIRE),
+            delivery_count=run.delivery_count + 1,
+            member_id=wish.member_id,
+            lock_us=wish.lock_us,
+        )
+
+    window.change(piece.start_offset, piece.end_offset, acquired)
+    return AcquiredRecords(piece.start_offset, piece.end_offset, piece.delivery_count + 1)
+
+
+def _discard(window: Window, start_offset: int, end_offset: int, wish: Wish) -> bool:
+    """No record is delivered from here to there: what is free becomes archived. False if the window may not grow so far."""
+    free = [run for run in window.between(start_offset, end_offset) if run.is_free]
+    for run in free:
+        window.change(run.start_offset, run.end_offset, _discarded)
+    if window.end_offset >= end_offset:
+        return True
+    if window.span >= wish.span_max:
+        return False
+    window.extend(end_offset, RecordState.ARCHIVED)
+    return True
+
+
+def _discarded(run: Run) -> Run:
+    return run._replace(state=next_state(run.state, RecordEvent.DISCARD))
+
+
+def in_batches(pieces: Sequence[AcquiredRecords], batch_size: int) -> list[AcquiredRecords]:
+    """Join neighbours with the same delivery count until they are this many records: members acknowledge what they got together faster.
+
+    Args:
+        pieces: as they were acquired.
+        batch_size: the member's wish.
+    """
+    joined: list[AcquiredRecords] = []
+    for piece in pieces:
+        last = joined[-1] if joined else None
+        if (
+            last is not None
+            and last.end_offset == piece.start_offset
+            and last.delivery_count == piece.delivery_count
+            and last.end_offset - last.start_offset < batch_size
+        ):
+            joined[-1] = last._replace(end_offset=piece.end_offset)
+        else:
+            joined.append(piece)
+    return joined

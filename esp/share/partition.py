@@ -1,0 +1,389 @@
+"""A share partition: the leader's memory of which member of a share group has which record of a partition (KIP-932).
+
+It knows nothing of the group's membership: a member is a name. Acquiring is not persisted. Everything that ends an acquisition is, by a
+:class:`StateWrite` that the driver sends to the share coordinator, one after the other. Each is answered once, by
+:meth:`SharePartition.on_written` or :meth:`SharePartition.on_write_failed`. A share partition whose writes are fenced is over: another
+leader, or an administrator, has taken its place.
+
+After each call: no offset has two members (SHARE-2); each acquired record has a lock that ends (SHARE-3); the window begins at a record
+that is not done with, or is empty.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from esp.model.errors import ApiError, ErrorCode
+from esp.schemas.share_state_records import RecordState, StateBatch
+from esp.share.acknowledgements import (
+    Acknowledged,
+    AcknowledgementBatch,
+    event_of,
+    in_pieces,
+    require_valid_acknowledgements,
+)
+from esp.share.acquiring import AcquiredRecords, AcquireMode, FetchedBatch, Wish, acquire, in_batches
+from esp.share.record_states import RecordEvent, next_state
+from esp.share.state_batches import merge
+from esp.share.window import NO_LOCK_US, NO_MEMBER, NO_WRITE, Run, Window
+
+_US_PER_MS: Final = 1_000
+
+FENCING: Final = frozenset(
+    (
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.fenced_state_epoch,
+        ErrorCode.group_id_not_found,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.invalid_request,
+    )
+)
+"""The answers to a write after which a share partition is over: its leader is not the leader any more, or the coordinator has another state
+of it, or none."""
+
+
+class ShareSettings(NamedTuple):
+    """The settings of one share group; they may change at any time."""
+
+    record_lock_duration_ms: int
+    """``share.record.lock.duration.ms``."""
+    delivery_count_limit: int
+    """``share.delivery.count.limit``: a record is delivered this many times at most."""
+    partition_max_record_locks: int
+    """``share.partition.max.record.locks``: the window grows only while it spans fewer offsets."""
+    renew_acknowledge_enable: bool = True
+    """``share.renew.acknowledge.enable``."""
+
+
+class PersistedState(NamedTuple):
+    """The state that the share coordinator has, in the form in which a leader begins."""
+
+    state_epoch: int
+    start_offset: int
+    """The first offset that is not done with; where it was never set, the driver has found it by ``share.auto.offset.reset``."""
+    batches: tuple[StateBatch, ...] = ()
+
+
+class StateWrite(NamedTuple):
+    """A change that is to be persisted (WriteShareGroupState)."""
+
+    token: int
+    start_offset: int
+    complete_count: int
+    """The number of offsets at or above the start offset that are done with once this is written."""
+    batches: tuple[StateBatch, ...]
+
+
+class Acquisition(NamedTuple):
+    """The records that a member has got."""
+
+    records: tuple[AcquiredRecords, ...]
+    write: StateWrite | None
+    """None unless the start offset has moved, past offsets at which there is nothing to deliver."""
+
+
+class SharePartition:
+    """A partition as one share group sees it, at the partition's leader.
+
+    Args:
+        persisted: the state as the coordinator has it, read with this leader's epoch.
+        settings: the group's.
+    """
+
+    def __init__(self, persisted: PersistedState, settings: ShareSettings) -> None:
+        self.settings = settings
+        """May be assigned to; locks that run keep their time."""
+        self.state_epoch: Final = persisted.state_epoch
+        self._window: Final = Window(persisted.start_offset, merge((), persisted.batches, persisted.start_offset))
+        self._persisted_start_offset = persisted.start_offset
+        self._ranges: Final[dict[int, tuple[tuple[int, int], ...]]] = {}
+        """The ranges of each write that has not ended."""
+        self._last_token = NO_WRITE
+        self._next_lock_us: int | None = None
+        """No lock ends before this time."""
+        self._is_fenced = False
+
+    # What there is.
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that is not done with (SPSO)."""
+        return self._window.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The first offset that was never acquired."""
+        return self._window.end_offset
+
+    @property
+    def acquired_count(self) -> int:
+        """The number of records that members have."""
+        return self._window.acquired_count
+
+    @property
+    def is_fenced(self) -> bool:
+        """True if it is over: the driver forgets it, and reads the state again if it still leads."""
+        return self._is_fenced
+
+    @property
+    def has_writes(self) -> bool:
+        """True if a write has not ended."""
+        return bool(self._ranges)
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The records between start and end offset, for describing."""
+        return tuple(self._window)
+
+    def find_fetch_offset(self) -> int | None:
+        """The offset from which to read for the next member; None if there is nothing that it could get: then a fetch waits.
+
+        Ask again after each call that may have made a record available, or moved the start offset (KAFKA-19227).
+        """
+        if self._is_fenced:
+            return None
+        free = self._window.find_free()
+        if free is not None:
+            return free
+        has_room = self._window.span < self.settings.partition_max_record_locks
+        return self._window.end_offset if has_room else None
+
+    # Members.
+
+    def acquire(
+        self,
+        member_id: str,
+        fetched: Sequence[FetchedBatch],
+        fetch_offset: int,
+        now_us: int,
+        *,
+        records_max: int,
+        batch_size: int,
+        mode: AcquireMode = AcquireMode.BATCH_OPTIMIZED,
+    ) -> Acquisition:
+        """Give fetched records to a member.
+
+        Args:
+            member_id: its name.
+            fetched: the batches that were read, in order; no record of theirs is beyond the high watermark.
+            fetch_offset: the answer of :meth:`find_fetch_offset` for which they were read.
+            now_us: the monotonic time.
+            records_max: the number of records that it asks for.
+            batch_size: the number of records that it likes to acknowledge together.
+            mode: the meaning of ``records_max``.
+
+        Raises:
+            ApiError: NOT_LEADER_OR_FOLLOWER, it is over.
+        """
+        self._require_current()
+        lock_us = now_us + self.settings.record_lock_duration_ms * _US_PER_MS
+        wish = Wish(
+            member_id,
+            records_max,
+            mode,
+            lock_us,
+            self.settings.delivery_count_limit,
+            self.settings.partition_max_record_locks,
+        )
+        records = in_batches(list(acquire(self._window, fetched, fetch_offset, wish)), batch_size)
+        if records:
+            self._lock_until(lock_us)
+        before = self._window.start_offset
+        self._window.advance()
+        write = self._write(()) if self._window.start_offset > before else None
+        return Acquisition(tuple(records), write)
+
+    def acknowledge(
+        self, member_id: str, batches: Sequence[AcknowledgementBatch], now_us: int, *, allows_renew: bool = False
+    ) -> StateWrite | None:
+        """A member says what has become of records. All of it counts, or nothing.
+
+        Returns:
+            The write after whose success the member is answered; None if there is nothing to be written, and it is answered at once.
+
+        Raises:
+            ApiError: INVALID_REQUEST, it may not be said; INVALID_RECORD_STATE, not by this member, or not now; NOT_LEADER_OR_FOLLOWER,
+                this share partition is over.
+        """
+        self._require_current()
+        require_valid_acknowledgements(batches, allows_renew=allows_renew)
+        words = [word for batch in batches for word in in_pieces(batch, self._window.start_offset)]
+        for word in words:
+            self._require_held(member_id, word)
+        renewed = [word for word in words if event_of(word.type) is RecordEvent.RENEW]
+        lock_us = now_us + self.settings.record_lock_duration_ms * _US_PER_MS
+        for word in renewed:
+            self._window.change(word.start_offset, word.end_offset, lambda run: _renewed(run, lock_us))
+            self._lock_until(lock_us)
+        changes = [
+            (piece, self._target(piece, event_of(word.type)))
+            for word in words
+            if event_of(word.type) is not RecordEvent.RENEW
+            for piece in self._window.between(word.start_offset, word.end_offset)
+        ]
+        return self._begin(changes) if changes else None
+
+    def release_member(self, member_id: str) -> StateWrite | None:
+        """A member's session has ended: what it holds is available again, or archived at the last attempt, once that is written.
+
+        Records whose acknowledgement is being written are left to that write.
+        """
+        if self._is_fenced:
+            return None
+        changes = [
+            (run, self._target(run, RecordEvent.RELEASE))
+            for run in self._window
+            if run.state is RecordState.ACQUIRED and run.member_id == member_id and run.write == NO_WRITE
+        ]
+        return self._begin(changes) if changes else None
+
+    # Time, the log, and the coordinator.
+
+    @property
+    def next_deadline_us(self) -> int | None:
+        """The monotonic time at which :meth:`on_time` is due, or an earlier one; None for never."""
+        return None if self._is_fenced else self._next_lock_us
+
+    def on_time(self, now_us: int) -> StateWrite | None:
+        """Locks end: their records are available again, or archived at the last attempt, at once and whatever becomes of the write.
+
+        A record whose acknowledgement is being written waits for that; if the write fails, its lock ends then (SHARE-7).
+        """
+        if self._next_lock_us is None or self._next_lock_us > now_us or self._is_fenced:
+            return None
+        ended: list[Run] = []
+        later: list[int] = []
+        for run in self._window:
+            if run.state is not RecordState.ACQUIRED or run.write != NO_WRITE:
+                continue
+            if run.lock_us <= now_us:
+                ended.append(run)
+            else:
+                later.append(run.lock_us)
+        self._next_lock_us = min(later, default=None)
+        if not ended:
+            return None
+        changes = [(run, self._target(run, RecordEvent.RELEASE)) for run in ended]
+        batches = tuple(_state_batch(run, target) for run, target in changes)
+        for run, target in changes:
+            self._window.change(run.start_offset, run.end_offset, partial(_settled, target=target))
+        start_offset = self._window.start_offset
+        complete_count = self._window.complete_count
+        self._window.advance()
+        return self._write(batches, start_offset=start_offset, complete_count=complete_count)
+
+    def on_log_start(self, log_start_offset: int) -> StateWrite | None:
+        """The log begins at this offset from now on. What a member still holds below it may be acknowledged, and nothing follows."""
+        if self._is_fenced or log_start_offset <= self._window.start_offset:
+            return None
+        self._window.drop_below(log_start_offset)
+        return self._write(())
+
+    def on_written(self, token: int) -> None:
+        """A write has succeeded: its changes count, and the start offset may move."""
+        for start_offset, end_offset in self._end_write(token):
+            self._window.change(
+                start_offset,
+                end_offset,
+                lambda run: run if run.write != token else _settled(run, _target_of(run)),
+            )
+        self._window.advance()
+
+    def on_write_failed(self, token: int, error: ErrorCode) -> None:
+        """A write has failed, or it is not known what has become of it: its records are acquired as before, for as long as their locks run.
+
+        Call :meth:`on_time` when it is due, which may be at once.
+        """
+        if error in FENCING:
+            self._is_fenced = True
+        for start_offset, end_offset in self._end_write(token):
+            self._window.change(start_offset, end_offset, lambda run: run if run.write != token else _undone(run))
+            for run in self._window.between(start_offset, end_offset):
+                if run.state is RecordState.ACQUIRED and run.write == NO_WRITE:
+                    self._lock_until(run.lock_us)
+
+    # The rest is how it is done.
+
+    def _require_current(self) -> None:
+        if self._is_fenced:
+            raise ApiError(ErrorCode.not_leader_or_follower)
+
+    def _require_held(self, member_id: str, word: Acknowledged) -> None:
+        if word.end_offset > self._window.end_offset:
+            raise ApiError(
+                ErrorCode.invalid_request,
+                f"Offset {word.end_offset - 1} is past acquired records, which end before {self._window.end_offset}.",
+            )
+        if event_of(word.type) is RecordEvent.RENEW and not self.settings.renew_acknowledge_enable:
+            raise ApiError(ErrorCode.invalid_record_state, "Records are not renewed here.")
+        for run in self._window.between(word.start_offset, word.end_offset):
+            if run.state is not RecordState.ACQUIRED or run.member_id != member_id or run.write != NO_WRITE:
+                raise ApiError(
+                    ErrorCode.invalid_record_state,
+                    f"Offset {run.start_offset} is not held by the member, or is being written.",
+                )
+
+    def _target(self, run: Run, event: RecordEvent) -> RecordState:
+        is_last = event is RecordEvent.RELEASE and run.delivery_count >= self.settings.delivery_count_limit
+        return next_state(run.state, RecordEvent.EXHAUST if is_last else event)
+
+    def _begin(self, changes: Sequence[tuple[Run, RecordState]]) -> StateWrite:
+        """Lock records for the write that is to change them."""
+        token = self._last_token + 1
+        for piece, target in changes:
+            self._window.change(piece.start_offset, piece.end_offset, partial(_pending, token=token, target=target))
+        ranges = tuple((piece.start_offset, piece.end_offset) for piece, _target in changes)
+        return self._write(tuple(_state_batch(piece, target) for piece, target in changes), ranges=ranges)
+
+    def _write(
+        self,
+        batches: Sequence[StateBatch],
+        *,
+        ranges: tuple[tuple[int, int], ...] = (),
+        start_offset: int | None = None,
+        complete_count: int | None = None,
+    ) -> StateWrite:
+        """Make a write of these batches. It says where the window begins, which moves only when a write has succeeded."""
+        self._last_token += 1
+        self._ranges[self._last_token] = ranges
+        start = self._window.start_offset if start_offset is None else start_offset
+        count = self._window.complete_count if complete_count is None else complete_count
+        return StateWrite(self._last_token, start, count, merge((), batches, start))
+
+    def _end_write(self, token: int) -> list[tuple[int, int]]:
+        """The ranges of a write that has ended, as far as they are in the window."""
+        first, end = self._window.start_offset, self._window.end_offset
+        return [
+            (max(start_offset, first), min(end_offset, end))
+            for start_offset, end_offset in self._ranges.pop(token)
+            if end_offset > first
+        ]
+
+    def _lock_until(self, lock_us: int) -> None:
+        if self._next_lock_us is None or lock_us < self._next_lock_us:
+            self._next_lock_us = lock_us
+
+
+def _state_batch(run: Run, target: RecordState) -> StateBatch:
+    return StateBatch(run.start_offset, run.end_offset, target, run.delivery_count)
+
+
+def _renewed(run: Run, lock_us: int) -> Run:
+    return run._replace(state=next_state(run.state, RecordEvent.RENEW), lock_us=lock_us)
+
+
+def _settled(run: Run, target: RecordState) -> Run:
+    return run._replace(state=target, member_id=NO_MEMBER, lock_us=NO_LOCK_US, write=NO_WRITE, target=None)
+
+
+def _pending(run: Run, token: int, target: RecordState) -> Run:
+    return run._replace(write=token, target=target)
+
+
+def _undone(run: Run) -> Run:
+    return run._replace(write=NO_WRITE, target=None)
+
+
+def _target_of(run: Run) -> RecordState:
+    assert run.target is not None, "a run that waits for a write says what it will be"
+    return run.target

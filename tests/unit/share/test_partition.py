@@ -1,0 +1,354 @@
+"""A share partition: each rule by an example; the numbers are those that Kafka 4.3.1 was measured with."""
+
+import pytest
+
+from esp.model.errors import ApiError, ErrorCode
+from esp.schemas.share_state_records import RecordState, StateBatch
+from esp.share.acknowledgements import AcknowledgementBatch
+from esp.share.acquiring import AcquireMode, FetchedBatch
+from esp.share.partition import PersistedState, SharePartition, ShareSettings
+
+LOCK_MS = 30_000
+LOCK_US = LOCK_MS * 1_000
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+AVAILABLE, ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
+ACKNOWLEDGED, ARCHIVED = RecordState.ACKNOWLEDGED, RecordState.ARCHIVED
+
+
+def partition(start=0, batches=(), *, limit=5, locks=2_000, renew=True):
+    return SharePartition(PersistedState(7, start, tuple(batches)), ShareSettings(LOCK_MS, limit, locks, renew))
+
+
+def take(share, *fetched, member="m", most=500, now=0, mode=AcquireMode.BATCH_OPTIMIZED, batch_size=500):
+    """Acquire from these ranges of a log, each a batch: what was got."""
+    batches = [one if isinstance(one, FetchedBatch) else FetchedBatch(*one) for one in fetched]
+    got = share.acquire(
+        member, batches, share.find_fetch_offset(), now, records_max=most, batch_size=batch_size, mode=mode
+    )
+    return [tuple(records) for records in got.records]
+
+
+def say(share, first, last, *types, member="m", now=0, renews=False):
+    return share.acknowledge(member, [AcknowledgementBatch(first, last, types)], now, allows_renew=renews)
+
+
+def refusal(share, first, last, *types, **more):
+    with pytest.raises(ApiError) as caught:
+        say(share, first, last, *types, **more)
+    return caught.value.code
+
+
+def done(share, write):
+    """Let a write succeed; its batches."""
+    assert write is not None
+    share.on_written(write.token)
+    return [tuple(batch) for batch in write.batches]
+
+
+def states(share):
+    return [(run.start_offset, run.end_offset, run.state, run.delivery_count) for run in share.runs]
+
+
+# Acquiring.
+
+
+def test_a_member_gets_whole_batches_and_the_next_one_what_follows():
+    share = partition()
+    assert take(share, (0, 10), (10, 25), (25, 40), most=11) == [(0, 25, 1)]
+    assert share.find_fetch_offset() == 25
+    assert take(share, (25, 40), member="n") == [(25, 40, 1)]
+    assert share.acquired_count == 40
+
+
+def test_record_limit_is_exact():
+    share = partition()
+    assert take(share, (0, 10), most=5, mode=AcquireMode.RECORD_LIMIT) == [(0, 5, 1)]
+    assert take(share, (0, 10), most=5, mode=AcquireMode.RECORD_LIMIT) == [(5, 10, 1)]
+
+
+def test_batches_are_joined_up_to_the_batch_size_at_their_borders():
+    assert take(partition(), (0, 10), (10, 20), (20, 30), batch_size=15) == [(0, 20, 1), (20, 30, 1)]
+
+
+def test_an_offset_that_was_not_asked_for_is_not_acquired():
+    share = partition(start=14)
+    assert take(share, (10, 16)) == [(14, 16, 1)]
+
+
+def test_gaps_and_batches_that_are_not_for_delivery_are_passed():
+    share = partition()
+    assert take(share, (3, 5), FetchedBatch(5, 6, is_deliverable=False), (6, 8), (9, 10)) == [
+        (3, 5, 1),
+        (6, 8, 1),
+        (9, 10, 1),
+    ]
+    assert share.start_offset == 3
+    assert [run.state for run in share.runs] == [ACQUIRED, ARCHIVED, ACQUIRED, ARCHIVED, ACQUIRED]
+
+
+def test_a_start_offset_that_moves_past_what_is_not_there_is_written():
+    share = partition()
+    got = share.acquire("m", [FetchedBatch(0, 4, is_deliverable=False)], 0, 0, records_max=1, batch_size=1)
+    assert got.records == ()
+    assert got.write is not None
+    assert (got.write.start_offset, got.write.complete_count, got.write.batches) == (4, 0, ())
+
+
+def test_the_window_spans_no_more_than_the_limit_and_a_batch():
+    share = partition(locks=100)
+    assert take(share, (0, 60), (60, 130), (130, 140)) == [(0, 130, 1)]
+    assert share.find_fetch_offset() is None
+    done(share, say(share, 1, 129, ACCEPT))
+    assert share.find_fetch_offset() is None, "one record that nobody acknowledges holds the window"
+    done(share, say(share, 0, 0, RELEASE))
+    assert share.find_fetch_offset() == 0, "what was released is there at the limit too"
+    take(share, (0, 60))
+    done(share, say(share, 0, 0, ACCEPT))
+    assert (share.start_offset, share.find_fetch_offset()) == (130, 130)
+
+
+def test_in_record_limit_mode_the_window_ends_at_the_limit():
+    share = partition(locks=100)
+    assert take(share, (0, 130), mode=AcquireMode.RECORD_LIMIT) == [(0, 100, 1)]
+
+
+# Acknowledging.
+
+
+@pytest.mark.parametrize(
+    ("type_", "written"), [(ACCEPT, ACKNOWLEDGED), (RELEASE, AVAILABLE), (REJECT, ARCHIVED), (GAP, ARCHIVED)]
+)
+def test_a_word_counts_when_it_is_written(type_, written):
+    share = partition()
+    take(share, (0, 5))
+    write = say(share, 0, 4, type_)
+    assert states(share) == [(0, 5, ACQUIRED, 1)]
+    assert write.start_offset == 0
+    assert write.complete_count == (0 if written is AVAILABLE else 5)
+    assert done(share, write) == [(0, 5, written, 1)]
+    assert states(share) == ([(0, 5, AVAILABLE, 1)] if written is AVAILABLE else [])
+
+
+def test_each_offset_may_have_a_word_of_its_own():
+    share = partition()
+    take(share, (0, 6))
+    write = say(share, 0, 5, ACCEPT, ACCEPT, RELEASE, REJECT, GAP, ACCEPT)
+    assert done(share, write) == [
+        (0, 2, ACKNOWLEDGED, 1),
+        (2, 3, AVAILABLE, 1),
+        (3, 5, ARCHIVED, 1),
+        (5, 6, ACKNOWLEDGED, 1),
+    ]
+    assert (share.start_offset, share.find_fetch_offset()) == (2, 2)
+
+
+def test_the_start_that_is_written_lags_by_one_write():
+    share = partition()
+    take(share, (0, 10))
+    first = say(share, 0, 4, ACCEPT)
+    assert (first.start_offset, first.complete_count) == (0, 5)
+    done(share, first)
+    second = say(share, 7, 9, ACCEPT)
+    assert (second.start_offset, second.complete_count) == (5, 3)
+
+
+def test_what_is_below_the_start_is_acknowledged_silently():
+    share = partition()
+    take(share, (0, 10))
+    done(share, say(share, 0, 4, ACCEPT))
+    assert say(share, 0, 4, ACCEPT) is None
+    assert done(share, say(share, 3, 5, RELEASE, RELEASE, ACCEPT)) == [(5, 6, ACKNOWLEDGED, 1)]
+
+
+def test_records_of_another_member_and_records_that_are_being_written_are_refused():
+    share = partition()
+    take(share, (0, 10))
+    assert refusal(share, 0, 1, ACCEPT, member="n") is ErrorCode.invalid_record_state
+    write = say(share, 0, 1, ACCEPT)
+    assert refusal(share, 1, 2, RELEASE) is ErrorCode.invalid_record_state
+    assert refusal(share, 1, 2, RENEW, renews=True) is ErrorCode.invalid_record_state
+    done(share, write)
+    done(share, say(share, 4, 5, RELEASE))
+    assert refusal(share, 3, 4, ACCEPT) is ErrorCode.invalid_record_state
+    assert [run.write for run in share.runs] == [0, 0, 0], "nothing of a request that is refused counts"
+    assert refusal(share, 9, 10, ACCEPT) is ErrorCode.invalid_request
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [(4, 3, [ACCEPT])],
+        [(0, 3, [ACCEPT]), (3, 4, [ACCEPT])],
+        [(5, 6, [ACCEPT]), (0, 1, [ACCEPT])],
+        [(0, 3, [])],
+        [(0, 3, [ACCEPT, ACCEPT])],
+        [(0, 0, [5])],
+        [(0, 0, [-1])],
+        [(0, 0, [RENEW])],
+        [(-1, 0, [ACCEPT])],
+        [(0, 2**62, [ACCEPT])],
+    ],
+)
+def test_malformed_acknowledgements_are_refused_and_nothing_of_them_counts(batches):
+    share = partition()
+    take(share, (0, 10))
+    with pytest.raises(ApiError) as caught:
+        share.acknowledge("m", [AcknowledgementBatch(*batch) for batch in batches], 0)
+    assert caught.value.code is ErrorCode.invalid_request
+    assert not share.has_writes
+
+
+def test_a_write_that_fails_leaves_the_records_with_their_member():
+    share = partition()
+    take(share, (0, 5))
+    share.on_write_failed(say(share, 0, 4, ACCEPT).token, ErrorCode.coordinator_not_available)
+    assert states(share) == [(0, 5, ACQUIRED, 1)]
+    assert share.next_deadline_us == LOCK_US
+    done(share, say(share, 0, 4, ACCEPT))
+    assert share.start_offset == 5
+
+
+@pytest.mark.parametrize("error", [ErrorCode.fenced_state_epoch, ErrorCode.fenced_leader_epoch])
+def test_a_fenced_write_ends_the_share_partition(error):
+    share = partition()
+    take(share, (0, 5))
+    share.on_write_failed(say(share, 0, 1, ACCEPT).token, error)
+    assert share.is_fenced
+    assert (share.find_fetch_offset(), share.next_deadline_us, share.on_time(LOCK_US)) == (None, None, None)
+    assert refusal(share, 2, 3, ACCEPT) is ErrorCode.not_leader_or_follower
+    assert share.release_member("m") is None
+
+
+# Locks.
+
+
+def test_a_lock_ends_at_once_and_is_written():
+    share = partition()
+    take(share, (0, 5))
+    assert share.on_time(LOCK_US - 1) is None
+    write = share.on_time(LOCK_US)
+    assert states(share) == [(0, 5, AVAILABLE, 1)]
+    assert share.next_deadline_us is None
+    share.on_write_failed(write.token, ErrorCode.coordinator_not_available)
+    assert states(share) == [(0, 5, AVAILABLE, 1)]
+    assert take(share, (0, 5), now=LOCK_US) == [(0, 5, 2)]
+
+
+def test_a_lock_that_ends_during_a_write_waits_for_it():
+    share = partition()
+    take(share, (0, 5))
+    write = say(share, 0, 4, ACCEPT)
+    assert share.on_time(LOCK_US) is None
+    done(share, write)
+    assert (share.start_offset, share.on_time(2 * LOCK_US)) == (5, None)
+
+
+def test_a_lock_that_ended_during_a_write_that_failed_ends_then():
+    share = partition()
+    take(share, (0, 5))
+    write = say(share, 0, 4, ACCEPT)
+    share.on_time(LOCK_US)
+    share.on_write_failed(write.token, ErrorCode.request_timed_out)
+    assert share.next_deadline_us == LOCK_US
+    assert done(share, share.on_time(LOCK_US + 1)) == [(0, 5, AVAILABLE, 1)]
+
+
+def test_renewing_begins_the_lock_again_and_writes_nothing():
+    share = partition()
+    take(share, (0, 5))
+    assert say(share, 0, 2, RENEW, now=LOCK_US // 2, renews=True) is None
+    done(share, share.on_time(LOCK_US))
+    assert states(share) == [(0, 3, ACQUIRED, 1), (3, 5, AVAILABLE, 1)]
+    assert share.next_deadline_us == LOCK_US + LOCK_US // 2
+
+
+def test_renewing_may_be_switched_off():
+    share = partition(renew=False)
+    take(share, (0, 5))
+    assert refusal(share, 0, 0, RENEW, renews=True) is ErrorCode.invalid_record_state
+
+
+def test_the_end_of_a_session_releases_all_that_its_member_holds_past_records_of_others():
+    share = partition()
+    take(share, (0, 3))
+    take(share, (3, 5), member="n")
+    take(share, (5, 8))
+    pending = say(share, 5, 5, ACCEPT)
+    assert done(share, share.release_member("m")) == [(0, 3, AVAILABLE, 1), (6, 8, AVAILABLE, 1)]
+    done(share, pending)
+    assert states(share) == [(0, 3, AVAILABLE, 1), (3, 5, ACQUIRED, 1), (5, 6, ACKNOWLEDGED, 1), (6, 8, AVAILABLE, 1)]
+    assert share.release_member("m") is None
+
+
+# Attempts.
+
+
+def test_the_last_attempt_is_the_last():
+    share = partition(limit=2)
+    for count in (1, 2):
+        assert take(share, (0, 1)) == [(0, 1, count)]
+        write = say(share, 0, 0, RELEASE)
+        assert done(share, write) == [(0, 1, AVAILABLE if count == 1 else ARCHIVED, count)]
+    assert (share.start_offset, share.end_offset) == (1, 1)
+
+
+def test_records_that_failed_before_come_alone_at_their_last_attempt():
+    share = partition(limit=3)
+    sizes = []
+    for _ in range(5):
+        got = take(share, (0, 13))
+        sizes.append(sum(end - start for start, end, _count in got))
+        for start, end, _count in got:
+            done(share, say(share, start, end - 1, RELEASE))
+    assert sizes == [13, 13, 1, 1, 1]
+    assert (share.start_offset, share.find_fetch_offset()) == (3, 3)
+
+
+def test_records_that_failed_come_in_smaller_and_smaller_parts():
+    sizes = {}
+    for count in range(1, 10):
+        share = partition(batches=[StateBatch(0, 64, AVAILABLE, count)], limit=10)
+        [(start, end, told)] = take(share, (0, 64), (64, 70), most=500)[:1]
+        assert told == count + 1
+        sizes[count] = end - start
+    assert sizes == {1: 64, 2: 64, 3: 64, 4: 64, 5: 32, 6: 16, 7: 8, 8: 4, 9: 1}
+
+
+def test_records_that_failed_are_not_delivered_behind_others():
+    share = partition(batches=[StateBatch(0, 4, AVAILABLE, 1), StateBatch(4, 8, AVAILABLE, 4)], limit=5)
+    assert take(share, (0, 8)) == [(0, 4, 2)]
+    assert take(share, (0, 8)) == [(4, 5, 5)]
+
+
+def test_a_limit_that_was_lowered_archives_what_is_beyond_it():
+    share = partition(batches=[StateBatch(0, 4, AVAILABLE, 4)], limit=3)
+    assert take(share, (0, 6)) == [(4, 6, 1)]
+    assert share.start_offset == 4
+
+
+# The log, and another leader.
+
+
+def test_a_log_start_that_moves_takes_records_along_whoever_has_them():
+    share = partition()
+    take(share, (0, 10))
+    pending = say(share, 2, 6, RELEASE)
+    write = share.on_log_start(5)
+    assert (write.start_offset, write.batches) == (5, ())
+    done(share, write)
+    assert say(share, 0, 1, ACCEPT) is None
+    share.on_written(pending.token)
+    assert states(share) == [(5, 7, AVAILABLE, 1), (7, 10, ACQUIRED, 1)]
+    assert share.on_log_start(5) is None
+    share.on_log_start(50)
+    assert (share.start_offset, share.end_offset, share.acquired_count, share.find_fetch_offset()) == (50, 50, 0, 50)
+
+
+def test_a_new_leader_finds_gaps_between_what_was_written():
+    share = partition(
+        start=0,
+        batches=[StateBatch(0, 2, ACKNOWLEDGED, 1), StateBatch(5, 8, ACKNOWLEDGED, 1), StateBatch(9, 10, ARCHIVED, 5)],
+    )
+    assert (share.start_offset, share.end_offset, share.find_fetch_offset()) == (2, 10, 2)
+    assert take(share, (0, 4), (4, 12)) == [(2, 5, 1), (8, 9, 1), (10, 12, 1)]
+    assert share.state_epoch == 7
