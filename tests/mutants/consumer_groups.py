@@ -78,6 +78,15 @@ CONSUMER_GROUP_MUTANTS: Final = (
         is_gap=True,
     ),
     Mutant(
+        "member-that-could-not-leave-has-no-time",
+        "KIP-848 broken",
+        GROUPS,
+        "esp.groups.consumer.operation",
+        "                undone(now)\n",
+        "                pass\n",
+        kind=CONSUMER_GROUPS,
+    ),
+    Mutant(
         "empty-group-waits-for-an-assignment",
         "KAFKA-20442",
         GROUPS,
