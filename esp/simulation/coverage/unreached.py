@@ -85,7 +85,7 @@ SELDOM: Final[Mapping[str, str]] = MappingProxyType(
     {
         "esp.broker.apis.list_partition_reassignments:_describe": "a controller is asked while something is reassigned",
         "esp.broker.apis.add_offsets_to_txn:_create_and_add": "a transaction wants to commit the cluster's first offsets",
-        "esp.broker.apis.add_partitions_to_txn:_not_attempted": "one partition that is to be added to a transaction has been deleted",
+        "esp.broker.transactions.joining:_refusal": "one partition that is to be added to a transaction has been deleted",
         "esp.broker.coordination.driver:CoordinatorDriver._on_load_failed": "a new coordinator of groups finds that its log has rotted",
         "esp.broker.coordination.latest_records:LatestRecords._supersede": "an offset was committed within a transaction that is open "
         "when the coordinator loads, and once more outside it",
