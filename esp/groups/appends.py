@@ -3,6 +3,9 @@
 Each append has two ends. It *settles* when the log has decided: its records are committed, or will never be. Its *outcome* is reported once
 to the answers that wait for it: when it settles, or when that takes longer than ``offsets.commit.timeout.ms``, after which the records may
 still be committed.
+
+What is decided of a consumer group rests on the group's appends before it. If one of these fails, those after it fail with it, the last one
+first, and are withdrawn from the driver.
 """
 
 from collections.abc import Callable, Iterable
@@ -48,6 +51,7 @@ class _Outstanding:
     settle: Settle | None
     outcomes: list[Outcome]
     deadline_us: int
+    groups: frozenset[str]
     has_timed_out: bool = field(default=False)
 
 
@@ -65,6 +69,7 @@ class Appends:
         self._deadlines = deadlines
         self._timeout_us = timeout_us
         self._outstanding: dict[int, _Outstanding] = {}
+        self._withdrawn: set[int] = set()
         self._last_token = 0
         self._timer = Timer()
 
@@ -76,11 +81,26 @@ class Appends:
         settle: Settle | None = None,
         outcome: Outcome | None = None,
         transaction: Transaction | None = None,
+        groups: Iterable[str] = (),
     ) -> int:
-        """Let the driver append these records; ``settle`` and then ``outcome`` are called with the result. Returns the append's token."""
+        """Let the driver append these records.
+
+        Args:
+            records: of one batch.
+            now: the time.
+            settle: called with the result.
+            outcome: called after it, or earlier if it takes too long.
+            transaction: that they belong to, if any.
+            groups: on whose appends before this one it rests.
+
+        Returns:
+            The append's token.
+        """
         self._last_token += 1
         deadline_us = now.monotonic_us + self._timeout_us
-        self._outstanding[self._last_token] = _Outstanding(settle, [] if outcome is None else [outcome], deadline_us)
+        self._outstanding[self._last_token] = _Outstanding(
+            settle, [] if outcome is None else [outcome], deadline_us, frozenset(groups)
+        )
         if outcome is not None and not self._timer.is_set:
             self._deadlines.set(self._timer, deadline_us, self._on_timeout)
         self._outbox.append(Append(self._last_token, tuple(records), now.wall_ms, transaction))
@@ -104,8 +124,29 @@ class Appends:
         self._settle(token, None, now)
 
     def on_failed(self, token: int, error: ErrorCode, now: Now) -> None:
-        """The driver reports that the append has failed."""
-        self._settle(token, answer_to(error), now)
+        """The driver reports that the append has failed; it has not come to those after it yet."""
+        answer = answer_to(error)
+        tokens = [token]
+        groups = self._outstanding[token].groups
+        for later, append in self._outstanding.items() if groups else ():
+            if later > token and not groups.isdisjoint(append.groups):
+                tokens.append(later)
+                groups |= append.groups
+        self._withdrawn.update(tokens[1:])
+        failed = [self._outstanding.pop(each) for each in tokens]
+        for append in reversed(failed):
+            if append.settle is not None:
+                append.settle(answer, now)
+        for append in failed:
+            for outcome in append.outcomes:
+                outcome(answer, now)
+
+    def is_withdrawn(self, token: int) -> bool:
+        """True, once, for an append that has failed before the driver came to it."""
+        if token not in self._withdrawn:
+            return False
+        self._withdrawn.remove(token)
+        return True
 
     def abandon(self, error: ErrorCode) -> None:
         """No append will be reported any more: every outcome that is open is called with ``error``."""

@@ -38,7 +38,8 @@ def append_changes(
             state.consumers.undo(inverses)
         _on_settled(state, pending, changes, removed, error, now)
 
-    state.appends.append(records, now, settle=settle, outcome=outcome)
+    groups = [group.group_id for group in removed_consumers]
+    state.appends.append(records, now, settle=settle, outcome=outcome, groups=groups)
     for group in removed:
         for timer in group.pending_joins.values():
             timer.cancel()

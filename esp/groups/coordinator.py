@@ -171,6 +171,10 @@ class GroupCoordinator:
         self._state.appends.on_failed(token, error, now)
         return self._state.outbox.take()
 
+    def is_withdrawn(self, token: int) -> bool:
+        """True, once, for an :class:`~esp.groups.effects.Append` that is not to be done: one on which it rests has failed."""
+        return self._state.appends.is_withdrawn(token)
+
     def join(self, request: JoinGroup, ticket: object, now: Now) -> list[Effect]:
         """JoinGroup; answered with a JoinResult when the generation begins."""
         self._joining.join(request, ticket, now)

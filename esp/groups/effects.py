@@ -22,7 +22,8 @@ class Append(NamedTuple):
     """Append these records, in one batch, to the coordinator's partition of ``__consumer_offsets``, with acks=all.
 
     Exactly one of ``on_committed`` (the high watermark has passed the batch) and ``on_append_failed`` (it is not in the log and never
-    will be) follows with the token, unless the coordinator is unloaded before. Neither may be called before the call that returned the
+    will be) follows with the token, unless the coordinator is unloaded before, or says that it has withdrawn the append, which the driver
+    asks it before. Neither may be called before the call that returned the
     effect is over. The driver may put appends that follow one another into one batch, but not two with more than
     ``max.message.bytes`` together.
     """

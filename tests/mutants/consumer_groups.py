@@ -87,6 +87,15 @@ CONSUMER_GROUP_MUTANTS: Final = (
         kind=CONSUMER_GROUPS,
     ),
     Mutant(
+        "operations-outlive-what-they-rest-on",
+        "KIP-848 broken",
+        GROUPS,
+        "esp.groups.consumer.operation",
+        "outcome=outcome, groups=(self._group_id,))\n",
+        "outcome=outcome)\n",
+        kind=CONSUMER_GROUPS,
+    ),
+    Mutant(
         "empty-group-waits-for-an-assignment",
         "KAFKA-20442",
         GROUPS,

@@ -129,10 +129,10 @@ class GroupCoordinatorDriver(CoordinatorDriver[GroupCoordinator]):
         )
 
     def _do(self, effect: Effect) -> None:
-        if isinstance(effect, Append):
-            self._append(effect)
-        else:
+        if not isinstance(effect, Append):
             give_answer(effect)
+        elif not self._core.is_withdrawn(effect.token):
+            self._append(effect)
 
     def _do_at_end(self, effect: Effect) -> None:
         if isinstance(effect, Answer):

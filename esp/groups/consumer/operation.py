@@ -121,7 +121,7 @@ class Operation:
             elif successor is not None and error is not None:
                 self._rebalances.kill(successor, error, now.wall_ms)
 
-        self._state.appends.append(records, now, settle=on_settled, outcome=outcome)
+        self._state.appends.append(records, now, settle=on_settled, outcome=outcome, groups=(self._group_id,))
         if successor is not None:
             self._state.directory.add(successor)
             self._rebalances.begin(successor, now)

@@ -24,6 +24,22 @@ class Told:
         self.outcomes.append(error)
 
 
+class Line:
+    """Remembers who was told in which order."""
+
+    def __init__(self, appends):
+        self.appends, self.lines, self.tokens = appends, [], {}
+
+    def append(self, name, *groups):
+        self.tokens[name] = self.appends.append(
+            RECORDS,
+            Now(0, 0),
+            settle=lambda error, _now: self.lines.append(("settled", name, error)),
+            outcome=lambda error, _now: self.lines.append(("told", name, error)),
+            groups=groups,
+        )
+
+
 @pytest.fixture
 def deadlines():
     return Deadlines()
@@ -48,6 +64,30 @@ def test_what_failed_is_told_as_clients_hear_it(appends):
     told = Told()
     appends.on_failed(append(appends, told), ErrorCode.not_leader_or_follower, Now(1, 0))
     assert (told.settled, told.outcomes) == ([ErrorCode.not_coordinator], [ErrorCode.not_coordinator])
+
+
+def test_what_rests_on_a_failed_append_fails_with_it_the_last_one_first(appends):
+    line, failure = Line(appends), ErrorCode.coordinator_not_available
+    line.append("before", "g")
+    line.append("first", "g")
+    line.append("of another group", "h")
+    line.append("of both", "g", "i")
+    line.append("of no group")
+    line.append("of the other", "i")
+    appends.on_failed(line.tokens["first"], ErrorCode.not_enough_replicas, Now(1, 0))
+    names = ["first", "of both", "of the other"]
+    assert line.lines == [
+        *(("settled", name, failure) for name in reversed(names)),
+        *(("told", name, failure) for name in names),
+    ]
+    withdrawn = [name for name, token in line.tokens.items() if appends.is_withdrawn(token)]
+    assert withdrawn == ["of both", "of the other"]
+    assert not any(map(appends.is_withdrawn, line.tokens.values())), "it is asked for once"
+    for name in ("before", "of another group", "of no group"):
+        appends.on_committed(line.tokens[name], Now(2, 0))
+    assert [name for what, name, error in line.lines[6:] if what == "told" and error is None] == [
+        *("before", "of another group", "of no group")
+    ]
 
 
 def test_what_takes_too_long_is_told_once_and_settled_later(appends, deadlines):

@@ -144,7 +144,10 @@ class World:
         """Let the oldest append, or that of a token, fail."""
         token = min(self.waiting) if token is None else token
         del self.waiting[token]
-        self.do(self.coordinator.on_append_failed(token, error, self.now))
+        effects = self.coordinator.on_append_failed(token, error, self.now)
+        for later in [later for later in self.waiting if self.coordinator.is_withdrawn(later)]:
+            del self.waiting[later]
+        self.do(effects)
 
     def sleep(self, ms):
         """Let time pass, calling the coordinator when it asks for it."""

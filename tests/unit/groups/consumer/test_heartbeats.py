@@ -5,10 +5,12 @@ import pytest
 from esp.groups.requests import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from esp.model.errors import ErrorCode
 from esp.schemas.consumer_group_record_codec import decode_consumer_group_record
+from esp.schemas.consumer_group_records import ConsumerGroupRecordType
 from tests.unit.groups.world import GROUP, REBALANCE_MS, Topics, World
 
 INTERVAL_MS = 1_000
 SESSION_MS = 45_000
+GROUP_EPOCH = ConsumerGroupRecordType.GROUP_EPOCH
 
 
 @pytest.fixture
@@ -366,6 +368,31 @@ def test_a_member_that_could_not_be_fenced_is_fenced_later(world):
     world.is_stuck = False
     world.sleep(1_000)
     assert described(world).state == "Empty"
+
+
+def epochs_in(log):
+    """The epochs of the group in a log, in their order."""
+    records = (decode_consumer_group_record(record.key, record.value) for record in log)
+    return [record.value.epoch for record in records if record.key.type is GROUP_EPOCH and record.value is not None]
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_members_that_could_not_be_fenced_at_one_time_leave_no_trace(world, times):
+    """The second end rests on the first one: it may not stand in the log without it, and what it rests on may not come back with it."""
+    pair(world)
+    before = epochs_in(world.log)
+    for _ in range(times):
+        world.is_stuck = True
+        world.sleep(SESSION_MS)
+        assert len(world.waiting) == 2
+        world.fail()
+        assert world.waiting == {}, "both are undone"
+        world.is_stuck = False
+    assert beat(world, "c")[0] == before[-1] + 1
+    assert epochs_in(world.log) == [*before, before[-1] + 1]
+    world.sleep(SESSION_MS)
+    assert epochs_in(world.log) == [*before, *range(before[-1] + 1, before[-1] + 5)]
+    assert described(world) == described(world.restart())
 
 
 @pytest.mark.parametrize("takes_too_long", [False, True])
