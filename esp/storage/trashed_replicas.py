@@ -83,15 +83,6 @@ class TrashedReplicas:
         wanted = frozenset(topic_ids)
         return [replica for replica in self.by_key.values() if replica.topic_id in wanted]
 
-    def size(self) -> int:
-        """The bytes of all of them. Raises OSError."""
-        return sum(self.size_of(replica) for replica in self.by_key.values())
-
-    def size_of(self, replica: TrashedReplica) -> int:
-        """The bytes of one. Raises OSError."""
-        path = replica.path
-        return sum(self._disk.stat(f"{path}/{name}").size for name in self._disk.listdir(path))
-
 
 def name_in_trash(replica: TrashedReplica) -> TopicPartition:
     """The name that the directory bears, which may be cut off."""
