@@ -23,8 +23,8 @@ EQUIVALENT: Final[Mapping[Key, str]] = {
     ): "a partition that waits for the device was allowed bytes: if it has a share, these are reserved until the read settles it",
     _await_before(
         "esp/broker/replication/host.py",
-        "ReplicaFiles.put_aside",
-        "await self._env.cpu.run(directory.schedule_delete_blocking, former_logs, self._env.clock.wall_ms())",
+        "ReplicaFiles._aside",
+        "await self._env.cpu.run(work_blocking, directory, former_logs)",
     ): "the logs of a second directory wait for those of the first anyway: what may come between the look and their turn comes there",
     (
         "esp/storage/log_reader.py",

@@ -168,7 +168,16 @@ def test_group_moves_there_and_back_while_its_coordinators_are_killed(
 
     def is_read() -> bool:
         """All records are committed: so each was handled."""
-        return sum(max(0, each.offset) for each in asker.committed(ends, 30)) == load.count
+        return sum(max(0, offset) for offset in committed().values()) == load.count
 
-    eventually(is_read, WITHIN_S)
+    def committed() -> dict[int, int]:
+        return {each.partition: each.offset for each in asker.committed(ends, 30)}
+
+    try:
+        eventually(is_read, WITHIN_S)
+    except AssertionError:
+        there = {each.partition: asker.get_watermark_offsets(each, 30)[1] for each in ends}
+        holds = [(type(each).__name__, sorted(each.assigned)) for each in (stays, *moving)]
+        told = f"{load.count} records were written, {committed()} of {there} are committed; members hold {holds}"
+        raise AssertionError(told) from None
     asker.close()
