@@ -1,17 +1,22 @@
-"""The consequence of another ``min.insync.replicas`` for partitions: a greater one gives them another epoch (ELR-3).
+"""The consequences of another ``min.insync.replicas`` for partitions: another epoch with a greater one, and which replicas stay eligible (ELR-3).
 
 A leader takes the minimum from the metadata that it has applied, and the ISR that it has proposed from the answer to AlterPartition, which
 may come first. Suppose that a proposal from before the new minimum were applied after it. Then the leader would go on committing by the old
 minimum, with an ISR that is too small by the new one, while the controller counts the replicas that left that ISR as eligible leaders. With
-another partition epoch such a proposal is refused, and the leader proposes anew when it knows the epoch, and the minimum with it
+another partition epoch such a proposal is refused, and the leader proposes anew when it knows the epoch, and the minimum with it.
+
+A change of the minimum clears the eligible leaders, as in Kafka. They are brought back by a record after the one that clears them where
+nothing can be committed without them: the ISR was too small by the old minimum, and is by the new one, or there is none
 (``docs/decisions/0035-another-minimum-another-epoch.md``).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from esp.controller.image import CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, ClusterImage, TopicImage
 from esp.model.ids import NO_NODE
+from esp.model.partition import PartitionState
 from esp.schemas.metadata_records import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
@@ -20,6 +25,22 @@ from esp.schemas.metadata_records import (
     MetadataRecord,
     PartitionChangeRecord,
 )
+
+
+class _Minimum(NamedTuple):
+    """The minimum of a topic before and after a decision, whatever the number of replicas."""
+
+    topic: TopicImage
+    old: int
+    new: int
+
+    def falls(self, state: PartitionState) -> bool:
+        """True if a partition needs fewer replicas than before."""
+        return min(self.new, len(state.replicas)) < min(self.old, len(state.replicas))
+
+    def rises(self, state: PartitionState) -> bool:
+        """True if a partition needs more replicas than before."""
+        return min(self.new, len(state.replicas)) > min(self.old, len(state.replicas))
 
 
 def plan_epochs_of_raised_minimums(
@@ -34,6 +55,48 @@ def plan_epochs_of_raised_minimums(
         image: the state on which ``records`` were decided.
         records: all records of one decision.
     """
+    cleared = _cleared(records)
+    for minimum in _changed_minimums(image, records):
+        is_cleared = not cleared.isdisjoint((minimum.topic.name, ""))
+        for state in minimum.topic.partitions:
+            has_another_epoch = is_cleared and (state.elr or state.last_known_elr)
+            if minimum.rises(state) and state.leader != NO_NODE and not has_another_epoch:
+                yield PartitionChangeRecord(partition_id=state.partition, topic_id=minimum.topic.topic_id)
+
+
+def plan_kept_candidates(image: ClusterImage, records: Sequence[MetadataRecord]) -> Iterator[PartitionChangeRecord]:
+    """The records that, after ``records``, bring back the replicas that are known to be complete where they stay so.
+
+    Where replicas are eligible, the ISR is smaller than the old minimum. If the new one is not less, a leader that goes by either commits
+    nothing with that ISR (HW-2). Where no replica is in sync there is no leader, and the next one knows the new minimum with its election.
+    Without the records the partition would lose a complete copy to a change of settings, and might wait for an unclean election. Kafka
+    forgets these replicas.
+
+    Args:
+        image: the state on which ``records`` were decided.
+        records: all records of one decision.
+    """
+    cleared = _cleared(records)
+    for minimum in _changed_minimums(image, records):
+        if cleared.isdisjoint((minimum.topic.name, "")):
+            continue
+        for state in minimum.topic.partitions:
+            if (state.elr or state.last_known_elr) and not (state.isr and minimum.falls(state)):
+                yield PartitionChangeRecord(
+                    partition_id=state.partition,
+                    topic_id=minimum.topic.topic_id,
+                    eligible_leader_replicas=state.elr,
+                    last_known_elr=state.last_known_elr,
+                )
+
+
+def _cleared(records: Sequence[MetadataRecord]) -> frozenset[str]:
+    """The topics whose eligible leaders ``records`` clear; "" stands for all."""
+    return frozenset(record.topic_name for record in records if isinstance(record, ClearElrRecord))
+
+
+def _changed_minimums(image: ClusterImage, records: Sequence[MetadataRecord]) -> Iterator[_Minimum]:
+    """The minimums of the topics for which ``records`` set one, of the topic or of all, be it the same."""
     changed = [record for record in records if isinstance(record, ConfigRecord) and record.name == MIN_INSYNC_REPLICAS]
     if not changed:
         return
@@ -47,40 +110,12 @@ def plan_epochs_of_raised_minimums(
     if of_all:
         defaults = _with(image.broker_configs.get(CLUSTER_DEFAULT, {}), of_all[-1])
         after = replace(image, broker_configs={**image.broker_configs, CLUSTER_DEFAULT: defaults})
-    cleared = {record.topic_name for record in records if isinstance(record, ClearElrRecord)}
     named = (topic for name in of_topics if (topic := image.topics_by_name.get(name)) is not None)
     for topic in image.topics_by_id.values() if of_all else named:
         changed_topic = topic
         if topic.name in of_topics:
             changed_topic = replace(topic, configs=_with(topic.configs, of_topics[topic.name]))
-        old, new = image.min_insync_replicas(topic), after.min_insync_replicas(changed_topic)
-        yield from _raise(topic, old, new, is_cleared=not cleared.isdisjoint((topic.name, "")))
-
-
-def plan_kept_candidates(image: ClusterImage, clear: ClearElrRecord) -> Iterator[PartitionChangeRecord]:
-    """The records that, after ``clear``, bring back replicas that are known to be complete where no replica is in sync.
-
-    Such a partition has no leader, so that nothing is committed by either minimum before a leader that knows the new one is elected; and
-    without the records the partition would wait for an unclean election. Kafka forgets these replicas.
-    """
-    topics = image.topics_by_id.values() if not clear.topic_name else (image.topics_by_name[clear.topic_name],)
-    for topic in topics:
-        for state in topic.partitions:
-            if not state.isr and (state.elr or state.last_known_elr):
-                yield PartitionChangeRecord(
-                    partition_id=state.partition,
-                    topic_id=topic.topic_id,
-                    eligible_leader_replicas=state.elr,
-                    last_known_elr=state.last_known_elr,
-                )
-
-
-def _raise(topic: TopicImage, old: int, new: int, *, is_cleared: bool) -> Iterator[PartitionChangeRecord]:
-    for state in topic.partitions:
-        count = len(state.replicas)
-        has_another_epoch = is_cleared and (state.elr or state.last_known_elr)
-        if min(new, count) > min(old, count) and state.leader != NO_NODE and not has_another_epoch:
-            yield PartitionChangeRecord(partition_id=state.partition, topic_id=topic.topic_id)
+        yield _Minimum(topic, image.min_insync_replicas(topic), after.min_insync_replicas(changed_topic))
 
 
 def _with(configs: Mapping[str, str], value: str | None) -> Mapping[str, str]:

@@ -141,8 +141,9 @@ def decide_alter_configs(
 ) -> Decision[list[ApiError | None]]:
     """Change settings; the reply says for each change, in that order, why it cannot be made, or None.
 
-    With a new ``min.insync.replicas`` goes a record that clears the eligible leader replicas that rest on the old one (ELR-3); with a
-    greater one, also a record for each partition that it counts for (:mod:`esp.controller.changed_minimums`).
+    With a new ``min.insync.replicas`` goes a record that clears the eligible leader replicas that rest on the old one (ELR-3), with records
+    that bring back those that stay complete; with a greater one, also a record for each partition that it counts for
+    (:mod:`esp.controller.changed_minimums`).
 
     Args:
         image: the newest state, committed or not.
@@ -159,6 +160,7 @@ def decide_alter_configs(
         except ApiError as error:
             reply.append(error)
     assert len(reply) == len(changes), "each resource is answered"
+    records += plan_kept_candidates(image, records)
     records += plan_epochs_of_raised_minimums(image, records)
     return Decision(() if validate_only else tuple(records), reply)
 
@@ -191,8 +193,7 @@ def _change(image: ClusterImage, change: ConfigChange, rules: Rules) -> list[Met
         if value is not None or name in current
     ]
     if kind in (TOPIC_RESOURCE, BROKER_RESOURCE) and current.get(MIN_INSYNC_REPLICAS) != left.get(MIN_INSYNC_REPLICAS):
-        clear = ClearElrRecord(topic_name=resource_name if kind == TOPIC_RESOURCE else "")
-        records += (clear, *plan_kept_candidates(image, clear))
+        records.append(ClearElrRecord(topic_name=resource_name if kind == TOPIC_RESOURCE else ""))
     return records
 
 

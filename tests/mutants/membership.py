@@ -56,6 +56,22 @@ MEMBERSHIP_MUTANTS: Final = (
         "    if kind == BROKER_RESOURCE and current.get(MIN_INSYNC_REPLICAS) != left.get(MIN_INSYNC_REPLICAS):\n",
     ),
     Mutant(
+        "greater-minimum-forgets-the-eligible",
+        "ELR-3 broken",
+        "ELR-3",
+        "esp.controller.changed_minimums",
+        "and not (state.isr and minimum.falls(state)):\n",
+        "and not state.isr:\n",
+    ),
+    Mutant(
+        "lesser-minimum-leaves-the-eligible",
+        "ELR-3 broken",
+        "ELR-3",
+        "esp.controller.changed_minimums",
+        "and not (state.isr and minimum.falls(state)):\n",
+        "and True:\n",
+    ),
+    Mutant(
         "greater-minimum-keeps-the-epoch",
         "ELR-3 broken",
         "ELR-3",

@@ -147,7 +147,7 @@ class MetadataChecker:
             if before is topic and old.brokers is new.brokers:
                 continue
             if before is not None and before is not topic:
-                _check_forgotten(before, topic)
+                _check_forgotten(old, new, before, topic)
             reborn = {number for number, broker in new.brokers.items() if _epoch_of(old, number) != broker.epoch}
             reborn |= old.brokers.keys() - new.brokers.keys()  # unregistered: it may never come back
             for number, state in enumerate(topic.partitions):
@@ -382,15 +382,22 @@ def _is_last_of_nothing(old: PartitionState, new: PartitionState) -> bool:
     return has_none and new.recovering and others_are_lost and places.get(new.leader) == NOWHERE
 
 
-def _check_forgotten(old: TopicImage, new: TopicImage) -> None:
-    """By another minimum no replica can be held to be eligible for what was committed under the one before (KIP-966, KAFKA-16540)."""
-    if old.configs.get(MIN_INSYNC_REPLICAS) == new.configs.get(MIN_INSYNC_REPLICAS):
+def _check_forgotten(before: ClusterImage, after: ClusterImage, old: TopicImage, new: TopicImage) -> None:
+    """By another minimum no replica can be held to be eligible for what was committed under the one before (KIP-966, KAFKA-16540).
+
+    By one that is not less, nothing can have been committed since, and none is forgotten (ELR-3).
+    """
+    least, needed = before.min_insync_replicas(old), after.min_insync_replicas(new)
+    is_its_own = old.configs.get(MIN_INSYNC_REPLICAS) != new.configs.get(MIN_INSYNC_REPLICAS)
+    if not is_its_own and least == needed:
         return
     for former, state in zip(old.partitions, new.partitions, strict=False):
-        if state.elr and state == former:
-            raise ViolationError(
-                "INV-ELR", f"{new.name}-{state.partition}", f"another minimum, and still eligible: {state}"
-            )
+        who = f"{new.name}-{state.partition}"
+        if is_its_own and state.elr and state == former:
+            raise ViolationError("INV-ELR", who, f"another minimum, and still eligible: {state}")
+        is_one = state.partition_epoch == former.partition_epoch + 1
+        if is_one and state.isr == former.isr and needed >= least and not set(former.elr) <= set(state.elr):
+            raise ViolationError("INV-ELR", who, f"the minimum is {needed} after {least}: {state} after {former}")
 
 
 def _differences(first: ClusterImage, second: ClusterImage) -> str:

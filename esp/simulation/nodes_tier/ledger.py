@@ -10,7 +10,8 @@ as any other.
 Where nodes do not believe the running marker, the end of a process is an unclean stop (decision 34): it loses nothing, but the replica is
 not eligible when it comes back, though it is complete. So there a node loses no unsynced bytes while others that ended so need not be in
 sync again, and none is killed while another one that has lost what it had flushed may be in an in-sync set yet. A node that loses that has
-others in sync beside it anyway.
+others in sync beside it anyway. The same holds everywhere for a process that ends before it serves: its registration may be recorded, and
+the running marker names the registration before, as logs that were not found whole yet can vouch for nothing (decision 26).
 """
 
 from collections.abc import Iterable, Mapping
@@ -57,7 +58,7 @@ class Ledger:
         copies_allowed: see :func:`copies_lost_allowed`.
         members_allowed: how many members of the quorum may lose their disks.
         is_beyond_promise: whether any number of nodes may lose unsynced bytes.
-        believes_markers: whether the end of a process alone costs no eligibility.
+        believes_markers: whether the end of a process that serves costs no eligibility.
     """
 
     allowed: int
@@ -78,7 +79,7 @@ class Ledger:
     rotted_s: dict[tuple[int, TopicPartition], float] = field(default_factory=dict)
     """The time at which records of a partition rotted last on a node, in the whole run."""
     ended: dict[int, None] = field(default_factory=dict)
-    """Nodes whose process did not stop in order since the cluster was whole, where that alone costs their eligibility."""
+    """Nodes whose process did not stop in order since the cluster was whole, where that alone may cost their eligibility."""
     claimed: dict[int, None] = field(default_factory=dict)
     """Nodes whose id a second process claims: they may have to leave their in-sync and eligible sets, though they lose nothing."""
     members: dict[int, None] = field(default_factory=dict)
@@ -114,13 +115,13 @@ class Ledger:
         """True if the promise covers that a node loses records that it had flushed."""
         return len(self.copies.keys() | {node_id}) <= self.copies_allowed and self._may_lose(node_id)
 
-    def may_end(self, node_id: int) -> bool:
-        """True if the promise covers that a node's process ends now: always, but where nodes do not believe markers."""
-        return self.believes_markers or not self.copies.keys() - {node_id}
+    def may_end(self, node_id: int, *, is_starting: bool) -> bool:
+        """True if the promise covers that a node's process ends now: always, unless it starts or nodes do not believe markers."""
+        return (self.believes_markers and not is_starting) or not self.copies.keys() - {node_id}
 
-    def on_end(self, node_id: int) -> None:
+    def on_end(self, node_id: int, *, was_starting: bool) -> None:
         """The node's process has ended, and not in order."""
-        if not self.believes_markers:
+        if was_starting or not self.believes_markers:
             self.ended[node_id] = None
 
     def may_be_claimed(self, node_id: int) -> bool:

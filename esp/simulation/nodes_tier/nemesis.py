@@ -252,8 +252,11 @@ class Nemesis:
 
     # --- deaths ------------------------------------------------------------------------------------------------------------------
 
+    def _may_end(self, node: SimulatedNode) -> bool:
+        return self._ledger.may_end(node.node_id, is_starting=node.is_starting)
+
     def _kill(self, fault: Fault, node: SimulatedNode) -> bool:
-        if not node.is_alive or not self._ledger.may_end(node.node_id):
+        if not node.is_alive or not self._may_end(node):
             return False
         node.kill()
         self._world.start_later(node, fault.seconds)
@@ -264,7 +267,7 @@ class Nemesis:
         return active is not None and self._kill(fault, active)
 
     def _kill_in_disk(self, fault: Fault, node: SimulatedNode) -> bool:
-        if not node.is_alive or not self._ledger.may_end(node.node_id):
+        if not node.is_alive or not self._may_end(node):
             return False
         node.disk.kill_after(int(fault.amount))
         return True
@@ -279,7 +282,7 @@ class Nemesis:
         topic = self._disks.newest_image().topics_by_name.get(RECKLESS)
         if topic is None or any(state.leader == NO_NODE for state in topic.partitions):
             return False
-        if not all(self._ledger.may_end(number) for state in topic.partitions for number in state.replicas):
+        if not all(self._may_end(self._world.nodes[number]) for state in topic.partitions for number in state.replicas):
             return False
         for state in topic.partitions:
             others = [self._world.nodes[number] for number in state.replicas if number != state.leader]

@@ -79,6 +79,8 @@ class SimulatedNode:
         """The node's own object, of the present or the last process."""
         self.is_serving = False
         """True if it came up, and was not asked to go."""
+        self.is_starting = False
+        """True from the start of a process until it serves; a process that ended before leaves it so."""
         self.is_stopping = False
         """True if its process was asked to go."""
         self.lives = 0
@@ -160,7 +162,7 @@ class SimulatedNode:
         self.on_start(self)
         self.rotten_at_start = find_rotten(self.disk)
         self.lives += 1
-        self.is_stopping = False
+        self.is_starting, self.is_stopping = True, False
         self.disk_was_faulty = self.disk.is_disturbed
         process = self.process = self._loop.new_process(f"{self.name}, life {self.lives}")
         process.at_end(self._on_end)
@@ -175,7 +177,7 @@ class SimulatedNode:
             process.end(f"did not come up: {error!r}")
             return False
         if process.alive and self.process is process:
-            self.is_serving = True
+            self.is_serving, self.is_starting = True, False
             self._trace.say(self.name, "serves")
         return self.is_serving
 

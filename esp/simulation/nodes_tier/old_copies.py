@@ -137,7 +137,7 @@ class OldCopies:
         await self._wait_until_gone(victims, victims.others)
         if await self._befall(node, damage, what, victims.partition, in_order=in_order):
             is_gone = await self._wait_until_gone(victims, [node])
-            if is_gone or self._ledger.may_end(victims.leader.node_id):
+            if is_gone or self._ledger.may_end(victims.leader.node_id, is_starting=victims.leader.is_starting):
                 victims.leader.kill()
         for dead in (node, *victims.others):
             self._world.start_later(dead, 0.0)

@@ -614,7 +614,7 @@ class Run:
         self._replicas.on_end(node, keeps_page_cache=keeps_page_cache, has_faulty_disk=node.disk_was_faulty)
         self._metadata.on_end(node)
         if reason != STOPPED:
-            self._ledger.on_end(node.node_id)
+            self._ledger.on_end(node.node_id, was_starting=node.is_starting)
         is_own = reason not in DELIBERATE
         is_excused = node.disk_was_faulty or (is_own and (bool(find_named(node)) or find_damaged(node) is not None))
         if is_own and is_too_old(node, self._metadata.image):

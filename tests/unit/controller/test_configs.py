@@ -190,21 +190,50 @@ def test_min_insync_replicas_is_the_same_for_all_brokers(cluster):
 
 
 @pytest.mark.parametrize(("kind", "name", "cleared"), [(TOPIC, "t", {"t"}), (BROKER, "", {"t", "u"})])
-def test_another_min_insync_replicas_clears_who_was_eligible_by_the_old_one(cluster, kind, name, cleared):
-    cluster.create_partition(1, 2, 3, topic="u")
+def test_a_lesser_min_insync_replicas_clears_who_was_eligible_by_the_old_one(cluster, kind, name, cleared):
+    alter(cluster, change(BROKER, "", ("min.insync.replicas", SET, "2")))
     for topic in ("t", "u"):
-        partition = cluster.partition(topic)
-        lost = PartitionChangeRecord(
-            partition_id=0, topic_id=partition.topic_id, isr=(1,), eligible_leader_replicas=(2, 3)
-        )
-        cluster.apply([lost])
-    asked = change(kind, name, ("min.insync.replicas", SET, "3"))
+        with_two_eligible(cluster, topic)
+    asked = change(kind, name, ("min.insync.replicas", SET, "1"))
     decision = decide_alter_configs(cluster.image, [asked], RULES, validate_only=False)
     assert [type(record) for record in decision.records] == [ConfigRecord, ClearElrRecord], "in one batch (ELR-3)"
     cluster.decide(decision)
     assert {topic for topic in ("t", "u") if not cluster.partition(topic).elr} == cleared
     again = decide_alter_configs(cluster.image, [asked], RULES, validate_only=False)
     assert ClearElrRecord not in map(type, again.records), "it is the same one"
+
+
+def with_two_eligible(cluster, topic):
+    if topic not in cluster.image.topics_by_name:
+        cluster.create_partition(1, 2, 3, topic=topic)
+    lost = PartitionChangeRecord(
+        partition_id=0,
+        topic_id=cluster.partition(topic).topic_id,
+        isr=(1,),
+        eligible_leader_replicas=(2, 3),
+    )
+    cluster.apply([lost])
+
+
+@pytest.mark.parametrize(("kind", "name"), [(TOPIC, "t"), (BROKER, "")])
+def test_a_greater_min_insync_replicas_leaves_who_was_eligible(cluster, kind, name):
+    alter(cluster, change(BROKER, "", ("min.insync.replicas", SET, "2")))
+    with_two_eligible(cluster, "t")
+    alter(cluster, change(kind, name, ("min.insync.replicas", SET, "3")))
+    assert cluster.partition("t").elr == (2, 3), "by neither minimum anything is committed by one replica"
+
+
+def test_what_counts_is_the_minimum_after_the_whole_request(cluster):
+    """The minimum of all rises, that of one topic falls: none of this topic stays eligible, in whatever order they are asked for."""
+    alter(cluster, change(BROKER, "", ("min.insync.replicas", SET, "2")))
+    for asked in (("t", ""), ("", "t")):
+        alter(cluster, change(TOPIC, "t", ("min.insync.replicas", DELETE, None)))
+        alter(cluster, change(BROKER, "", ("min.insync.replicas", SET, "2")))
+        with_two_eligible(cluster, "t")
+        to_one, to_three = (("min.insync.replicas", SET, value) for value in "13")
+        changes = [change(TOPIC, "t", to_one) if name else change(BROKER, "", to_three) for name in asked]
+        cluster.decide(decide_alter_configs(cluster.image, changes, RULES, validate_only=False))
+        assert cluster.partition("t").elr == ()
 
 
 @pytest.mark.parametrize(

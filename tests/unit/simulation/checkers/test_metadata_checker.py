@@ -474,6 +474,17 @@ def test_another_minimum_that_leaves_somebody_eligible_is_found():
         scene.publish(minimum=3)
 
 
+def test_another_minimum_that_is_not_less_and_forgets_who_is_eligible_is_found():
+    scene = Scene()
+    scene.change(isr=numbers(1, 2))
+    scene.change(isr=numbers(1), elr=numbers(2))
+    scene.state = dataclasses.replace(scene.state, partition_epoch=scene.state.partition_epoch + 2)
+    scene.publish(minimum=3)  # cleared, and brought back
+    scene.state = dataclasses.replace(scene.state, elr=(), partition_epoch=scene.state.partition_epoch + 1)
+    with violation("INV-ELR"):
+        scene.publish(minimum=4)
+
+
 def test_another_minimum_by_which_nobody_is_eligible_any_more_is_well():
     scene = Scene()
     scene.change(isr=numbers(1, 2))
@@ -481,7 +492,7 @@ def test_another_minimum_by_which_nobody_is_eligible_any_more_is_well():
     scene.publish(minimum=2)
     scene.change(isr=numbers(1), elr=numbers(2))
     scene.state = dataclasses.replace(scene.state, elr=(), partition_epoch=scene.state.partition_epoch + 1)
-    scene.publish(minimum=3)
+    scene.publish(minimum=1)
 
 
 def test_member_that_came_back_unclean_need_not_be_eligible():

@@ -127,7 +127,7 @@ def test_where_nothing_may_be_lost_an_id_is_claimed_only_if_nothing_is():
 
 def test_where_markers_are_doubted_an_end_keeps_others_from_losing_what_is_not_synced():
     ledger = Ledger(1, copies_allowed=1, believes_markers=False)
-    ledger.on_end(1)
+    ledger.on_end(1, was_starting=False)
     assert ledger.may_lose_power(1)
     assert not ledger.may_lose_power(2), "node 1 is complete, and not eligible"
     assert not ledger.may_fail_syncs(2)
@@ -138,19 +138,30 @@ def test_where_markers_are_doubted_an_end_keeps_others_from_losing_what_is_not_s
 
 def test_where_markers_are_doubted_none_is_killed_while_another_one_has_lost_a_copy():
     ledger = Ledger(1, copies_allowed=1, believes_markers=False)
-    assert ledger.may_end(2)
+    assert ledger.may_end(2, is_starting=False)
     ledger.on_copy_lost(1, 5.0)
-    assert ledger.may_end(1)
-    assert not ledger.may_end(2)
+    assert ledger.may_end(1, is_starting=False)
+    assert not ledger.may_end(2, is_starting=False)
     ledger.on_whole()
-    assert ledger.may_end(2)
+    assert ledger.may_end(2, is_starting=False)
 
 
 def test_where_markers_are_believed_an_end_costs_nothing():
     ledger = Ledger(1, copies_allowed=1)
-    ledger.on_end(1)
+    ledger.on_end(1, was_starting=False)
     ledger.on_copy_lost(1, 5.0)
-    assert ledger.may_end(2)
+    assert ledger.may_end(2, is_starting=False)
     ledger.on_whole()
-    ledger.on_end(1)
+    ledger.on_end(1, was_starting=False)
     assert ledger.may_lose_power(2)
+
+
+def test_a_process_that_ends_before_it_serves_may_have_cost_its_node_the_eligibility():
+    ledger = Ledger(1, copies_allowed=1)
+    ledger.on_end(1, was_starting=True)
+    assert not ledger.may_lose_power(2), "node 1 is complete, and not eligible"
+    ledger.on_whole()
+    ledger.on_copy_lost(1, 5.0)
+    assert ledger.may_end(2, is_starting=False)
+    assert not ledger.may_end(2, is_starting=True)
+    assert ledger.may_end(1, is_starting=True)

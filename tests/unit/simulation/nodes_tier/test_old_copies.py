@@ -44,13 +44,18 @@ class Scene:
             copy_records=lambda node: self.events.append(f"copy {node.node_id}") or {},
             restore_records=lambda node, _image: self.events.append(f"restore {node.node_id}"),
         )
-        ledger = SimpleNamespace(may_lose_copy=lambda _node_id: True, may_end=lambda _node_id: self.ends_are_free)
+        ledger = SimpleNamespace(may_lose_copy=lambda _node_id: True, may_end=lambda _node_id, **_: self.ends_are_free)
         self.is_over = False
         self.copies = OldCopies(world, ledger, caretaker, self.image, lambda: self.is_over)
 
     def node(self, number):
         node = SimpleNamespace(
-            node_id=NodeId(number), name=f"node {number}", is_serving=True, is_alive=True, disk=new_disk()
+            node_id=NodeId(number),
+            name=f"node {number}",
+            is_serving=True,
+            is_starting=False,
+            is_alive=True,
+            disk=new_disk(),
         )
 
         node.disk.make_directory("/data")
