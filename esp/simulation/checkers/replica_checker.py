@@ -121,14 +121,20 @@ class ReplicaChecker:
     def before_start(self, node: SimulatedNode, log: Log, start_offset: int) -> None:
         """A log of a node is about to start later: what goes is looked at as long as it is there. Raises ViolationError."""
         known = self._hosted.setdefault(node.node_id, {})
-        for hosted in probe.hosted_partitions(node):
-            if hosted.log is log and not log.is_offline:
-                if hosted in known and log.log_start_offset < known[hosted].log_start_offset:
-                    return  # it has begun anew with the batch in which it starts (TRUNC-5), and starts within that at once
-                view = self._look_at(node, hosted, known)
-                key = (hosted.topic_id, hosted.name.partition)
-                if not self.committed[key].is_excused and not _is_half_cut(log, view):
-                    self.log_starts.on_moved(key, view, log.settings, start_offset, node.clock.wall_ms())
+        replicas = probe.hosted_partitions(node)
+        hosted = next((each for each in replicas if each.log is log), None)
+        if hosted is None or log.is_offline:
+            return
+        if hosted in known and log.log_start_offset < known[hosted].log_start_offset:
+            return  # it has begun anew with the batch in which it starts (TRUNC-5), and starts within that at once
+        if _is_of_no_coordinator(hosted):  # a coordinator's record may have let in data of this log in this turn
+            for each in replicas:
+                if not _is_of_no_coordinator(each):
+                    self._look_at(node, each, known)
+        view = self._look_at(node, hosted, known)
+        key = (hosted.topic_id, hosted.name.partition)
+        if not self.committed[key].is_excused and not _is_half_cut(log, view):
+            self.log_starts.on_moved(key, view, log.settings, start_offset, node.clock.wall_ms())
 
     def _look_at(
         self, node: SimulatedNode, hosted: HostedPartition, known: dict[HostedPartition, ReplicaView]

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from esp.model.ids import TopicId
+from esp.model.ids import TopicId, TopicPartition
 from esp.records.batch_header import read_header
 from esp.simulation.checkers.replica_view import ReplicaView
 from tests.unit.storage.helpers import PARTITION, TOPIC_ID, append, new_disk, new_log
@@ -13,10 +13,10 @@ KEY = (TOPIC_ID, PARTITION.partition)
 class Hosted:
     """A replica; leading is told by an object with an epoch and an in-sync set."""
 
-    def __init__(self, log, topic_id: TopicId = TOPIC_ID) -> None:
+    def __init__(self, log, topic_id: TopicId = TOPIC_ID, name: TopicPartition = PARTITION) -> None:
         self.log = log
         self.topic_id = topic_id
-        self.name = PARTITION
+        self.name = name
         self.leader = None
         self.is_offline = False
 
@@ -38,7 +38,7 @@ class Node:
         self.lives = 1
         self.disk = new_disk()
         self.clock = SimpleNamespace(wall_ms=lambda: 0)
-        self.log = new_log(self.disk)[1]
+        self.directory, self.log = new_log(self.disk)
         self.hosted = Hosted(self.log)
         replicas = SimpleNamespace(by_topic={TOPIC_ID: {PARTITION.partition: self.hosted}})
         self.broker = SimpleNamespace(broker=SimpleNamespace(running=SimpleNamespace(replicas=replicas)), running=None)

@@ -1,27 +1,29 @@
 """Replicas that contradict one another, or themselves, are found in the turn in which they do."""
 
+import uuid
 from types import SimpleNamespace
 
 import pytest
 
+from esp.model.ids import TRANSACTIONS_TOPIC, TopicId, TopicPartition
 from esp.records.batch_header import read_header
 from esp.settings.topic import TopicSettings
 from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.ledger import Ledger
 from esp.storage.log_directory import LogDirectory
-from tests.unit.simulation.checkers.scenes import KEY, append_to_all, nodes_with
+from tests.unit.simulation.checkers.scenes import KEY, Hosted, append_to_all, nodes_with
 from tests.unit.storage.helpers import PARTITION, REPLICA, TOPIC_ID, append, make_batch, run
 
 
 class Scene:
     """Three nodes with three batches each, the first of which leads in epoch 0; two replicas are enough."""
 
-    def __init__(self, *, is_flushed=False, leader_epoch=0):
+    def __init__(self, *, min_isr=2, is_flushed=False, leader_epoch=0):
         self.ledger = Ledger(1)
         self.checker = ReplicaChecker(
-            lambda _topic, _number, _epoch: 2,
-            lambda _topic, _number, _epoch: 2,
+            lambda _topic, _number, _epoch: min_isr,
+            lambda _topic, _number, _epoch: min_isr,
             lambda _topic: is_flushed,
             lambda _topic, _number: leader_epoch,
             self.ledger,
@@ -42,6 +44,17 @@ class Scene:
     def commit(self, node, offset):
         node.log.high_watermark = offset
         self.look(node)
+
+
+def host_another(node, partition):
+    """Let a node lead another partition, which has one replica; it is the last one that the node hosts."""
+    topic_id = TopicId(uuid.UUID(int=1))
+    log = node.directory.create_log_blocking(partition, topic_id, TopicSettings())
+    log.begin_epoch(0)
+    hosted = Hosted(log, topic_id, partition)
+    hosted.lead(0, isr=(node.node_id,))
+    node.broker.broker.running.replicas.by_topic[topic_id] = {partition.partition: hosted}
+    return hosted
 
 
 def violation(invariant):
@@ -135,6 +148,25 @@ def test_records_that_are_committed_and_deleted_within_one_turn_are_known_to_be_
     scene.leader.log.raise_log_start(3)
     scene.look()
     assert (scene.committed.end_offset, len(scene.committed.batches)) == (3, 3)
+
+
+LOOKS = {
+    "after the turn": lambda scene: scene.look(scene.leader),
+    "before the log starts later": lambda scene: scene.checker.before_start(scene.leader, scene.leader.log, 3),
+}
+"""The times at which replicas of a node are looked at."""
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+def test_coordinators_record_is_known_before_the_data_that_it_lets_in_within_the_same_turn(look):
+    scene, told = Scene(min_isr=1), []
+    scene.checker.on_committed = lambda partition, _batches: told.append(partition)
+    coordinator = host_another(scene.leader, TopicPartition(TRANSACTIONS_TOPIC, 0))
+    append(coordinator.log)
+    scene.leader.log.high_watermark, coordinator.log.high_watermark = 3, 1
+    scene.checker.log_starts.on_asked(KEY, 3)
+    look(scene)
+    assert told == [coordinator.name, PARTITION]
 
 
 def test_retention_that_takes_too_much_just_before_the_log_grows_is_found():
