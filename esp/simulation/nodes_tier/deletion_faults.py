@@ -30,7 +30,7 @@ class DeletionFaults:
 
     Args:
         world: the cluster that they befall.
-        bring: lets a fault of a general kind happen now.
+        bring: lets a fault of a general kind happen now, unless the faults have ended.
         image: the newest metadata.
         is_over: true if the faults have ended.
     """
@@ -50,6 +50,8 @@ class DeletionFaults:
 
     async def before_deletion(self, name: str) -> None:
         """A topic is about to be deleted: return when it shall be."""
+        if self._is_over():
+            return
         rng = self._rng
         if FaultKind.KILL not in self._world.profile.fault_means_s or rng.random() > SHARE:
             return
@@ -66,8 +68,4 @@ class DeletionFaults:
         else:
             kind, node = rng.choice(TO_LEADERS), rng.choice(leaders)
         fault = Fault(0.0, kind, (node,), rng.choice((0.2, 2.0, 12.0)) * rng.random())
-        self._world.loop.call_later(
-            LATEST_S * rng.random(),
-            lambda: None if self._is_over() else self._bring(fault),
-            context=self._world.context,
-        )
+        self._world.loop.call_later(LATEST_S * rng.random(), self._bring, fault, context=self._world.context)

@@ -228,7 +228,9 @@ class Nemesis:
             self.bring(fault)
 
     def bring(self, fault: Fault) -> None:
-        """Let one fault happen now."""
+        """Let one fault happen now; none once they have ended, as nothing would lift it (``_later``)."""
+        if self._is_over:
+            return
         node = self._world.nodes[fault.nodes[0]]
         done = self._actions[fault.kind](fault, node)
         self.effective += done and fault.kind not in _ARMED
@@ -475,7 +477,7 @@ class Nemesis:
         kind, victim = choices[int(fault.amount * len(choices))]
         chosen = Fault(fault.at_s, kind, (victim.node_id,), fault.seconds, fault.amount * 10)
         # not within the step that reached the point: a step is never interrupted but by a death in the disk
-        self._world.loop.call_soon(lambda: None if self._is_over else self.bring(chosen), context=self._world.context)
+        self._world.loop.call_soon(self.bring, chosen, context=self._world.context)
 
     def _later(self, seconds: float, undo: Callable[[], object]) -> None:
         self._world.loop.call_later(seconds, lambda: None if self._is_over else undo(), context=self._world.context)
