@@ -1,6 +1,6 @@
 """The offsets at which logs may start (LOG-12): records are gone only if a client asked for it, or if retention may take them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from esp.model.ids import TopicId
 from esp.records.batch_header import read_header
@@ -21,14 +21,18 @@ class LogStartChecker:
 
     Args:
         committed: what is committed, by topic and partition; filled while the run goes on.
+        is_there: whether a partition is in the newest metadata.
     """
 
-    def __init__(self, committed: Mapping[Key, CommittedLog]) -> None:
+    def __init__(self, committed: Mapping[Key, CommittedLog], is_there: Callable[[Key], bool]) -> None:
         self._committed = committed
+        self._is_there = is_there
         self._asked: dict[Key, int] = {}
         self._permitted: dict[Key, int] = {}
         self.retained = 0
         """The number of times that retention moved a log start."""
+        self.of_successors = 0
+        """The number of times that a reader was told of a later log start than its topic had, when the topic was gone."""
 
     def committed_end(self, key: Key) -> int:
         """The end of the committed records of a partition, as far as any replica showed it."""
@@ -71,13 +75,24 @@ class LogStartChecker:
             )
 
     def on_told(self, who: str, key: Key, start_offset: int) -> None:
-        """A reader was told where a log starts, after its offset was out of range. Raises ViolationError."""
-        if start_offset > self.permitted(key) and not self._is_excused(key):
-            raise ViolationError(
-                "INV-LOG-START",
-                who,
-                f"the log starts at {start_offset}; records below {self.permitted(key)} may be deleted",
-            )
+        """A reader was told where a log starts, after its offset was out of range.
+
+        Readers ask for that by name. If the topic is deleted between their fetch and the question, another topic of the name may answer,
+        which begins where this one ended (FLOOR-2).
+
+        Raises:
+            ViolationError: INV-LOG-START.
+        """
+        if start_offset <= self.permitted(key) or self._is_excused(key):
+            return
+        if not self._is_there(key):
+            self.of_successors += 1
+            return
+        raise ViolationError(
+            "INV-LOG-START",
+            who,
+            f"the log starts at {start_offset}; records below {self.permitted(key)} may be deleted",
+        )
 
     def on_found(self, key: Key, view: ReplicaView, start_offset: int) -> None:
         """A node has opened a replica, or made it. Raises ViolationError."""

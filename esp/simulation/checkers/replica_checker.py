@@ -52,7 +52,7 @@ class ReplicaChecker:
         """The highest log start that any replica of a partition ever had."""
         self.on_loss: Callable[[TopicPartition, int, str], None] = lambda _partition, _epoch, _who: None
         """Called when a replica begins to lead a partition in an epoch and lacks committed records, beyond what is promised."""
-        self.log_starts = LogStartChecker(self.committed)
+        self.log_starts = LogStartChecker(self.committed, lambda key: leader_epoch(*key) >= 0)
         self.rises = Rises()
         self.replacements = Replacements()
         self.begin_compacted: Callable[[str], CompactedRecords | None] | None = None

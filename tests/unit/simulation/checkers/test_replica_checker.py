@@ -179,6 +179,17 @@ def test_retention_that_takes_too_much_just_before_the_log_grows_is_found():
         scene.checker.before_start(scene.leader, scene.leader.log, 2)
 
 
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_reader_of_a_topic_that_is_gone_may_be_told_of_its_successor(is_gone):
+    log_starts = Scene(leader_epoch=-1 if is_gone else 0).checker.log_starts
+    if is_gone:
+        log_starts.on_told("reader", KEY, 1)
+        assert log_starts.of_successors == 1
+        return
+    with pytest.raises(ViolationError, match="INV-LOG-START"):
+        log_starts.on_told("reader", KEY, 1)
+
+
 def test_log_that_no_replica_has_may_start_anywhere():
     scene = Scene()
     scene.checker.before_start(scene.leader, scene.second.log, 3)
