@@ -1,4 +1,4 @@
-"""The consequences of another ``min.insync.replicas`` for partitions: another epoch with a greater one, and which replicas stay eligible (ELR-3).
+"""The consequences of another ``min.insync.replicas``: with a greater one another epoch, and which replicas stay eligible (ELR-3).
 
 A leader takes the minimum from the metadata that it has applied, and the ISR that it has proposed from the answer to AlterPartition, which
 may come first. Suppose that a proposal from before the new minimum were applied after it. Then the leader would go on committing by the old
