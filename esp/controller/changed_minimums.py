@@ -6,7 +6,7 @@ minimum, with an ISR that is too small by the new one, while the controller coun
 another partition epoch such a proposal is refused, and the leader proposes anew when it knows the epoch, and the minimum with it.
 
 A change of the minimum clears the eligible leaders, as in Kafka. They are brought back by a record after the one that clears them where
-nothing can be committed without them: the ISR was too small by the old minimum, and is by the new one, or there is none
+nothing can be committed without them: the ISR was too small by the old minimum, and is too small by the new one
 (``docs/decisions/0035-another-minimum-another-epoch.md``).
 """
 
@@ -34,9 +34,9 @@ class _Minimum(NamedTuple):
     old: int
     new: int
 
-    def falls(self, state: PartitionState) -> bool:
-        """True if a partition needs fewer replicas than before."""
-        return min(self.new, len(state.replicas)) < min(self.old, len(state.replicas))
+    def is_out_of_reach(self, state: PartitionState) -> bool:
+        """True if a partition has fewer replicas in sync than it needs now."""
+        return len(state.isr) < min(self.new, len(state.replicas))
 
     def rises(self, state: PartitionState) -> bool:
         """True if a partition needs more replicas than before."""
@@ -67,10 +67,9 @@ def plan_epochs_of_raised_minimums(
 def plan_kept_candidates(image: ClusterImage, records: Sequence[MetadataRecord]) -> Iterator[PartitionChangeRecord]:
     """The records that, after ``records``, bring back the replicas that are known to be complete where they stay so.
 
-    Where replicas are eligible, the ISR is smaller than the old minimum. If the new one is not less, a leader that goes by either commits
-    nothing with that ISR (HW-2). Where no replica is in sync there is no leader, and the next one knows the new minimum with its election.
-    Without the records the partition would lose a complete copy to a change of settings, and might wait for an unclean election. Kafka
-    forgets these replicas.
+    Where replicas are eligible, the ISR is smaller than the old minimum. If it is smaller than the new one as well, a leader that goes by
+    either commits nothing with that ISR (HW-2). Without the records the partition would lose a complete copy to a change of settings, and
+    might wait for an unclean election. Kafka forgets these replicas.
 
     Args:
         image: the state on which ``records`` were decided.
@@ -81,7 +80,7 @@ def plan_kept_candidates(image: ClusterImage, records: Sequence[MetadataRecord])
         if cleared.isdisjoint((minimum.topic.name, "")):
             continue
         for state in minimum.topic.partitions:
-            if (state.elr or state.last_known_elr) and not (state.isr and minimum.falls(state)):
+            if (state.elr or state.last_known_elr) and minimum.is_out_of_reach(state):
                 yield PartitionChangeRecord(
                     partition_id=state.partition,
                     topic_id=minimum.topic.topic_id,

@@ -56,11 +56,11 @@ MEMBERSHIP_MUTANTS: Final = (
         "    if kind == BROKER_RESOURCE and current.get(MIN_INSYNC_REPLICAS) != left.get(MIN_INSYNC_REPLICAS):\n",
     ),
     Mutant(
-        "greater-minimum-forgets-the-eligible",
+        "another-minimum-forgets-the-eligible",
         "ELR-3 broken",
         "ELR-3",
         "esp.controller.changed_minimums",
-        "and not (state.isr and minimum.falls(state)):\n",
+        "and minimum.is_out_of_reach(state):\n",
         "and not state.isr:\n",
     ),
     Mutant(
@@ -68,7 +68,7 @@ MEMBERSHIP_MUTANTS: Final = (
         "ELR-3 broken",
         "ELR-3",
         "esp.controller.changed_minimums",
-        "and not (state.isr and minimum.falls(state)):\n",
+        "and minimum.is_out_of_reach(state):\n",
         "and True:\n",
     ),
     Mutant(

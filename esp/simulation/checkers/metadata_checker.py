@@ -385,7 +385,7 @@ def _is_last_of_nothing(old: PartitionState, new: PartitionState) -> bool:
 def _check_forgotten(before: ClusterImage, after: ClusterImage, old: TopicImage, new: TopicImage) -> None:
     """By another minimum no replica can be held to be eligible for what was committed under the one before (KIP-966, KAFKA-16540).
 
-    By one that is not less, nothing can have been committed since, and none is forgotten (ELR-3).
+    By one that the ISR is too small for as well, nothing can have been committed since, and none is forgotten (ELR-3).
     """
     least, needed = before.min_insync_replicas(old), after.min_insync_replicas(new)
     is_its_own = old.configs.get(MIN_INSYNC_REPLICAS) != new.configs.get(MIN_INSYNC_REPLICAS)
@@ -396,7 +396,8 @@ def _check_forgotten(before: ClusterImage, after: ClusterImage, old: TopicImage,
         if is_its_own and state.elr and state == former:
             raise ViolationError("INV-ELR", who, f"another minimum, and still eligible: {state}")
         is_one = state.partition_epoch == former.partition_epoch + 1
-        if is_one and state.isr == former.isr and needed >= least and not set(former.elr) <= set(state.elr):
+        is_too_small = len(former.isr) < min(least, needed, len(state.replicas))
+        if is_one and state.isr == former.isr and is_too_small and not set(former.elr) <= set(state.elr):
             raise ViolationError("INV-ELR", who, f"the minimum is {needed} after {least}: {state} after {former}")
 
 

@@ -190,7 +190,7 @@ def test_min_insync_replicas_is_the_same_for_all_brokers(cluster):
 
 
 @pytest.mark.parametrize(("kind", "name", "cleared"), [(TOPIC, "t", {"t"}), (BROKER, "", {"t", "u"})])
-def test_a_lesser_min_insync_replicas_clears_who_was_eligible_by_the_old_one(cluster, kind, name, cleared):
+def test_another_min_insync_replicas_clears_who_was_eligible_by_the_old_one(cluster, kind, name, cleared):
     alter(cluster, change(BROKER, "", ("min.insync.replicas", SET, "2")))
     for topic in ("t", "u"):
         with_two_eligible(cluster, topic)
@@ -216,10 +216,13 @@ def with_two_eligible(cluster, topic):
 
 
 @pytest.mark.parametrize(("kind", "name"), [(TOPIC, "t"), (BROKER, "")])
-def test_a_greater_min_insync_replicas_leaves_who_was_eligible(cluster, kind, name):
-    alter(cluster, change(BROKER, "", ("min.insync.replicas", SET, "2")))
+@pytest.mark.parametrize(("before", "after"), [("2", "3"), ("3", "2")])
+def test_another_min_insync_replicas_leaves_who_was_eligible_if_too_few_are_in_sync_by_both(
+    cluster, kind, name, before, after
+):
+    alter(cluster, change(BROKER, "", ("min.insync.replicas", SET, before)))
     with_two_eligible(cluster, "t")
-    alter(cluster, change(kind, name, ("min.insync.replicas", SET, "3")))
+    alter(cluster, change(kind, name, ("min.insync.replicas", SET, after)))
     assert cluster.partition("t").elr == (2, 3), "by neither minimum anything is committed by one replica"
 
 

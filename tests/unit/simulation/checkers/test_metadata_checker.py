@@ -474,7 +474,7 @@ def test_another_minimum_that_leaves_somebody_eligible_is_found():
         scene.publish(minimum=3)
 
 
-def test_another_minimum_that_is_not_less_and_forgets_who_is_eligible_is_found():
+def test_another_minimum_that_is_out_of_reach_and_forgets_who_is_eligible_is_found():
     scene = Scene()
     scene.change(isr=numbers(1, 2))
     scene.change(isr=numbers(1), elr=numbers(2))
