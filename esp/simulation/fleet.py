@@ -76,6 +76,7 @@ class Summary:
     excused_groups: int = 0
     told_partitions: int = 0
     outdated_assignments: int = 0
+    unwitnessed_ends: int = 0
     replayed_groups: int = 0
     member_commits: int = 0
     expired_offsets: int = 0
@@ -189,6 +190,7 @@ class Summary:
         yield f"groups excused from durability   {self.excused_groups:>12,}"
         yield f"partitions given to members      {self.told_partitions:>12,}"
         yield f"  in outdated assignments        {self.outdated_assignments:>12,}"
+        yield f"  given way, end not in the log  {self.unwitnessed_ends:>12,}"
         yield f"  commits of members             {self.member_commits:>12,}"
         yield f"  coordinators held to logs      {self.replayed_groups:>12,}"
         yield f"offsets that expired             {self.expired_offsets:>12,}"

@@ -58,6 +58,8 @@ class Outcome:
     """Partitions of which a member of a consumer group was told, and held it since (INV-OWNER)."""
     outdated_assignments: int = 0
     """Assignments that counted for nothing: told by coordinators that had been replaced, or to members that were gone (INV-OWNER)."""
+    unwitnessed_ends: int = 0
+    """Classic groups that gave way to one of the consumer protocol, and whose end is not in the log (INV-GROUP-EPOCH)."""
     replayed_groups: int = 0
     """The number of times that a coordinator's consumer group was held against the replay of its log (INV-GROUP-REPLAY)."""
     member_commits: int = 0

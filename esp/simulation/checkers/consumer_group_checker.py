@@ -6,6 +6,9 @@ place. What a coordinator tells that has been replaced, and what comes late, cou
 
 A group may move to the classic protocol and back. There a generation ends what members held before it, but for partitions that one of
 them said to have when it joined, and that no member got: those it gives back. The generation is the epoch of the other protocol.
+
+That a classic group is empty may stand nowhere in the log, which refuses records while a partition has too few replicas: the time of its
+last member is over all the same. So a classic group moves only if its members come along, and else it has given way, and another begins.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -59,6 +62,18 @@ class _Before(NamedTuple):
     level: int
     """Its epoch, or its generation."""
     is_classic: bool
+    came_along: set[str]
+    """Members of it as a classic group that the operation has written into the consumer group."""
+
+    def note_member(self, member_id: str) -> None:
+        """The operation writes a member into the consumer group; it may take it out again, as another one takes its place."""
+        if self.is_classic and member_id in self.members:
+            self.came_along.add(member_id)
+
+    @property
+    def has_given_way(self) -> bool:
+        """True if it was a classic group, none of whose members came along."""
+        return self.is_classic and not self.came_along
 
 
 @dataclass(slots=True)
@@ -112,6 +127,8 @@ class ConsumerGroupChecker:
         """Acknowledged commits of members."""
         self.assignments = 0
         """Assignments of one subscription that were held against what balance asks for."""
+        self.unwitnessed_ends = 0
+        """Classic groups that gave way to another one although the last of their generations in the log has members."""
         self._clock = clock
         self._is_excused = is_excused
         self._topic_name = name_of
@@ -140,7 +157,9 @@ class ConsumerGroupChecker:
                 assert record.key is not None, "a compacted topic has keys"
                 decoded = decode_consumer_group_record(record.key, record.value)
                 if decoded is not None:
-                    self._touch(decoded.key.group_id, touched)
+                    before = self._touch(decoded.key.group_id, touched)
+                    if decoded.key.type is _Type.MEMBER and decoded.value is not None:
+                        before.note_member(decoded.key.name)
                     self._apply(decoded)
                     continue
                 classic = decode_group_record(record.key, record.value)
@@ -152,19 +171,21 @@ class ConsumerGroupChecker:
                 if not self._is_excused(group_id):
                     self._check_operation(self.history(group_id), before)
 
-    def _touch(self, group_id: str, touched: dict[str, _Before]) -> None:
+    def _touch(self, group_id: str, touched: dict[str, _Before]) -> _Before:
         """Remember a group as it is before a batch."""
-        if group_id in touched:
-            return
-        history = self.history(group_id)
-        group = history.group
-        touched[group_id] = _Before(
-            group.assignment_epoch,
-            dict(group.targets),
-            history.members,
-            history.level,
-            is_classic=history.classic is not None,
-        )
+        before = touched.get(group_id)
+        if before is None:
+            history = self.history(group_id)
+            group = history.group
+            before = touched[group_id] = _Before(
+                group.assignment_epoch,
+                dict(group.targets),
+                history.members,
+                history.level,
+                is_classic=history.classic is not None,
+                came_along=set(),
+            )
+        return before
 
     def _apply_classic(self, record: GroupMetadataRecord) -> None:
         history = self.history(record.key.group)
@@ -212,7 +233,10 @@ class ConsumerGroupChecker:
         is_classic = history.classic is not None
         if is_classic and len(group):
             raise ViolationError("INV-OWNER", group.group_id, "it has members of both protocols apart from one another")
-        if is_classic != before.is_classic and before.members and history.members and history.level < before.level:
+        moves = is_classic != before.is_classic and before.members and history.members
+        if moves and before.has_given_way:
+            self.unwitnessed_ends += 1
+        elif moves and history.level < before.level:
             raise ViolationError(
                 "INV-GROUP-EPOCH",
                 group.group_id,

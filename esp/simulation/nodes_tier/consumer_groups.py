@@ -133,6 +133,7 @@ class ConsumerGroups:
             outcome,
             told_partitions=checker.told,
             outdated_assignments=checker.outdated,
+            unwitnessed_ends=checker.unwitnessed_ends,
             replayed_groups=checker.replays,
             member_commits=checker.commits,
         )

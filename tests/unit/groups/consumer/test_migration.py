@@ -245,6 +245,25 @@ def test_a_move_that_the_log_does_not_take_is_undone(world, is_joining):
     assert world.state() == "Empty"
 
 
+def test_a_group_whose_last_member_is_gone_gives_way_although_the_log_has_refused_its_end(world):
+    [former] = classic_group(world)
+    for _ in range(2):
+        settle(world, former)
+    assert former.generation_id == 3
+    world.is_stuck = True
+    world.sleep(SESSION_MS + 1)
+    world.fail()
+    world.is_stuck = False
+    before = len(world.log)
+    assert beat_through(world, "c", 0)[0] == 2, "another group begins"
+    assert kinds(world.log[before:]) == [-2, 5, 3, 7, 6, 8], "no member has come along"
+    for each in (world, world.restart()):
+        assert [member.member_id for member in described(each).members] == ["c"]
+    late = {"member_id": former.member_id, "generation_id": former.generation_id}
+    assert world.error(world.commit_offsets({("t", 0): 3}, **late)) is ErrorCode.unknown_member_id
+    assert former.beat() is ErrorCode.unknown_member_id
+
+
 def test_an_assignment_that_is_committed_too_late_goes_to_nobody(world):
     [classic] = [ClassicClient(world)]
     classic.ask_to_join()

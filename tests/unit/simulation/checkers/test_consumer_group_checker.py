@@ -359,6 +359,24 @@ def test_a_group_that_moves_does_not_fall_back(number):
         scene.log(no_generation(), epoch(number - 1), about("a"), target("a", P0), assigned_at(number - 1))
 
 
+@pytest.mark.parametrize("successor", ["a", "c"])
+def test_a_group_whose_only_member_is_replaced_on_the_way_does_not_fall_back(successor):
+    scene = Scene()
+    scene.log(*all_gone("a", "b"), generation(3, {"a": ([P0], [])}))
+    replaced = gone("a") if successor != "a" else ()
+    with violation("INV-GROUP-EPOCH"):
+        scene.log(no_generation(), about("a"), *replaced, epoch(2), about(successor), assigned_at(2))
+
+
+def test_a_classic_group_that_none_of_its_members_follow_has_given_way_to_another_one():
+    scene = Scene()
+    scene.log(*all_gone("a", "b"), generation(3, {"a": ([P0], [])}))
+    scene.log(no_generation(), epoch(2), about("c"), target("c", P0), assigned_at(2))
+    scene.tell("c", P0)
+    assert scene.checker.history(GROUP).level == 2
+    assert scene.checker.unwitnessed_ends == 1
+
+
 def test_a_group_of_both_protocols_at_once_is_found():
     scene = Scene()
     with violation("INV-OWNER"):
