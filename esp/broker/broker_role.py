@@ -281,6 +281,7 @@ class RunningBroker:
             node_id=settings.node_id,
             settings=settings,
             metadata=self._cache,
+            in_force=lambda: self._node.metadata.image,
             replicas=self.replicas,
             raft=self._node.raft,
             controller=controller,

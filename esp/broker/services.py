@@ -15,7 +15,7 @@ from esp.broker.raft.driver import RaftDriver
 from esp.broker.replication.host import ReplicaHost
 from esp.broker.transactions.coordinators import TransactionCoordinators
 from esp.broker.transactions.verifier import TransactionVerifier
-from esp.controller.image import FeatureRange
+from esp.controller.image import ClusterImage, FeatureRange
 from esp.model.ids import NodeId
 from esp.ports.cpu import Cpu
 from esp.ports.env import Env
@@ -34,6 +34,8 @@ class Services:
     node_id: NodeId
     settings: BrokerSettings
     metadata: MetadataCache
+    in_force: Callable[[], ClusterImage]
+    """Returns the newest metadata here: rules, users, tokens and quotas count from it on, while ``metadata`` waits for the replicas."""
     replicas: ReplicaHost
     raft: RaftDriver
     """This node's place in the metadata quorum."""

@@ -1,4 +1,4 @@
-"""DescribeAcls (29), versions 1-3: the rules of access that a filter selects, as this node knows them."""
+"""DescribeAcls (29), versions 1-3: the rules of access that a filter selects, of those by which this node goes."""
 
 from collections.abc import Generator
 
@@ -26,8 +26,8 @@ def handle_at_controller(services: ControllerServices, _request: Request, messag
 
 
 def handle(services: Services, _request: Request, message: DescribeAclsRequest) -> _Answer:
-    """Answer in slices from the metadata that clients see here."""
-    return refuse_describe_acls() if services.access.is_open else _describe(services.metadata.image, message)
+    """Answer in slices from the metadata by which permissions go here."""
+    return refuse_describe_acls() if services.access.is_open else _describe(services.in_force(), message)
 
 
 def _describe(image: ClusterImage, message: DescribeAclsRequest) -> Generator[None, None, DescribeAclsResponse]:

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas (48), versions 0-1: the quotas that a filter selects, as this node knows them (KIP-546).
+"""DescribeClientQuotas (48), versions 0-1: the quotas that a filter selects, of those to which this node holds clients (KIP-546).
 
 A tagged field of ours in the request asks also for the clients that this node holds at the moment (decision 58).
 """
@@ -26,12 +26,12 @@ _LEFT_MAX: Final = timedelta(milliseconds=(1 << 31) - 1)
 def handle(
     services: Services, _request: Request, message: DescribeClientQuotasRequest
 ) -> Generator[None, None, DescribeClientQuotasResponse]:
-    """Answer in slices from the metadata that clients see here."""
+    """Answer in slices from the metadata by which quotas go here."""
     wanted = ClientQuotaFilter(
         [FilterComponent(each.entity_type, each.match_type, each.match) for each in message.components],
         strict=message.strict,
     )
-    found = yield from _find_quotas(services.metadata.image.client_quotas, wanted)
+    found = yield from _find_quotas(services.in_force().client_quotas, wanted)
     return DescribeClientQuotasResponse(
         throttle_time=NO_THROTTLE,
         error_code=ErrorCode.none,

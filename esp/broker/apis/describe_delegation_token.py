@@ -1,4 +1,4 @@
-"""DescribeDelegationToken (41), versions 1-3: the tokens of some owners, or all that the client may see, as this node knows them (KIP-48).
+"""DescribeDelegationToken (41), versions 1-3: the tokens of some owners, or all that the client may see, of those that stand here (KIP-48).
 
 A client sees the tokens that it owns, has asked for or may renew. For others it needs Describe on the token or DescribeTokens on its owner
 (KIP-373).
@@ -28,7 +28,7 @@ _Answer = Generator[None, None, DescribeDelegationTokenResponse]
 
 
 def handle(services: Services, request: Request, message: DescribeDelegationTokenRequest) -> _Answer:
-    """Answer in slices from the metadata that this node has applied."""
+    """Answer in slices from the metadata by which log-ins go here: a token that lets its bearer in is described."""
     check_allowed(request.client, services.settings)
     terms = services.settings.delegation_terms
     if not terms.is_enabled:
@@ -37,7 +37,7 @@ def handle(services: Services, request: Request, message: DescribeDelegationToke
     wanted = None if owners is None else {principal_of(owner.principal_type, owner.principal_name) for owner in owners}
     progress = Progress()
     described = []
-    for token in services.metadata.image.delegation_tokens.values() if wanted is None or wanted else ():
+    for token in services.in_force().delegation_tokens.values() if wanted is None or wanted else ():
         if progress.count_one():
             yield
         if (wanted is None or not wanted.isdisjoint(token.principals)) and _sees(services, request.client, token):

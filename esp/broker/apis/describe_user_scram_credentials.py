@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (50), version 0: mechanisms and iterations of users' SCRAM credentials, as this node knows them (KIP-554).
+"""DescribeUserScramCredentials (50), version 0: mechanisms and iterations of users' SCRAM credentials, of those that let in here (KIP-554).
 
 No salt and no key leaves a node. A request without names is about all users.
 """
@@ -34,8 +34,8 @@ def handle_at_controller(
 
 
 def handle(services: Services, _request: Request, message: DescribeUserScramCredentialsRequest) -> _Answer:
-    """Answer in slices from the metadata that this node has applied."""
-    return _describe(services.metadata.image, message)
+    """Answer in slices from the metadata by which log-ins go here."""
+    return _describe(services.in_force(), message)
 
 
 def _describe(image: ClusterImage, message: DescribeUserScramCredentialsRequest) -> _Answer:
