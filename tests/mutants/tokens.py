@@ -122,4 +122,14 @@ TOKEN_MUTANTS: Final = (
         first=38,
         kind=TOKENS,
     ),
+    Mutant(
+        "tokens-that-let-in-are-not-described-yet",
+        "TOKEN-1 broken",
+        "TOKEN-1",
+        "esp.broker.apis.describe_delegation_token",
+        "services.in_force().delegation_tokens",
+        "services.metadata.image.delegation_tokens",
+        kind=TOKENS,
+        first=18_002_358,
+    ),
 )
