@@ -8,7 +8,8 @@ A group may move to the classic protocol and back. There a generation ends what 
 them said to have when it joined, and that no member got: those it gives back. The generation is the epoch of the other protocol.
 
 That a classic group is empty may stand nowhere in the log, which refuses records while a partition has too few replicas: the time of its
-last member is over all the same. So a classic group moves only if its members come along, and else it has given way, and another begins.
+last member is over all the same. So a classic group moves only if its members come along, and else it has given way, and another begins:
+but not while one of them was heard a moment ago.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -38,6 +39,8 @@ from esp.simulation.checkers.replica_view import BatchView
 from esp.simulation.checkers.violation import ViolationError
 
 NEVER_S: Final = -1.0
+FASTEST_CLOCK: Final = 1.25
+"""No clock of a node is so much faster than virtual time."""
 UNIFORM: Final = "uniform"
 """The assignor that the checker knows, which is that of no wish."""
 
@@ -61,9 +64,15 @@ class _Before(NamedTuple):
     members: Collection[str]
     level: int
     """Its epoch, or its generation."""
-    is_classic: bool
+    classic: GroupMetadataValue | None
+    """The group of the classic protocol, if it was one."""
     came_along: set[str]
     """Members of it as a classic group that the operation has written into the consumer group."""
+
+    @property
+    def is_classic(self) -> bool:
+        """True if it was a group of the classic protocol."""
+        return self.classic is not None
 
     def note_member(self, member_id: str) -> None:
         """The operation writes a member into the consumer group; it may take it out again, as another one takes its place."""
@@ -85,6 +94,8 @@ class _History:
     holds: dict[TopicIdPartition, list[_Hold]] = field(default_factory=dict)
     gone_s: dict[str, float] = field(default_factory=dict)
     """The time at which the log said last that a member is gone."""
+    heard_s: dict[str, float] = field(default_factory=dict)
+    """The time at which a member of the classic protocol asked last what was answered as to a member."""
     epochs: dict[tuple[_Type, str], int] = field(default_factory=dict)
     """The highest epoch of the group, of the assignment and of each member."""
     classic: GroupMetadataValue | None = None
@@ -182,7 +193,7 @@ class ConsumerGroupChecker:
                 dict(group.targets),
                 history.members,
                 history.level,
-                is_classic=history.classic is not None,
+                classic=history.classic,
                 came_along=set(),
             )
         return before
@@ -235,7 +246,7 @@ class ConsumerGroupChecker:
             raise ViolationError("INV-OWNER", group.group_id, "it has members of both protocols apart from one another")
         moves = is_classic != before.is_classic and before.members and history.members
         if moves and before.has_given_way:
-            self.unwitnessed_ends += 1
+            self._check_end(history, before)
         elif moves and history.level < before.level:
             raise ViolationError(
                 "INV-GROUP-EPOCH",
@@ -258,6 +269,20 @@ class ConsumerGroupChecker:
             )
         if len(group) and group.assignment_epoch != before.assignment_epoch and not before.is_classic:
             self._check_assignment(group, before)
+
+    def _check_end(self, history: _History, before: _Before) -> None:
+        """A classic group with members in the log has given way: no time of a member may be over a moment after the member was heard."""
+        assert before.classic is not None, "a classic group"
+        self.unwitnessed_ends += 1
+        for member in before.classic.members:
+            least_s = min(member.session_timeout_ms, member.rebalance_timeout_ms) / 1000 / FASTEST_CLOCK
+            heard_s = history.heard_s.get(member.member_id, NEVER_S)
+            if member.group_instance_id is None and heard_s >= 0 and self._clock() < heard_s + least_s:
+                raise ViolationError(
+                    "INV-GROUP-EPOCH",
+                    history.group.group_id,
+                    f"another group has taken its place, and {member.member_id} was heard at {heard_s:.3f}",
+                )
 
     def _name_of(self, partition: TopicIdPartition) -> TopicPartition | None:
         name = self._topic_name(partition.topic_id)
@@ -317,6 +342,15 @@ class ConsumerGroupChecker:
             if not holds:
                 self.told += 1
                 holds.append(_Hold(member_id, self._clock(), epoch))
+
+    def on_heard(self, group_id: str, member_id: str, *, asked_s: float, is_newest: bool) -> None:
+        """A member of the classic protocol got the answer of the newest coordinator, or of another one, that it is one."""
+        if is_newest:
+            self.history(group_id).heard_s[member_id] = asked_s
+
+    def on_leaving(self, group_id: str, member_id: str) -> None:
+        """A member of the classic protocol is about to leave."""
+        self.history(group_id).heard_s.pop(member_id, None)
 
     def on_given_back(self, group_id: str, member_id: str, partitions: Iterable[TopicIdPartition]) -> None:
         """A member uses partitions no more; it will say so next."""

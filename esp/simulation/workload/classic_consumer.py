@@ -234,6 +234,9 @@ class ClassicConsumer:
                 request = requests.heartbeat(self._sender)
                 reply = await self._client.call(ApiKey.HEARTBEAT, requests.HEARTBEAT_VERSION, request)
                 _require_success(reply.answer.error_code)
+                self._checker.on_heard(
+                    self._profile.name, self.member_id, asked_s=reply.asked_s, is_newest=reply.is_newest
+                )
             except NoAnswerError as error:
                 self._history.on_no_answer(self.name, str(error))
             except RefusedError as error:
@@ -270,6 +273,7 @@ class ClassicConsumer:
         self._give_back(set(self.owned))
         if not self.member_id or (self.instance_id is not None and not self.is_hasty):
             return  # a static member comes back
+        self._checker.on_leaving(self._profile.name, self.member_id)
         await self._client.call(ApiKey.LEAVE_GROUP, requests.LEAVE_VERSION, requests.leave(self._sender))
         self.has_left = True
 

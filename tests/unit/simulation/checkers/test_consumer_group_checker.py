@@ -377,6 +377,22 @@ def test_a_classic_group_that_none_of_its_members_follow_has_given_way_to_anothe
     assert scene.checker.unwitnessed_ends == 1
 
 
+@pytest.mark.parametrize("heard", ["just now", "by a former coordinator", "before it left", "long ago"])
+def test_a_classic_group_does_not_give_way_while_a_member_was_just_heard(heard):
+    scene = Scene()
+    scene.log(*all_gone("a", "b"), generation(3, {"a": ([P0], [])}))
+    asked_s = scene.now_s + (0.9 if heard != "long ago" else 0.1)  # the next step is a second later, a session as long
+    scene.checker.on_heard(GROUP, "a", asked_s=asked_s, is_newest=heard != "by a former coordinator")
+    if heard == "before it left":
+        scene.checker.on_leaving(GROUP, "a")
+    end = (no_generation(), epoch(4), about("c"), assigned_at(4))
+    if heard == "just now":
+        with violation("INV-GROUP-EPOCH"):
+            scene.log(*end)
+    else:
+        scene.log(*end)
+
+
 def test_a_group_of_both_protocols_at_once_is_found():
     scene = Scene()
     with violation("INV-OWNER"):
