@@ -93,6 +93,14 @@ def validate_produced(
     return header
 
 
+def is_sound(records: memoryview | None) -> bool:
+    """False if the bytes are a batch whose checksum does not match them: what it says of its producer is not to be believed."""
+    if records is None or len(records) < HEADER_SIZE:
+        return True
+    _, _, _, magic, crc, *_ = read_fields(records)
+    return magic != MAGIC or crc32c(records[ATTRIBUTES_OFFSET:]) == crc
+
+
 def _validate_attributes(attributes: int, *, zstd_allowed: bool, transactional_allowed: bool) -> None:
     codec = attributes & 0x07
     if codec > HIGHEST_CODEC or attributes & ~_KNOWN_ATTRIBUTES:

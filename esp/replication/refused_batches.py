@@ -20,10 +20,9 @@ never comes again is the reason of no more than :data:`REFUSED_MAX` refusals in 
 from collections.abc import Hashable
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from esp.model.errors import ApiError, ErrorCode
-from esp.records.batch_header import ATTRIBUTES_OFFSET, HEADER_SIZE, MAGIC, read_fields
+from esp.records.batch_header import HEADER_SIZE, MAGIC, read_fields
+from esp.replication.produced_batch import is_sound
 from esp.replication.replica_log import ProducerChecks
 
 REFUSED_MAX: Final = 5
@@ -118,7 +117,7 @@ class RefusedBatches:
         """A batch was refused, by :meth:`check` or for any other reason. With one that is no matter of time the producer begins anew."""
         refused = self.by_partition.pop(partition, None)
         producer_id, epoch, sequence = _read(records)
-        if code is ErrorCode.corrupt_message or (code in FOR_NOW and not _is_sound(records)):
+        if code is ErrorCode.corrupt_message or (code in FOR_NOW and not is_sound(records)):
             remembered = _CORRUPT
         elif code in FOR_NOW and producer_id >= 0:
             earlier = refused.sequences if refused is not None and refused[:2] == (producer_id, epoch) else ()
@@ -136,14 +135,6 @@ def _read(records: memoryview | None) -> tuple[int, int, int]:
         return -1, -1, -1
     _, _, _, magic, _, _, _, _, _, producer_id, epoch, sequence, _ = read_fields(records)
     return (producer_id, epoch, sequence) if magic == MAGIC else (-1, -1, -1)
-
-
-def _is_sound(records: memoryview | None) -> bool:
-    """False if the bytes are a batch whose checksum does not match them."""
-    if records is None or len(records) < HEADER_SIZE:
-        return True
-    _, _, _, magic, crc, *_ = read_fields(records)
-    return magic != MAGIC or crc32c(records[ATTRIBUTES_OFFSET:]) == crc
 
 
 def _is_before(sequence: int, other: int) -> bool:

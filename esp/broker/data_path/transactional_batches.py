@@ -3,6 +3,9 @@
 Only requests with a transactional id come here. A batch whose transaction is open in its partition already is appended like any other; for
 the others the coordinator is asked first, meanwhile the connection is held (:mod:`esp.broker.data_path.long_produce`), so that the batches
 of a producer stay in their order.
+
+No coordinator is asked about a batch whose checksum is wrong. Its producer, epoch and sequence may be wrong, too, and so would be the
+answer: its sender would be fenced for what happened on the way, and the next batches would overtake it (PROD-11).
 """
 
 from collections.abc import Sequence
@@ -13,6 +16,7 @@ from esp.broker.transactions.verifier import UNANSWERED, Producer, Protocol, Tra
 from esp.model.errors import ApiError, ErrorCode
 from esp.records.batch_header import HEADER_SIZE, MAGIC, TRANSACTIONAL_BIT, read_fields
 from esp.replication.partition_leader import PartitionLeader
+from esp.replication.produced_batch import is_sound
 from esp.replication.transaction_clients import TransactionClient
 from esp.replication.verification import OPEN, UNVERIFIED, Guard
 
@@ -81,6 +85,9 @@ def begin_verification(
             continue
         if producer_id < 0:  # in no transaction, whatever its attribute says
             guards[place] = GuardedBatch(hosted.leader, UNVERIFIED)
+            continue
+        if not hosted.log.producers.has_open_transaction(producer_id, epoch) and not is_sound(records):
+            guards[place] = GuardedBatch(hosted.leader, UNVERIFIED)  # for the leader to refuse
             continue
         of_batch = Producer(transactional_id, producer_id, epoch)
         if producer is None:

@@ -15,6 +15,8 @@ from tests.unit.broker.replica_cluster import clustered
 from tests.unit.broker.simulated_node import RefusedError, records
 from tests.unit.broker.transactional_client import batch, produce_in, serve_transactions, write_markers
 
+PRODUCER_EPOCH_OFFSET = 51
+
 
 async def begin(cluster, **options):
     serve_transactions(cluster, **options)
@@ -155,6 +157,32 @@ async def test_batches_of_two_producers_in_one_request_are_refused(cluster):
         answer = await client.call(ApiKey.PRODUCE, 12, produce_request(parts, transactional_id="x"))
         assert {part.error_code for topic in answer.responses for part in topic.partition_responses} == {code}
     assert cluster.coordinators.asked == []
+
+
+@pytest.mark.parametrize("version", [10, 11, 12])
+@clustered()
+async def test_no_coordinator_is_asked_about_a_corrupt_batch_and_what_is_behind_it_waits(cluster, version):
+    client = await begin(cluster)
+    spoilt = batch(0)
+    spoilt[PRODUCER_EPOCH_OFFSET] ^= 1
+    cluster.coordinators.say(ErrorCode.producer_fenced)
+    answer = await produce(client, "t", spoilt, version=version, transactional_id="x")
+    assert (answer.error_code, cluster.coordinators.asked) == (ErrorCode.corrupt_message, [])
+    cluster.coordinators.say(ErrorCode.none)
+    assert await produce_in(client, 1, version=version) == (ErrorCode.not_leader_or_follower, -1)
+    for sequence in range(2):
+        assert await produce_in(client, sequence, version=version) == (ErrorCode.none, sequence)
+
+
+@clustered()
+async def test_a_corrupt_batch_is_refused_alone(cluster):
+    client = await begin(cluster)
+    spoilt = batch()
+    spoilt[PRODUCER_EPOCH_OFFSET] ^= 1
+    parts = [("t", 0, spoilt), ("t", 1, batch())]
+    answer = await client.call(ApiKey.PRODUCE, 12, produce_request(parts, transactional_id="x"))
+    codes = [part.error_code for topic in answer.responses for part in topic.partition_responses]
+    assert codes == [ErrorCode.corrupt_message, ErrorCode.none]
 
 
 @pytest.mark.parametrize(
