@@ -51,6 +51,7 @@ class Summary:
     late_begins: int = 0
     unknown_begins: int = 0
     compacted_begins: int = 0
+    rotten_markers: int = 0
     unjudged_refusals: int = 0
     left_behind_leaders: int = 0
     held_ends: int = 0
@@ -205,6 +206,7 @@ class Summary:
         yield f"  aborted, begun before seen     {self.late_begins:>12,}"
         yield f"  that begin before a log start  {self.unknown_begins:>12,}"
         yield f"  whose first records are gone   {self.compacted_begins:>12,}"
+        yield f"  whose markers have rotted      {self.rotten_markers:>12,}"
         yield f"  refused beside a core          {self.unjudged_refusals:>12,}"
         yield f"  at leaders left behind         {self.left_behind_leaders:>12,}"
         yield f"  that hold a latest offset      {self.held_ends:>12,}"

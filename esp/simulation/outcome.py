@@ -110,6 +110,8 @@ class Outcome:
     """Last stable offsets that were not checked, as the log starts within a transaction (INV-LSO)."""
     compacted_begins: int = 0
     """Last stable offsets behind what compaction has removed of a transaction, in the nodes tier (INV-LSO)."""
+    rotten_markers: int = 0
+    """Last stable offsets at transactions whose markers have rotted, at replicas that have found rot (INV-LSO)."""
     unjudged_refusals: int = 0
     """Batches of open transactions that were refused in runs that heal only a core (LIVE-TXN)."""
     left_behind_leaders: int = 0

@@ -69,6 +69,8 @@ class TransactionChecker:
         """Last stable offsets that were not checked, as the replica's log starts within a transaction."""
         self.compacted_begins = 0
         """Last stable offsets of replicas of which compaction had removed the first records of a transaction."""
+        self.rotten_markers = 0
+        """Last stable offsets of replicas that had found rot in their logs, and held what a marker had ended for open."""
         self.one_turn_completions = 0
         """Batches and markers that were seen in the turn in which their transaction was completed."""
         self.late_begins = 0
@@ -324,6 +326,7 @@ class TransactionChecker:
         high_watermark: int,
         log_start: int,
         compacted: Iterable[BatchView] | None = None,
+        has_rotted: bool = False,
     ) -> None:
         """Hold the last stable offset of a replica against the committed batches.
 
@@ -334,6 +337,7 @@ class TransactionChecker:
             high_watermark: the replica's.
             log_start: the replica's.
             compacted: the batches of the replica, if the topic is compacted.
+            has_rotted: True if the replica knows that its log has rotted.
 
         Raises:
             ViolationError: INV-LSO.
@@ -347,6 +351,9 @@ class TransactionChecker:
             return
         if compacted is not None and wanted < stable <= fold.last_stable_offset_of(high_watermark, _places(compacted)):
             self.compacted_begins += 1
+            return
+        if has_rotted and stable < wanted and any(span.first_offset == stable for span in fold.spans):
+            self.rotten_markers += 1
             return
         raise ViolationError("INV-LSO", who, f"the last stable offset is {stable}, the batches say {wanted}")
 

@@ -194,6 +194,7 @@ class Transactions:
                     high_watermark=log.high_watermark,
                     log_start=log.log_start_offset,
                     compacted=view.batches if view is not None and self._profile.compaction is not None else None,
+                    has_rotted=log.rot is not None,
                 )
 
     def is_open(self, partition: TopicPartition) -> bool:
@@ -211,6 +212,7 @@ class Transactions:
             late_begins=checker.late_begins,
             unknown_begins=checker.unknown_begins,
             compacted_begins=checker.compacted_begins,
+            rotten_markers=checker.rotten_markers,
             unjudged_refusals=checker.unjudged_refusals,
             left_behind_leaders=self.left_behind,
             held_ends=self.held_ends,

@@ -20,6 +20,7 @@ from esp.simulation.checkers.transaction_history import (
     TransactionBatch,
     TransactionHistory,
 )
+from esp.simulation.checkers.transaction_log import MarkerSeen
 from esp.simulation.checkers.violation import ViolationError
 from esp.storage.log import Log
 from esp.transactions.requests import Producer
@@ -272,6 +273,24 @@ def test_a_stable_offset_is_held_against_what_a_replica_can_know(
     with nullcontext() if counts is not None else pytest.raises(ViolationError, match="INV-LSO"):
         scene.checker.check_stable("node 1", DATA, stable=stable, high_watermark=2, log_start=log_start, compacted=left)
     assert counts in (None, (scene.checker.unknown_begins, scene.checker.compacted_begins))
+
+
+@pytest.mark.parametrize(
+    ("stable", "has_rotted", "is_allowed"),
+    [(1, True, True), (1, False, False), (0, True, False), (4, True, False)],
+    ids=["begin of the ended one", "no rot", "no begin", "too high"],
+)
+def test_a_replica_that_has_found_rot_may_take_an_ended_transaction_for_open(
+    stable: int, has_rotted: bool, is_allowed: bool
+) -> None:
+    scene = Scene()
+    fold = scene.checker.fold(DATA)
+    for producer_id, first_offset in ((8, 1), (9, 3)):
+        fold.on_data(producer_id, first_offset, crc=producer_id)
+    fold.on_marker(MarkerSeen(2, Producer(8, 0), True))
+    with nullcontext() if is_allowed else pytest.raises(ViolationError, match="INV-LSO"):
+        scene.checker.check_stable("node 1", DATA, stable=stable, high_watermark=4, log_start=0, has_rotted=has_rotted)
+    assert scene.checker.rotten_markers == is_allowed
 
 
 def test_decisions_are_told_with_the_partitions_of_their_transaction() -> None:
