@@ -58,7 +58,7 @@ class ReplicaChecker:
         self.begin_compacted: Callable[[str], CompactedRecords | None] | None = None
         """Makes the model of a partition of a topic, by its name; None if the topic is not compacted."""
         self._left: dict[HostedPartition, frozenset[int]] = {}
-        """The records of a compacted replica when it was last read, by offset."""
+        """The committed records of a compacted replica when it was last read, by offset: others may be cut, and are not compacted away."""
         self.fallen_starts = 0
         """The number of times that a log was cut below its start, which fell with its end."""
         self.forgotten_starts = 0
@@ -234,10 +234,9 @@ class ReplicaChecker:
             problem = compacted.find_lost(start_offset, end_offset, found)
         before = self._left.get(hosted, frozenset())
         problem = problem or compacted.find_returned(
-            [offset for offset in before - found if offset < end_offset],
-            [offset for offset in sorted(found) if start_offset <= offset < end_offset],
+            before - found, [offset for offset in sorted(found) if start_offset <= offset < end_offset]
         )
-        self._left[hosted] = found
+        self._left[hosted] = frozenset(offset for offset in found if offset < end_offset)
         if problem is not None:
             raise ViolationError("INV-CLEAN-LATEST", view.who, problem)
 

@@ -520,6 +520,34 @@ def test_compacted_replica_that_has_grown_in_the_same_turn_is_looked_at_when_all
         scene.look()
 
 
+def test_records_that_were_cut_before_they_were_committed_were_not_compacted_away():
+    """What was committed in their place may be compacted already when it arrives."""
+    scene = Scene()
+    lost = []
+    scene.committed.compacted = SimpleNamespace(
+        on_commit=lambda _batch: None,
+        offsets_in=lambda batches: frozenset(batch.base_offset for batch in batches if batch.leader_epoch == 0),
+        markers_in=lambda _batches: frozenset(),
+        note_bare=lambda _found, _markers: None,
+        find_lost_marker=lambda *_: None,
+        find_lost=lambda *_: None,
+        find_returned=lambda gone, _found: lost.append(sorted(gone)),
+    )
+    for node in scene.nodes:
+        scene.commit(node, 1)
+    scene.checker.check_deeply(scene.third)
+    for node in scene.nodes:
+        node.log.truncate_to(1)
+        append(node.log, epoch=1)
+    scene.look()
+    for node in scene.nodes:
+        scene.commit(node, 2)
+    scene.checker.check_deeply(scene.third)
+    scene.committed.compacted.offsets_in = lambda _batches: frozenset()
+    scene.checker.check_deeply(scene.third)
+    assert lost == [[], [], [0]]
+
+
 @pytest.mark.parametrize("lacks", [{"batches": 2}, {"flushes": False}])
 def test_replica_that_leaves_something_behind_when_it_moves_is_found(lacks):
     move = Move(**lacks)
