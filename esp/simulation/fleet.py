@@ -95,6 +95,7 @@ class Summary:
     emptied_replicas: int = 0
     fallen_log_starts: int = 0
     forgotten_log_starts: int = 0
+    copies_found: int = 0
     successors_log_starts: int = 0
     half_cuts: int = 0
     late_fetches: int = 0
@@ -138,6 +139,7 @@ class Summary:
         yield f"  replicas emptied in the end    {self.emptied_replicas:>12,}"
         yield f"  log starts that fell with cuts {self.fallen_log_starts:>12,}"
         yield f"  log starts that had rotted     {self.forgotten_log_starts:>12,}"
+        yield f"  copies of failed directories   {self.copies_found:>12,}"
         yield f"  log starts of later topics     {self.successors_log_starts:>12,}"
         yield f"  cuts that failed halfway       {self.half_cuts:>12,}"
         yield f"  commits by late fetches        {self.late_fetches:>12,}"

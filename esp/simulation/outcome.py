@@ -90,6 +90,8 @@ class Outcome:
     """Logs that were cut below their starts, which fell with their ends (READ-6)."""
     forgotten_log_starts: int = 0
     """Replicas that came back with records below their log starts, because the file with the log starts had rotted (REC-6)."""
+    copies_found: int = 0
+    """Replicas that came back as older copies, which a log directory that had failed had kept: the node had given them up meanwhile."""
     successors_log_starts: int = 0
     """Log starts above all of a topic, in answers that came when it was gone: the next one of its name may have given them (FLOOR-2)."""
     half_cuts: int = 0

@@ -1,7 +1,7 @@
 """The state in which a replica must be when a node has come back, and the state that follows from its batches."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from esp.simulation.checkers.compacted_records import CompactedRecords
@@ -51,10 +51,18 @@ class LostLife(NamedTuple):
         """The part that is certain when the machine lost power since."""
         return self._replace(floor_offset=self.synced_offset)
 
-    def check(self, view: ReplicaView, compacted: CompactedRecords | None = None) -> bool:
+    def check(
+        self, view: ReplicaView, compacted: CompactedRecords | None = None, left_behind: Sequence[BatchView] = ()
+    ) -> bool:
         """Hold the recovered replica against it; return True if it starts below the log start that a rotten file does not say any more.
 
         Of a log that is ``compacted`` the segments of before a replacement may be there, or the segments of after it (CLEAN-7).
+
+        Args:
+            view: of the recovered replica.
+            compacted: the model of its partition, if that is compacted.
+            left_behind: the batches of an earlier replica of the partition, if that is what was recovered: the node gave it up while
+                its log directory had failed, and was assigned the partition again.
 
         Raises:
             ViolationError: INV-RECOVER-PREFIX (REC-3).
@@ -65,7 +73,7 @@ class LostLife(NamedTuple):
                 view.who,
                 f"recovered up to {view.end_offset}, and {self.floor_offset} was there for certain",
             )
-        known = {batch.base_offset: batch for batch in (*self.front, *self.batches)}
+        known = {batch.base_offset: batch for batch in left_behind or (*self.front, *self.batches)}
         for batch in view.batches:
             before = known.get(batch.base_offset)
             if before is not None and before.is_same(batch):

@@ -63,6 +63,8 @@ class ReplicaChecker:
         """The number of times that a log was cut below its start, which fell with its end."""
         self.forgotten_starts = 0
         """The number of times that a replica came back with records below its log start, because the file that says it had rotted."""
+        self.copies_found = 0
+        """The number of times that a replica came back as a copy that a failed log directory had kept, and was newer than the replica."""
         self.half_cuts = 0
         """The number of cuts that failed halfway, so that the files hold less than their log, which is offline."""
         self.late_fetches = 0
@@ -74,6 +76,8 @@ class ReplicaChecker:
         self._renewed = RenewedReplicas()
         self._hosted: dict[int, dict[HostedPartition, ReplicaView]] = {}
         self._lost: dict[int, dict[Key, LostLife]] = {}
+        self._left_behind: dict[int, dict[tuple[Key, str], list[BatchView]]] = {}
+        """The batches of replicas that each node gave up, and could not remove: their log directory had failed."""
         self._starts: dict[Key, int] = {}
         self._unassigned: set[tuple[int, Key]] = set()
         self._min_isr = min_isr
@@ -171,6 +175,7 @@ class ReplicaChecker:
     def on_new_disk(self, node: SimulatedNode) -> None:
         """A dead node's disk holds something else from now on."""
         self._lost.pop(node.node_id, None)
+        self._left_behind.pop(node.node_id, None)
 
     def on_moved_away(self, node: SimulatedNode, path: str) -> None:
         """An operator took a replica's directory out of the way."""
@@ -297,6 +302,8 @@ class ReplicaChecker:
             self._left.pop(hosted, None)
             self.rises.take(hosted.log)
             key = (hosted.topic_id, hosted.name.partition)
+            if hosted.log.is_offline:
+                self._left_behind.setdefault(node.node_id, {})[key, view.path] = view.batches + view.read_rest()
             self._renewed.note(node, hosted.name, key)
             views = self.views[node.node_id]
             if views.get(key) is view:
@@ -327,8 +334,13 @@ class ReplicaChecker:
         if node.node_id in self._ledger.poisoned:
             view.judged_from = view.end_offset
         lost = self._lost.get(node.node_id, {}).pop(key, None)
+        left_behind = self._left_behind.get(node.node_id, {}).pop((key, view.path), [])
         if lost is not None and not self.committed[key].is_excused:
-            self.forgotten_starts += lost.check(view, self.committed[key].compacted)
+            is_elsewhere = bool(left_behind) and lost.view.path != view.path
+            self.copies_found += is_elsewhere
+            self.forgotten_starts += lost.check(
+                view, self.committed[key].compacted, left_behind if is_elsewhere else ()
+            )
         self.views.setdefault(node.node_id, {})[key] = view
         self._note_log_start(hosted)
         check_epochs(view, log)

@@ -230,6 +230,7 @@ class Run:
             emptied_replicas=self._clients.asker.emptied_replicas,
             fallen_log_starts=self._replicas.fallen_starts,
             forgotten_log_starts=self._replicas.forgotten_starts,
+            copies_found=self._replicas.copies_found,
             successors_log_starts=self._replicas.log_starts.of_successors,
             half_cuts=self._replicas.half_cuts,
             late_fetches=self._replicas.late_fetches,

@@ -118,6 +118,15 @@ def test_records_below_a_rotten_log_start_come_back_as_they_stood_there(disk, lo
         found.check(view_of(disk, 4))
 
 
+def test_a_copy_that_a_failed_directory_kept_comes_back_as_it_was_left(disk, log):
+    left_behind = view_of(disk, 4).batches
+    later = ReplicaView("node 1", disk, "/other/flights-3", TOPIC_ID, 0)
+    lost = LostLife.of(later, keeps_page_cache=True, has_faulty_disk=True)
+    assert not lost.check(view_of(disk, 4), None, left_behind)
+    with pytest.raises(ViolationError, match="recovered 3-3 of epoch 0"):
+        lost.check(view_of(disk, 4), None, left_behind[:3])
+
+
 def producer_batch(producer_id, base_offset, *, rotten):
     return SimpleNamespace(
         producer_id=producer_id,

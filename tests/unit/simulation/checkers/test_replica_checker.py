@@ -479,6 +479,34 @@ class Move:
         self.log.append(data, read_header(data), 0)
 
 
+@pytest.mark.parametrize("has_failed", [True, False])
+def test_replica_that_was_given_up_comes_back_only_if_its_directory_had_failed(has_failed):
+    scene = Scene()
+    node, kept = scene.third, scene.third.log
+    broker = node.broker.broker.running
+    replicas, broker.lifecycle = broker.replicas, SimpleNamespace(epoch=1)
+    replicas.image = SimpleNamespace(topics_by_id={})
+    if has_failed:
+        kept.take_offline()
+    scene.checker.on_unassigned(node.node_id, KEY)
+    replicas.by_topic = {}
+    scene.look(node)
+    scene.checker.on_assigned(node.node_id, KEY)
+    other = LogDirectory.open_blocking(node.disk, "more")
+    empty = other.create_log_blocking(PARTITION, TOPIC_ID, TopicSettings())
+    replicas.by_topic = {TOPIC_ID: {PARTITION.partition: Hosted(empty)}}
+    scene.look(node)
+    scene.checker.on_end(node, keeps_page_cache=True, has_faulty_disk=has_failed)
+    scene.checker.on_start(node)
+    replicas.by_topic = {TOPIC_ID: {PARTITION.partition: Hosted(kept)}}
+    if has_failed:
+        scene.look(node)
+    else:
+        with violation("INV-RECOVER-PREFIX"):
+            scene.look(node)
+    assert scene.checker.copies_found == has_failed
+
+
 def test_replica_that_moves_to_another_directory_is_followed_there():
     move = Move()
     move.scene.look()
