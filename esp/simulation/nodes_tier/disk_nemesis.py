@@ -89,14 +89,14 @@ class DiskNemesis:
                 return True
 
     def _has_others_in_sync(self, node: SimulatedNode, target: Target) -> bool:
-        """True if a partition has another replica in sync: else records are lost. One that is promised nothing has none."""
+        """True if a partition has another replica in sync, and keeps it: else records are lost. One that is promised nothing has none."""
         name = target.partition
         if name is not None and name.topic == RECKLESS:
             return False
         topic = self.newest_image().topics_by_name.get(name.topic) if name is not None else None
         if name is None or topic is None or name.partition >= len(topic.partitions):
             return False
-        return any(number != node.node_id for number in topic.partitions[name.partition].isr)
+        return self._ledger.leaves_others(node.node_id, topic.partitions[name.partition].isr)
 
     def newest_image(self) -> ClusterImage:
         """The newest committed metadata that a living node has."""

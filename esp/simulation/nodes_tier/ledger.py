@@ -14,7 +14,7 @@ others in sync beside it anyway. The same holds everywhere for a process that en
 the running marker names the registration before, as logs that were not found whole yet can vouch for nothing (decision 26).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from esp.model.ids import TopicPartition
@@ -114,6 +114,10 @@ class Ledger:
     def may_lose_copy(self, node_id: int) -> bool:
         """True if the promise covers that a node loses records that it had flushed."""
         return len(self.copies.keys() | {node_id}) <= self.copies_allowed and self._may_lose(node_id)
+
+    def leaves_others(self, node_id: int, in_sync: Collection[int]) -> bool:
+        """True if others of a partition's in-sync replicas stay eligible: the end of a process may have cost a node that already."""
+        return any(other != node_id and other not in self.ended for other in in_sync)
 
     def may_end(self, node_id: int, *, is_starting: bool) -> bool:
         """True if the promise covers that a node's process ends now: always, unless it starts or nodes do not believe markers."""

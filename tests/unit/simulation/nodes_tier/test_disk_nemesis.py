@@ -1,8 +1,12 @@
-"""Which of a node's files rot first."""
+"""Which of a node's files rot first, and which must not."""
 
 from types import SimpleNamespace
 
-from esp.simulation.nodes_tier.disk_nemesis import _prefer_sealed
+import pytest
+
+from esp.model.ids import TopicPartition
+from esp.simulation.nodes_tier.disk_nemesis import DiskNemesis, _prefer_sealed
+from esp.simulation.nodes_tier.ledger import Ledger
 
 
 def target(directory, number):
@@ -13,3 +17,14 @@ def test_segments_that_nobody_appends_to_are_preferred_where_there_are_any():
     sealed, active, alone = target("/data/a-0", 0), target("/data/a-0", 7), target("/data/b-0", 3)
     assert _prefer_sealed([sealed, active, alone]) == [sealed]
     assert _prefer_sealed([alone]) == [alone]
+
+
+@pytest.mark.parametrize(("isr", "may_rot"), [((1,), False), ((1, 2), False), ((1, 2, 3), True)])
+def test_records_do_not_rot_where_the_other_replica_in_sync_is_about_to_lose_its_eligibility(isr, may_rot):
+    ledger = Ledger(1, copies_allowed=1, believes_markers=False)
+    ledger.on_end(2, was_starting=False)
+    topic = SimpleNamespace(partitions=[SimpleNamespace(isr=isr)])
+    image = SimpleNamespace(topics_by_name={"a": topic})
+    nemesis = SimpleNamespace(_ledger=ledger, newest_image=lambda: image)
+    node, records = SimpleNamespace(node_id=1), SimpleNamespace(partition=TopicPartition("a", 0))
+    assert DiskNemesis._has_others_in_sync(nemesis, node, records) == may_rot

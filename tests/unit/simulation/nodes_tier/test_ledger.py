@@ -136,6 +136,16 @@ def test_where_markers_are_doubted_an_end_keeps_others_from_losing_what_is_not_s
     assert ledger.may_lose_power(2)
 
 
+def test_where_markers_are_doubted_a_node_that_ended_is_no_other_replica_in_sync():
+    ledger = Ledger(1, copies_allowed=1, believes_markers=False)
+    assert ledger.leaves_others(1, (1, 2))
+    ledger.on_end(2, was_starting=False)
+    assert not ledger.leaves_others(1, (1, 2))
+    assert ledger.leaves_others(1, (1, 2, 3))
+    ledger.on_whole()
+    assert ledger.leaves_others(1, (1, 2))
+
+
 def test_where_markers_are_doubted_none_is_killed_while_another_one_has_lost_a_copy():
     ledger = Ledger(1, copies_allowed=1, believes_markers=False)
     assert ledger.may_end(2, is_starting=False)
