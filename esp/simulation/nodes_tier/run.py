@@ -516,10 +516,11 @@ class Run:
     def _begin_topics(self) -> None:
         image = self._metadata.image
         stranded = find_stranded(image, self._core) if self._is_healed and self._core_is_up() else []
+        restores = not self._is_healed or not all(task.done() for task in self._administration)
         for producer in self._clients.producers:
             for topic_id, partition in tuple(producer.lanes):
                 key = (topic_id, partition)
-                may_come_back = topic_id in image.trashed_topics and not self._is_healed
+                may_come_back = topic_id in image.trashed_topics and restores
                 is_gone = topic_id not in image.topics_by_id and not may_come_back
                 if is_gone or self._replicas.is_given_up(key) or key in stranded:
                     producer.give_up(topic_id, partition)

@@ -61,7 +61,7 @@ class History:
     say: Callable[[str, str], None]
     batches: list[SentBatch] = field(default_factory=list)
     lanes: dict[LaneKey, float] = field(default_factory=dict)
-    """The time at which the last batch of each idempotent producer was acknowledged, -1 while none was."""
+    """The time at which the last batch of each idempotent producer was acknowledged, -1 while none was; of lanes that are not given up."""
     acked_records: int = 0
     read_records: int = 0
     refusals: int = 0
@@ -83,8 +83,12 @@ class History:
         """A batch was acknowledged."""
         batch.acked_s = now_s
         self.acked_records += batch.record_count
-        if batch.is_idempotent:
+        if batch.lane in self.lanes:
             self.lanes[batch.lane] = now_s
+
+    def on_given_up(self, lane: LaneKey) -> None:
+        """A producer tries no more, even if the topic comes back."""
+        self.lanes.pop(lane, None)
 
     def on_done(self, who: str, what: str, details: str) -> None:
         """An administrator was told that something is done."""

@@ -18,7 +18,7 @@ from esp.simulation.nodes_tier.compaction_profile import COMPACTED
 from esp.simulation.workload import requests
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import ClientConnection, NoAnswerError
-from esp.simulation.workload.history import History, SentBatch
+from esp.simulation.workload.history import History, LaneKey, SentBatch
 
 IN_FLIGHT_MAX: Final = 5
 """``max.in.flight.requests.per.connection`` of idempotent producers, at most."""
@@ -179,6 +179,8 @@ class Producer:
     def give_up(self, topic_id: TopicId, partition: int) -> None:
         """The topic was deleted, or the partition lost records: the fate of what is pending for it stays unknown."""
         self._given_up[topic_id, partition] = None
+        lane = self.lanes[topic_id, partition]
+        self._history.on_given_up(LaneKey(lane.producer, lane.topic, topic_id, partition))
 
     async def run(self, topic: str, topic_id: TopicId, partition: int) -> None:
         """Produce to one partition until told to stop, and nothing is pending."""

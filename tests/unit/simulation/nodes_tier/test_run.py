@@ -4,7 +4,12 @@ import dataclasses
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
+from uuid import UUID
 
+import pytest
+
+from esp.model.ids import TopicId
 from esp.simulation.nodes_tier.nemesis import draw_plan
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.run import Run
@@ -56,6 +61,28 @@ def test_a_node_that_loses_what_it_acknowledged_is_found_out():
     world.loop.call_later(3.0, lambda: _forget_everything(world.nodes[1]))
     outcome = run.execute()
     assert outcome.invariant == "INV-NO-TRUNC-BELOW-HW"
+
+
+@pytest.mark.parametrize(
+    ("is_healed", "administrator_is_done", "gives_up"),
+    [(False, False, False), (True, False, False), (True, True, True)],
+)
+def test_a_topic_in_the_trash_is_given_up_when_no_administrator_can_restore_it_any_more(
+    is_healed, administrator_is_done, gives_up
+):
+    topic_id = TopicId(UUID(int=7))
+    given_up = []
+    producer = SimpleNamespace(lanes={(topic_id, 0): None}, give_up=lambda *place: given_up.append(place))
+    run = SimpleNamespace(
+        _metadata=SimpleNamespace(image=SimpleNamespace(topics_by_id={}, trashed_topics={topic_id: None})),
+        _clients=SimpleNamespace(producers=[producer]),
+        _replicas=SimpleNamespace(is_given_up=lambda _key: False),
+        _administration=[SimpleNamespace(done=lambda: administrator_is_done)],
+        _is_healed=is_healed,
+        _core_is_up=lambda: False,
+    )
+    Run._begin_topics(run)
+    assert given_up == ([(topic_id, 0)] if gives_up else [])
 
 
 def _forget_everything(node):

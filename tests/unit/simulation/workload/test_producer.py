@@ -196,6 +196,15 @@ def test_producer_that_gives_up_leaves_the_fate_unknown():
     assert scene.producer.pending_batches == 0
 
 
+def test_nothing_must_get_through_on_a_lane_that_was_given_up_even_if_its_topic_comes_back():
+    assert Scene(produced()).run().history.lanes
+    scene = Scene(produced(), NONE)
+    scene.run(then=lambda: scene.producer.give_up(TOPIC_ID, PARTITION))
+    assert scene.history.lanes == {}
+    scene.history.on_acked(scene.history.batches[0], 70.0)
+    assert scene.history.lanes == {}, "an answer that comes late"
+
+
 def test_batch_that_is_out_of_order_behind_a_corrupt_one_is_a_violation():
     scene = Scene(
         produced(ErrorCode.corrupt_message), produced(ErrorCode.out_of_order_sequence_number), produced(), is_eager=True
