@@ -136,15 +136,22 @@ class KafkaTools:
             check=False,
         )
 
-    def start(self, tool: str, *arguments: str) -> subprocess.Popen[str]:
-        """Start a tool that runs on, its three streams piped; the caller ends it."""
-        return subprocess.Popen(  # noqa: S603 - the command is made here; arguments come from tests
-            self.command(tool, *arguments, options=SHORT_RUN_OPTIONS),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def start(self, tool: str, *arguments: str, messages: Path) -> subprocess.Popen[str]:
+        """Start a tool that runs on, with pipes to its stdin and from its stdout; the caller ends it.
+
+        Args:
+            tool: a name in :data:`TOOL_CLASSES` or any main class.
+            arguments: of the tool.
+            messages: the file that its stderr is appended to. A pipe that is not read all the time holds up the tool once it is full.
+        """
+        with messages.open("a") as stderr:
+            return subprocess.Popen(  # noqa: S603 - the command is made here; arguments come from tests
+                self.command(tool, *arguments, options=SHORT_RUN_OPTIONS),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+            )
 
 
 def _fetch(home: Path, source: Path) -> None:

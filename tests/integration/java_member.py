@@ -2,6 +2,8 @@
 
 import json
 import signal
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any, Final, Self
@@ -9,6 +11,9 @@ from typing import Any, Final, Self
 from esp.testing.kafka_tools import KafkaTools
 
 _END_TIMEOUT_S: Final = 60
+_DUMP_S: Final = 5
+"""So long the process may write down what its threads do."""
+_LAST_EVENTS: Final = 20
 
 
 class JavaMember:
@@ -45,6 +50,8 @@ class JavaMember:
         """What it told of itself, in order."""
         self.assigned: frozenset[int] = frozenset()
         """Its partitions now."""
+        self._other_lines: list[str] = []
+        self._messages = scratch / "java-member.stderr"
         settings = scratch / "java-member.properties"
         is_classic = protocol == "classic"
         own = "metadata.max.age.ms=1000\n" + is_classic * "heartbeat.interval.ms=300\n"
@@ -63,7 +70,7 @@ class JavaMember:
 
     def start(self) -> Self:
         """Begin to join and read."""
-        self._process = self._tools.start("verifiable-consumer", *self._arguments)
+        self._process = self._tools.start("verifiable-consumer", *self._arguments, messages=self._messages)
         self._listener = Thread(target=self._listen, daemon=True)
         self._listener.start()
         return self
@@ -96,17 +103,31 @@ class JavaMember:
         return sum(event["count"] for event in self.named("records_consumed"))
 
     def _end(self) -> None:
-        self._process.wait(_END_TIMEOUT_S)
+        try:
+            self._process.wait(_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the member does not end:\n{self._last_words()}") from None
         self._listener.join(_END_TIMEOUT_S)
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+        for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()
         self.assigned = frozenset()
+
+    def _last_words(self) -> str:
+        """End the process at once; return its last events, what its threads did, and its messages."""
+        self._process.send_signal(signal.SIGQUIT)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_DUMP_S)
+        self._process.kill()
+        self._listener.join(_END_TIMEOUT_S)
+        events = "\n".join(map(str, self.events[-_LAST_EVENTS:]))
+        return f"{events}\n{''.join(self._other_lines)}\n{self._messages.read_text()}"
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if not line.startswith("{"):
+                self._other_lines.append(line)
                 continue
             event = json.loads(line)
             changed = frozenset(each["partition"] for each in event.get("partitions", ()) if isinstance(each, dict))

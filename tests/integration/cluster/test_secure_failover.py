@@ -175,6 +175,7 @@ class JavaWriter:
             "verifiable-producer",
             *("--bootstrap-server", cluster.bootstrap, "--topic", topic, "--acks", "-1"),
             *("--max-messages", str(count), "--throughput", "100", "--command-config", str(settings)),
+            messages=scratch / "java-writer.stderr",
         )
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()

@@ -69,6 +69,7 @@ def test_kafkas_producer_goes_on_when_its_coordinator_is_killed(
         "producer-perf-test",
         *("--bootstrap-server", cluster.bootstrap, "--topic", topic, "--num-records", "3000", "--record-size", "20"),
         *("--throughput", "500", "--transactional-id", "java", "--transaction-duration-ms", "50"),
+        messages=cluster.directory / "messages.txt",
     )
     try:
         log = cluster.directory / "tool.txt"
