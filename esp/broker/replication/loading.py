@@ -95,7 +95,7 @@ class ReplicaLoading:
         loaded = LoadedReplica(topic, directory, log)
         twin = self.replicas.get(partition)
         if twin is not None:  # it was changing places when the process ended
-            loaded, outdated = sorted((loaded, twin), key=self._newness, reverse=True)
+            outdated, loaded = (loaded, twin) if self._is_newer(twin, loaded) else (twin, loaded)
             outdated.directory.schedule_delete_blocking([outdated.log], self._now_ms)
         self.replicas[partition] = loaded
 
@@ -193,12 +193,26 @@ class ReplicaLoading:
             and state.directories[state.replicas.index(self._node_id)] == directory.meta.directory_id
         )
 
-    def _newness(self, loaded: LoadedReplica) -> tuple[int, int, bool]:
-        """Both were equal when they changed places, and one was written since."""
-        log = loaded.log
-        epoch = log.leader_epochs.epoch_of(log.log_end_offset - 1)
-        is_assigned = self._is_assigned(loaded.topic, log.partition.partition, loaded.directory)
-        return (-1 if epoch is None else epoch, log.log_end_offset, is_assigned)
+    def _is_newer(self, one: LoadedReplica, other: LoadedReplica) -> bool:
+        """True if of two copies of a replica the first has all that the second one has of what is committed.
+
+        Both were equal when they changed places, or one is left of a directory that failed and came back after the replica had been made
+        again in the other. In both cases the one whose last record has the later epoch, or which is longer in the same epoch, is complete
+        if either is, as of two voters of Raft (section 5.4.1): also against the one that the metadata names, which decides between equals.
+        A copy without a record whose epoch is known, whose records were all deleted at their leader, is compared by its end alone: an older
+        one that ends before it would give its offsets to other records.
+        """
+        first, second = self._last_epoch(one), self._last_epoch(other)
+        if first != second and None not in (first, second):
+            return first > second
+        ends = one.log.log_end_offset, other.log.log_end_offset
+        if ends[0] != ends[1]:
+            return ends[0] > ends[1]
+        return self._is_assigned(one.topic, one.log.partition.partition, one.directory)
+
+    @staticmethod
+    def _last_epoch(loaded: LoadedReplica) -> int | None:
+        return loaded.log.leader_epochs.epoch_of(loaded.log.log_end_offset - 1)
 
 
 def _why_not_kept(opened: Log) -> str | None:

@@ -103,7 +103,7 @@ SELDOM: Final[Mapping[str, str]] = MappingProxyType(
         "esp.broker.replication.isr_updates:_unsettled": "a request for changes of in-sync sets is refused as a whole",
         "esp.broker.replication.loading:ReplicaLoading._is_assigned": "a node starts that ended while a replica moved",
         "esp.broker.replication.log_dir_moves:LogDirMoves.lag": "directories are asked for while a replica moves from one to another",
-        "esp.broker.replication.loading:ReplicaLoading._newness": "a node finds a replica in two of its log directories",
+        "esp.broker.replication.loading:ReplicaLoading._is_newer": "a node finds a replica in two of its log directories",
         "esp.broker.replication.retention:_tell": "a segment is to be dropped while the disk is full or fails",
         "esp.broker.replication.rotten_replicas:RottenReplicas._say_alone": "a replica is corrupt, and no other one is in sync",
         "esp.broker.replication.sessions:_refuse": "a broker opens a session for partitions that it has no longer",

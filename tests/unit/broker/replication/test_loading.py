@@ -58,8 +58,8 @@ class Node:
             if directory.meta is None:
                 directory.format_blocking(MetaProperties("cluster", NODE, identity))
 
-    def create(self, path, partition=T0, topic_id=TOPIC_ID, *, batches=0, epoch=0):
-        log = self.directories[path].create_log_blocking(partition, topic_id, TopicSettings())
+    def create(self, path, partition=T0, topic_id=TOPIC_ID, *, batches=0, epoch=0, start_offset=0):
+        log = self.directories[path].create_log_blocking(partition, topic_id, TopicSettings(), start_offset=start_offset)
         fill(log, batches, epoch)
         return log
 
@@ -190,6 +190,21 @@ def test_of_two_equal_directories_the_one_that_the_metadata_names_counts(assigne
     node.create("/b", batches=2)
     node.image = topic_image([state(directory=assigned)])
     assert node.load().replicas[T0].directory.path == assigned
+
+
+@pytest.mark.parametrize("emptied", ["/a", "/b"])
+@pytest.mark.parametrize(
+    ("length", "is_kept"), [(2, False), (5, False), (6, True)], ids=["ends before", "ends there", "goes on"]
+)
+def test_offsets_do_not_go_back_to_a_copy_that_ends_before_an_emptied_log(emptied, length, is_kept):
+    """A directory failed and came back after its replica was made again elsewhere, at the start of a log whose records were deleted."""
+    node = Node()
+    left = {"/a": "/b", "/b": "/a"}[emptied]
+    node.create(left, batches=length, epoch=1)
+    node.create(emptied, start_offset=5)
+    node.image = topic_image([state(directory=emptied)])
+    loaded = node.load().replicas[T0]
+    assert (loaded.directory.path, loaded.log.log_end_offset) == ((left, length) if is_kept else (emptied, 5))
 
 
 def test_a_move_goes_on_with_what_it_has_copied():
