@@ -59,7 +59,9 @@ class Node:
                 directory.format_blocking(MetaProperties("cluster", NODE, identity))
 
     def create(self, path, partition=T0, topic_id=TOPIC_ID, *, batches=0, epoch=0, start_offset=0):
-        log = self.directories[path].create_log_blocking(partition, topic_id, TopicSettings(), start_offset=start_offset)
+        log = self.directories[path].create_log_blocking(
+            partition, topic_id, TopicSettings(), start_offset=start_offset
+        )
         fill(log, batches, epoch)
         return log
 
