@@ -94,13 +94,15 @@ class LostParts:
     def lose(self, node: SimulatedNode, held: DiskCopy, rng: Random, *, in_order: bool) -> None:
         """Cut the power of a node's machine, whose process has ended, and take the last sectors of some files.
 
+        A disk of which something has rotted meanwhile loses nothing: its files are copied, and the copies do not remember rot.
+
         Args:
             node: the node.
             held: what the device had at the moment from which on it lost writes.
             rng: says what is lost.
             in_order: true if the node was stopped in order: then it loses nothing where it may still be asked to lead.
         """
-        if in_order and self._may_lead(node):
+        if (in_order and self._may_lead(node)) or find_rotten(node.disk):
             return
         node.lose_power()
         copied = self._caretaker.copy_records(node)

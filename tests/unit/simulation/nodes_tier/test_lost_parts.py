@@ -126,6 +126,17 @@ def test_who_was_stopped_in_order_and_leads_nothing_may_lose_something():
     assert scene.restored
 
 
+def test_a_disk_that_has_rotted_meanwhile_loses_nothing():
+    scene = Scene()
+    disk = scene.node.disk
+    disk.make_directory("/data/t-0")
+    disk.replace_file_blocking(LOG, b"record")
+    disk.content(LOG).rot(3, 1)
+    scene.lose()
+    assert not scene.restored
+    assert not scene.node.dark
+
+
 def bring(scene, amount):
     async def main():
         is_brought = scene.parts.bring(Fault(0, FaultKind.LOST_PART, (3,), 1.0, amount))
