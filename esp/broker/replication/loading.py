@@ -203,7 +203,7 @@ class ReplicaLoading:
         one that ends before it would give its offsets to other records.
         """
         first, second = self._last_epoch(one), self._last_epoch(other)
-        if first != second and None not in (first, second):
+        if first is not None and second is not None and first != second:
             return first > second
         ends = one.log.log_end_offset, other.log.log_end_offset
         if ends[0] != ends[1]:
