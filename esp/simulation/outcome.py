@@ -17,10 +17,10 @@ class Outcome:
     acked_records: int
     read_records: int
     digest: str
-    partitions: int
-    excused_partitions: int
+    partitions: int = 0
+    excused_partitions: int = 0
     """Partitions that lost more than the promise covers: nothing of their durability was asked from then on."""
-    poisoned_nodes: int
+    poisoned_nodes: int = 0
     """Nodes whose device lied after a failed sync: what it holds of what they flushed was not asked from then on."""
     rotten_files: int = 0
     replaced_disks: int = 0

@@ -1,5 +1,6 @@
 """Holds the nodes' metadata against one another, and each committed state of a partition against the one before it."""
 
+import dataclasses
 from collections import deque
 from collections.abc import Callable, Collection
 
@@ -26,6 +27,7 @@ from esp.simulation.checkers.trash_checker import TrashChecker
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.ledger import PASSING, RECKLESS, Ledger
 from esp.simulation.nodes_tier.node import SimulatedNode
+from esp.simulation.outcome import Outcome
 
 IMAGES_KEPT = 1000
 """Of the latest offsets: nodes that lag further are not compared."""
@@ -105,6 +107,15 @@ class MetadataChecker:
         for image in feed.take():
             self._look_at(node, feed.before, image)
             feed.before = image
+
+    def added_to(self, outcome: Outcome) -> Outcome:
+        """The outcome of a run with what became of its topics."""
+        return dataclasses.replace(
+            outcome,
+            continued_partitions=self.floors.continued,
+            leapt_partitions=self.floors.leapt,
+            restored_topics=self.trash.restored,
+        )
 
     def _look_at(self, node: SimulatedNode, before: ClusterImage | None, image: ClusterImage) -> None:
         if before is not None and image.offset < before.offset:

@@ -1,5 +1,6 @@
 """Holds the replicas of all nodes against one another, after every turn in which their nodes did something."""
 
+import dataclasses
 from collections.abc import Callable, Collection, Iterator
 
 from esp.broker.replication.hosted_partition import HostedPartition
@@ -17,6 +18,7 @@ from esp.simulation.checkers.rises import Rises
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.ledger import Ledger
 from esp.simulation.nodes_tier.node import SimulatedNode
+from esp.simulation.outcome import Outcome
 from esp.simulation.workload.batch_mark import BatchMark
 from esp.storage.log import Log
 
@@ -197,6 +199,24 @@ class ReplicaChecker:
         for hosted, view in self._hosted.get(node.node_id, {}).items():
             if not _is_half_cut(hosted.log, view):
                 self._check_derived(hosted, view)
+
+    def added_to(self, outcome: Outcome) -> Outcome:
+        """The outcome of a run with what was met with in its replicas."""
+        return dataclasses.replace(
+            outcome,
+            partitions=len(self.committed),
+            excused_partitions=sum(committed.is_excused for committed in self.committed.values()),
+            forgotten_producers=sum(len(committed.restarts) for committed in self.committed.values()),
+            fallen_log_starts=self.fallen_starts,
+            forgotten_log_starts=self.forgotten_starts,
+            copies_found=self.copies_found,
+            successors_log_starts=self.log_starts.of_successors,
+            half_cuts=self.half_cuts,
+            late_fetches=self.late_fetches,
+            excused_folds=len(self.excused_folds),
+            moved_replicas=self.moved,
+            replaced_segments=self.replacements.count,
+        )
 
     def _check_derived(self, hosted: HostedPartition, view: ReplicaView) -> None:
         """Check the state that a log derives from its batches, all of which the view has read. Raises ViolationError."""

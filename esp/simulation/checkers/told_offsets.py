@@ -9,6 +9,7 @@ sent after the other had come. A leader that was replaced and does not know it m
 told is asked of it.
 """
 
+import dataclasses
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
@@ -16,6 +17,7 @@ from typing import Final, NamedTuple
 from esp.model.ids import TopicId
 from esp.simulation.checkers.committed import CommittedLog
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.outcome import Outcome
 
 Key = tuple[TopicId, int]
 
@@ -384,6 +386,17 @@ class ToldOffsets:
                 )
 
     # -----------------------------------------------------------------------------------------------------------------------------
+
+    def added_to(self, outcome: Outcome) -> Outcome:
+        """The outcome of a run with the answers that were held against the rules, and those that were not."""
+        return dataclasses.replace(
+            outcome,
+            told_offsets=self.answers,
+            told_unplaced=self.unplaced,
+            told_stale=self.stale,
+            told_lower_starts=self.lower_starts,
+            told_unknown_newest=self.unknown_newest,
+        )
 
     def _of(self, key: Key) -> _Partition:
         return self._partitions.setdefault(key, _Partition())

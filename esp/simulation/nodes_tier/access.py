@@ -1,11 +1,13 @@
 """The rules of access of a run: an administrator that changes them, a client that asks for what they are about, and the checker of both."""
 
+import dataclasses
 from typing import Final
 
 from esp.simulation.checkers.access_checker import AccessChecker
 from esp.simulation.nodes_tier.cluster import CLIENT_HOST, bootstrap_addresses, node_host
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.world import World
+from esp.simulation.outcome import Outcome
 from esp.simulation.workload.access_prober import AccessProber
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.envelope_prober import EnvelopeProber
@@ -54,6 +56,15 @@ class Access:
             self._world.spawn(self._setter.run())
             self._world.spawn(self._prober.run())
             self._world.spawn(self.enclosed.run())
+
+    def added_to(self, outcome: Outcome) -> Outcome:
+        """The outcome of a run with the requests that were held against its rules."""
+        return dataclasses.replace(
+            outcome,
+            judged_accesses=self.checker.judged,
+            unjudged_accesses=self.checker.unjudged,
+            judged_envelopes=self.enclosed.judged,
+        )
 
     def calm(self) -> None:
         """Change no more rules; ask on."""

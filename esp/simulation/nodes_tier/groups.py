@@ -1,6 +1,7 @@
 """The consumer groups of a run: sets them to work, lets them come to rest, and says whether all is well with them."""
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Final
 
@@ -16,6 +17,7 @@ from esp.simulation.checkers.replica_view import BatchView
 from esp.simulation.nodes_tier.cluster import bootstrap_addresses
 from esp.simulation.nodes_tier.expiry_profile import LAST_LAPSE_S, RETENTION_MINUTES, find_exempt
 from esp.simulation.nodes_tier.world import World
+from esp.simulation.outcome import Outcome
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.group_client import GroupClient
 from esp.simulation.workload.group_crew import CrewExpiry, GroupCrew
@@ -92,6 +94,19 @@ class Groups:
     def on_committed(self, partition: TopicPartition, batches: Iterable[BatchView]) -> None:
         """Batches were seen to be committed for the first time. Raises ViolationError: INV-GROUP-EXPIRY."""
         self.offsets_log.on_committed(partition, batches)
+
+    def added_to(self, outcome: Outcome) -> Outcome:
+        """The outcome of a run with what became of its groups."""
+        return dataclasses.replace(
+            outcome,
+            group_commits=self.acked_commits,
+            group_generations=self.generations,
+            old_group_members=self.old_members,
+            excused_groups=self.excused,
+            expired_offsets=self.offsets_log.expiries,
+            expired_answers=self.checker.expired_answers,
+            unwitnessed_expiries=self.offsets_log.unwitnessed,
+        )
 
     def calm(self) -> None:
         """From now on nothing befalls members."""

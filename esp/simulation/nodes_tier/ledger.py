@@ -14,11 +14,13 @@ others in sync beside it anyway. The same holds everywhere for a process that en
 the running marker names the registration before, as logs that were not found whole yet can vouch for nothing (decision 26).
 """
 
+import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from esp.model.ids import TopicPartition
 from esp.simulation.nodes_tier.profile import TopicProfile
+from esp.simulation.outcome import Outcome
 
 RECKLESS = "reckless"
 """The topic whose leaders may be elected uncleanly, by its settings or because an administrator asks: it is promised nothing then."""
@@ -180,6 +182,21 @@ class Ledger:
     def was_lossy_since(self, node_id: int, since_s: float, partition: TopicPartition) -> bool:
         """True if the node lost bytes of a partition at or after a moment."""
         return max(self.lossy_s.get(node_id, -1.0), self.rotted_s.get((node_id, partition), -1.0)) >= since_s
+
+    def added_to(self, outcome: Outcome) -> Outcome:
+        """The outcome of a run with what was allowed to be lost."""
+        return dataclasses.replace(
+            outcome,
+            poisoned_nodes=len(self.poisoned),
+            rotten_files=self.rotten_files,
+            replaced_disks=self.replaced_disks,
+            lost_caches=self.lost_caches,
+            lost_parts=self.lost_parts,
+            lost_files=self.lost_files,
+            markers_in_place=self.markers_in_place,
+            last_lives=self.last_lives,
+            repairs=self.repairs,
+        )
 
     def _may_lose_tail(self, node_id: int) -> bool:
         return self._may_lose(node_id) and len(self.ended.keys() | {node_id}) <= self.allowed

@@ -1,5 +1,6 @@
 """The quotas of a run: an administrator that changes them, clients that use them up, and the checker of both."""
 
+import dataclasses
 import itertools
 from typing import Final
 
@@ -10,6 +11,7 @@ from esp.simulation.checkers.quota_checker import QuotaChecker
 from esp.simulation.nodes_tier.cluster import bootstrap_addresses, node_host
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.world import World
+from esp.simulation.outcome import Outcome
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.history import History
 from esp.simulation.workload.partition_asker import CLIENT_ID, RATE, PartitionAsker
@@ -60,6 +62,17 @@ class Quotas:
             for user in self._users:
                 self._world.spawn(user.run())
             self._world.spawn(self._asker.run())
+
+    def added_to(self, outcome: Outcome) -> Outcome:
+        """The outcome of a run with the requests that were held against its quotas."""
+        return dataclasses.replace(
+            outcome,
+            judged_quotas=self.checker.judged,
+            throttled_requests=self.checker.throttled,
+            told_held=self.checker.told_held,
+            judged_changes=self.changes.judged,
+            refused_changes=self.changes.refused,
+        )
 
     def calm(self) -> None:
         """Change no more quotas; send on."""

@@ -1,5 +1,6 @@
 """The delegation tokens of a run: the users that change and use them, and the checker of the answers."""
 
+import dataclasses
 from math import inf
 
 from esp.ports.network import Address
@@ -8,6 +9,7 @@ from esp.simulation.nodes_tier.cluster import USERS_PORT, node_host
 from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.world import World
+from esp.simulation.outcome import Outcome
 from esp.simulation.workload.history import History
 from esp.simulation.workload.token_setter import TokenSetter
 
@@ -48,6 +50,13 @@ class Tokens:
         ]
         for setter in self._setters:
             world.spawn(setter.run())
+
+    def added_to(self, outcome: Outcome) -> Outcome:
+        """The outcome of a run with the tokens that were held against its changes."""
+        return dataclasses.replace(
+            outcome,
+            judged_tokens=self.checker.judged,
+        )
 
     def calm(self) -> None:
         """Change no more tokens."""

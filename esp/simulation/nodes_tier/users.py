@@ -1,5 +1,6 @@
 """The users of a run: an administrator that changes their credentials, clients that try passwords, and the checker of both."""
 
+import dataclasses
 from typing import Final
 
 from esp.ports.network import Address
@@ -7,6 +8,7 @@ from esp.simulation.checkers.credential_checker import CredentialChecker
 from esp.simulation.nodes_tier.cluster import USERS_PORT, bootstrap_addresses, node_host
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.world import World
+from esp.simulation.outcome import Outcome
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.history import History
 from esp.simulation.workload.user_prober import UserProber
@@ -62,6 +64,14 @@ class Users:
         world.spawn(self._setter.run())
         for prober in self._probers:
             world.spawn(prober.run())
+
+    def added_to(self, outcome: Outcome) -> Outcome:
+        """The outcome of a run with what was held against its changes of users."""
+        return dataclasses.replace(
+            outcome,
+            judged_credentials=self.checker.judged,
+            judged_log_ins=self.checker.judged_log_ins,
+        )
 
     def calm(self) -> None:
         """Change no more users, and try no more passwords."""
