@@ -163,7 +163,8 @@ class BrokerNode:
             except TimeoutError:
                 log.warning(
                     "node %d has not found the leader of the metadata quorum yet; retrying. Where no error before this line gives the "
-                    "reason, a majority of the controllers must run and be reachable from here (controller.quorum.bootstrap.servers), and no other node may have node.id %d",
+                    "reason, a majority of the controllers must run and be reachable from here (controller.quorum.bootstrap.servers), "
+                    "and no other node may have node.id %d",
                     self._settings.node_id,
                     self._settings.node_id,
                 )
