@@ -252,7 +252,8 @@ class RunningBroker:
         self._tasks.start(self._apply_changes(), name="metadata changes")
         await lifecycle.unfence()
         await self._cache.until(lambda image: _is_unfenced(image, settings.node_id))
-        Maintenance(env, settings, replicas, self._node.directories.data).start(self._tasks)
+        directories = self._node.directories.data
+        Maintenance(env, settings, replicas, directories, self._replication).start(self._tasks)
         self.cleaner.start()
 
     async def leave(self) -> BrokerEpoch:

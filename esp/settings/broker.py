@@ -486,6 +486,18 @@ class BrokerSettings:
         "The time for which a deleted topic can be restored; 0: it is gone at once, as in Kafka.",
         at_least(0),
     )
+    topic_trash_max_bytes: int = setting(
+        -1,
+        Kind.LONG,
+        "The most bytes of deleted topics in a log directory: beyond it the ones that were deleted first are purged; -1: no limit.",
+        at_least(-1),
+    )
+    topic_trash_min_free_percent: int = setting(
+        10,
+        Kind.INT,
+        "The least share of a log directory's device that is free: below it the topics that were deleted first are purged.",
+        between(0, 100),
+    )
 
     compression_type: str = setting(
         "producer", Kind.STRING, "Codec in which batches are stored; producer: unchanged.", one_of(*_COMPRESSION_TYPES)

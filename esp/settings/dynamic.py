@@ -128,6 +128,8 @@ DYNAMIC_ONLY: Final[Mapping[str, Setting]] = {
 OURS_WHILE_RUNNING: Final[Mapping[str, str]] = {
     **REBALANCE_WHILE_RUNNING,
     "topic.recreate.offsets": "all",  # leaders and the controller ask the metadata itself (FLOOR-4)
+    "topic.trash.max.bytes": "each, all",
+    "topic.trash.min.free.percent": "each, all",
     "topic.trash.retention.ms": "all",  # the controller asks the metadata itself (TRASH-1)
 }
 """Those of ours in a node's file that can be changed while nodes run: for each broker by itself, for all at once."""

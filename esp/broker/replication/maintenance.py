@@ -1,4 +1,4 @@
-"""The periodic work of a node: retention, scrubbing, checkpoints, flushes, idle producers' expiry, making replicas that had no room.
+"""The periodic work of a node: retention, scrubbing, checkpoints, flushes, idle producers' expiry, the trash, replicas that had no room.
 
 Each job is a loop of its own, so that a slow one does not hold up the others.
 """
@@ -7,9 +7,11 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from esp.broker.controller_client.channel import ControllerCalls
 from esp.broker.replication.host import ReplicaHost
 from esp.broker.replication.read_errors import READ_ERRORS
 from esp.broker.replication.retention import delete_old_segments
+from esp.broker.replication.trash_guard import GUARD_INTERVAL_MS, TrashGuard
 from esp.broker.tasks import Tasks
 from esp.ports.env import Env
 from esp.records.batch_header import find_end_offset
@@ -44,15 +46,22 @@ class Maintenance:
         settings: the node's own.
         replicas: the replicas with the logs that it maintains.
         directories: where they are.
+        controller: the active controller.
     """
 
     def __init__(
-        self, env: Env, settings: BrokerSettings, replicas: ReplicaHost, directories: Sequence[LogDirectory]
+        self,
+        env: Env,
+        settings: BrokerSettings,
+        replicas: ReplicaHost,
+        directories: Sequence[LogDirectory],
+        controller: ControllerCalls,
     ) -> None:
         self._env = env
         self._settings = settings
         self._replicas = replicas
         self._directories = directories
+        self._trash_guard = TrashGuard(env, replicas, directories, controller)
 
     def start(self, tasks: Tasks) -> None:
         """Start all jobs: each first after a delay, then again after each interval; once only where the interval is not above 0."""
@@ -62,6 +71,7 @@ class Maintenance:
             ("retention", delay_ms, settings.log_retention_check_interval_ms, self.delete_old_segments),
             ("scrub", settings.log_scrub_interval_ms, settings.log_scrub_interval_ms, self.scrub),
             ("purge", PURGE_INTERVAL_MS, PURGE_INTERVAL_MS, self.purge),
+            ("measuring of the trash", GUARD_INTERVAL_MS, GUARD_INTERVAL_MS, self._trash_guard.check),
             (
                 "making of missing replicas",
                 MISSING_REPLICAS_INTERVAL_MS,

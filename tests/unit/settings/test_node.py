@@ -46,6 +46,8 @@ OURS = {
     "sasl.oauthbearer.groups.claim.name",
     "sasl.plain.credentials",
     "topic.recreate.offsets",
+    "topic.trash.max.bytes",
+    "topic.trash.min.free.percent",
     "topic.trash.retention.ms",
 }
 """Settings that Kafka has not."""
@@ -261,6 +263,7 @@ SMALL = {
     "compression.zstd.level": 5,
     "group.consumer.assignment.interval.ms": 5,
     "offsets.topic.compression.codec": 3,
+    "topic.trash.min.free.percent": 5,
 }
 """Values of settings that do not go up to millions."""
 

@@ -1,0 +1,142 @@
+"""Bounds for the trash: a node that lacks room has the topics purged that were deleted first (TRASH-6).
+
+The metadata know nothing of disks. So each node measures the trash of its own data directories, and asks the active controller to purge
+topics where it is too much; such a topic is then gone on all nodes. It asks only for topics of which it has replicas in that directory, and
+for no more of them than give the room back.
+"""
+
+import contextlib
+import logging
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Final
+
+from kio.static.primitive import i32Timedelta
+
+from esp.broker.controller_client.channel import ControllerCalls
+from esp.broker.replication.host import ReplicaHost
+from esp.controller.image import TrashedTopic
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import TopicId, uuid_to_base64
+from esp.ports.disk import Disk
+from esp.ports.env import Env
+from esp.protocol.registry import ApiKey
+from esp.protocol.trash import PURGE, AlterPartitionReassignmentsRequest
+from esp.storage.log_directory import LogDirectory
+from esp.storage.trashed_replicas import TrashedReplica
+
+log = logging.getLogger(__name__)
+
+GUARD_INTERVAL_MS: Final = 10_000
+"""Twice the interval at which the files of purged topics are removed, so that their bytes count as free the next time."""
+
+CALL_TIMEOUT_MS: Final = 10_000
+_TIMEOUT: Final = i32Timedelta.parse(timedelta(milliseconds=CALL_TIMEOUT_MS))
+
+
+def find_surplus(
+    sizes: Iterable[tuple[TopicId, int]], *, free: int, total: int, max_bytes: int, min_free_percent: int
+) -> list[TopicId]:
+    """The topics to purge so that the trash of a data directory is within bounds.
+
+    Args:
+        sizes: the bytes that each topic has there, in the order of deletion.
+        free: bytes of the device that can be written.
+        total: bytes of the device.
+        max_bytes: most bytes of the trash; -1: no limit.
+        min_free_percent: the least share of the device that is free.
+    """
+    left = list(sizes)
+    kept = sum(size for _, size in left)
+    surplus: list[TopicId] = []
+    for topic_id, size in left:
+        is_within = max_bytes < 0 or kept <= max_bytes
+        if is_within and free * 100 >= total * min_free_percent:
+            break
+        surplus.append(topic_id)
+        kept -= size
+        free += size
+    return surplus
+
+
+class TrashGuard:
+    """Keeps the trash of a node's data directories within bounds.
+
+    Args:
+        env: the outside.
+        replicas: knows the metadata, the settings as they are now, and which directories have failed.
+        directories: the data directories.
+        controller: the active controller.
+    """
+
+    def __init__(
+        self, env: Env, replicas: ReplicaHost, directories: Sequence[LogDirectory], controller: ControllerCalls
+    ) -> None:
+        self._env = env
+        self._replicas = replicas
+        self._directories = directories
+        self._controller = controller
+        self._sizes: dict[LogDirectory, dict[TrashedReplica, int]] = {}
+        """The bytes of the replicas in the trash: they do not change."""
+
+    async def check(self) -> None:
+        """Have topics purged where there is too much. Raises OSError."""
+        for directory in self._directories:
+            if directory.trashed.by_key and self._replicas.is_online(directory):
+                await self._check(directory)
+
+    async def _check(self, directory: LogDirectory) -> None:
+        free, total, sizes = await self._env.cpu.run(self._measure_blocking, directory)
+        trashed = self._replicas.image.trashed_topics
+        settings = self._replicas.settings.current
+        surplus = find_surplus(
+            [(topic_id, sizes[topic_id]) for topic_id in trashed if topic_id in sizes],
+            free=free,
+            total=total,
+            max_bytes=settings.topic_trash_max_bytes,
+            min_free_percent=settings.topic_trash_min_free_percent,
+        )
+        for topic_id in surplus:
+            await self._ask(directory, topic_id, trashed[topic_id])
+
+    async def _purge(self, topic_id: TopicId) -> None:
+        """Raises ApiError."""
+        request = AlterPartitionReassignmentsRequest(
+            timeout=_TIMEOUT, topics=(), trash_action=PURGE, trash_topic_id=topic_id
+        )
+        answer = await self._controller.call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, request, timeout_ms=CALL_TIMEOUT_MS)
+        if answer.error_code not in (ErrorCode.none, ErrorCode.unknown_topic_id):  # another node may have asked before
+            raise ApiError(answer.error_code, answer.error_message)
+
+    async def _ask(self, directory: LogDirectory, topic_id: TopicId, trashed: TrashedTopic) -> None:
+        name = f"{trashed.topic.name} ({uuid_to_base64(topic_id)})"
+        try:
+            await self._purge(topic_id)
+        except ApiError as error:
+            log.error(
+                "%s lacks room, and the topic %s cannot be purged from the trash: %s", directory.path, name, error
+            )
+        else:
+            log.warning(
+                "%s lacks room (topic.trash.max.bytes, topic.trash.min.free.percent): the deleted topic %s is purged and cannot be "
+                "restored any more",
+                directory.path,
+                name,
+            )
+
+    def _measure_blocking(self, directory: LogDirectory) -> tuple[int, int, dict[TopicId, int]]:
+        """The free and all bytes of the device, and the bytes that topics have in the directory's trash."""
+        disk, known = self._env.disk, self._sizes.get(directory, {})
+        found: dict[TrashedReplica, int] = {}
+        for replica in tuple(directory.trashed.by_key.values()):
+            with contextlib.suppress(FileNotFoundError):  # given back or purged meanwhile
+                found[replica] = known[replica] if replica in known else _measure_blocking(disk, replica)
+        self._sizes[directory] = found
+        sizes: dict[TopicId, int] = {}
+        for replica, size in found.items():
+            sizes[replica.topic_id] = sizes.get(replica.topic_id, 0) + size
+        return disk.free_bytes(directory.path), disk.total_bytes(directory.path), sizes
+
+
+def _measure_blocking(disk: Disk, replica: TrashedReplica) -> int:
+    return sum(disk.stat(f"{replica.path}/{name}").size for name in disk.listdir(replica.path))
