@@ -40,13 +40,4 @@ PRODUCE_MUTANTS: Final = (
         "missing = []",
         kind=FLIPPED_BITS,
     ),
-    Mutant(
-        "coordinator-is-asked-about-a-corrupt-batch",
-        "PROD-11 broken",
-        "PROD-11",
-        "esp.broker.data_path.transactional_batches",
-        "        if not hosted.log.producers.has_open_transaction(producer_id, epoch) and not is_sound(records):\n",
-        "        if not hosted.log.producers.has_open_transaction(producer_id, epoch) and not records:\n",
-        kind=FLIPPED_BITS,
-    ),
 )
