@@ -11,7 +11,11 @@ from tests.integration.cluster.observer import Observe
 from tests.integration.conftest import eventually
 from tests.integration.load import Load, read_everything
 
-SETTINGS = {"topic.trash.retention.ms": "3600000", "auto.create.topics.enable": "false"}
+SETTINGS = {
+    "topic.trash.retention.ms": "3600000",
+    "topic.trash.min.free.percent": "0",  # however full the disk of the machine is
+    "auto.create.topics.enable": "false",
+}
 RECORDS = 1_000
 
 
