@@ -22,11 +22,12 @@ SESSION_MS = 45_000
 
 
 class ShareStates:
-    """The states that share coordinators have: by group and partition the state epoch, the start offset, and the times it was made."""
+    """The states that share coordinators have: by group and partition the state epoch, the start offset, and the epochs of all before."""
 
     def __init__(self):
         self.states = {}
         self.made = {}
+        self.log = []
 
     def do(self, effect):
         """Do what is asked, and return the answers."""
@@ -40,6 +41,7 @@ class ShareStates:
                 return ShareStateResult(ErrorCode.fenced_state_epoch)
             self.states[key] = effect.state_epoch, effect.starts[index].offset
             self.made.setdefault(key, []).append(effect.state_epoch)
+            self.log.append((partition, *self.states[key]))
             return ShareStateResult()
         if isinstance(effect, DeleteShareStates):
             self.states.pop(key, None)
@@ -88,6 +90,11 @@ class ShareWorld(World):
             self.do(self.coordinator.shares.on_states_answered(token, results, self.now))
             if error is not None:
                 break
+
+    def answer_one(self, token):
+        """Let share coordinators answer one of the questions."""
+        effect = self.questions.pop(token)
+        self.do(self.coordinator.shares.on_states_answered(token, self.states.do(effect), self.now))
 
     def lose(self):
         """All questions are lost: the driver gives up."""
