@@ -148,7 +148,7 @@ class Initialisation:
         self._requests.initialise(attempt.group_id, state_epoch, starts, partial(self.conclude, attempt))
 
     def give_up(self, attempt: Attempt) -> None:
-        """What was recorded is undone: nothing was tried."""
+        """The record of it is undone: nothing was tried."""
         tries = self._tries.get(attempt.group_id, {})
         for one in attempt.partitions:
             if one in tries and tries[one].attempt is attempt:
@@ -157,6 +157,7 @@ class Initialisation:
     def cancel(self, group_id: str) -> None:
         """Something else becomes of the group's states: no answer to a request before counts any more."""
         self._tries.pop(group_id, None)
+        self._complete.pop(group_id, None)
 
     def hold(self, group_id: str, topic_ids: Collection[TopicId]) -> None:
         """States of these topics are being deleted: none is made meanwhile, as the deletion might come after it."""
