@@ -60,6 +60,9 @@ class ShareDeletion:
         if len(group):
             reply.fail(ErrorCode.non_empty_group)
             return
+        self._delete_all(group, reply, now)
+
+    def _delete_all(self, group: ShareGroup, reply: Reply, now: Now) -> None:
         known = group.partitions
         topic_ids = frozenset((*known.initialising, *known.initialised, *known.deleting))
 
@@ -75,6 +78,11 @@ class ShareDeletion:
         group = self._state.shares.find(group_id)
         if group is None or len(group):
             reply.fail(ErrorCode.group_id_not_found if group is None else ErrorCode.non_empty_group)
+            return
+        if partitions_of(group.partitions.initialising) or partitions_of(
+            group.partitions.initialised
+        ):  # altered meanwhile
+            self._delete_all(group, reply, now)
             return
         self._initialisation.cancel(group_id)
         offsets = self._state.offsets
@@ -110,7 +118,8 @@ class ShareDeletion:
 
         def on_deleted(deleted: Collection[TopicId], now: Now) -> None:
             operation = ShareOperation(self._state, request.group_id)
-            operation.put(_PARTITIONS, forget(operation.group.partitions, deleted))
+            if self._state.shares.find(request.group_id) is not None:  # else it was deleted meanwhile
+                operation.put(_PARTITIONS, forget(operation.group.partitions, deleted))
             results = tuple(refused.get(topic, ShareTopicError(topic)) for topic in outcomes)
 
             def outcome(error: ErrorCode | None, _now: Now) -> None:

@@ -64,6 +64,28 @@ class TestGroup:
         assert world.beat("b", 4) == (5, [0, 1])
         assert set(world.states.states.values()) == {(4, -1)}
 
+    def test_what_is_altered_meanwhile_is_deleted_too(self, world):
+        world.topics.create("v", 1)
+        world.is_deaf = True
+        ticket = world.delete_group()
+        [token] = world.questions
+        world.alter({("v", 0): 3})
+        world.answer_one(token)
+        world.is_deaf = False
+        world.answer()
+        assert world.error(ticket) is ErrorCode.none
+        assert not world.states.states
+        assert not world.groups()
+
+    def test_two_requests_for_one_group_are_both_answered(self, world):
+        world.is_deaf = True
+        tickets = [world.delete_group(), world.delete_group(), world.delete_share_offsets("t")]
+        world.answer()
+        assert [world.error(ticket) for ticket in tickets[:2]] == [ErrorCode.none, ErrorCode.group_id_not_found]
+        assert topic_errors(world, tickets[2]) == {"t": ErrorCode.none}
+        assert not world.groups()
+        assert not world.restart().groups()
+
     def test_what_the_log_does_not_take_changes_nothing(self, world):
         world.is_stuck = True
         ticket = world.delete_group()
