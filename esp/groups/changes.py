@@ -5,11 +5,13 @@ from esp.groups.consumer.group import ConsumerGroup
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.effects import Transaction
 from esp.groups.group import Group, GroupEvent
-from esp.groups.group_log import consumer_group_record, deleted_group_record, offset_record
+from esp.groups.group_log import consumer_group_record, deleted_group_record, offset_record, share_group_record
+from esp.groups.share.group import ShareGroup
 from esp.groups.transactional_offsets import OffsetChange
 from esp.model.errors import ErrorCode
 from esp.model.now import Now
 from esp.schemas.consumer_group_records import ConsumerGroupRecord
+from esp.schemas.share_group_records import ShareGroupRecord
 
 
 def append_changes(
@@ -19,26 +21,34 @@ def append_changes(
     *,
     removed: tuple[Group, ...] = (),
     removed_consumers: tuple[ConsumerGroup, ...] = (),
+    removed_shares: tuple[ShareGroup, ...] = (),
     outcome: Outcome | None = None,
 ) -> None:
     """Append these changes, then the tombstones of these empty groups, in one batch; they show once they are committed."""
     tombstones = tuple(
         ConsumerGroupRecord(key, None) for group in removed_consumers for key in sorted(group.keys, reverse=True)
     )
+    share_tombstones = tuple(
+        ShareGroupRecord(key, None) for group in removed_shares for key in sorted(group.keys, reverse=True)
+    )
     records = [offset_record(change) for change in changes]
     records += (deleted_group_record(group) for group in removed)
     records += map(consumer_group_record, tombstones)
+    records += map(share_group_record, share_tombstones)
     pending = state.offsets.begin(changes)
     inverses = [state.consumers.apply(record) for record in tombstones]
+    share_inverses = [state.shares.apply(record) for record in share_tombstones]
 
     def settle(error: ErrorCode | None, now: Now) -> None:
         if error is None:
             state.consumers.commit(tombstones)
+            state.shares.commit(share_tombstones)
         else:
             state.consumers.undo(inverses)
+            state.shares.undo(share_inverses)
         _on_settled(state, pending, changes, removed, error, now)
 
-    groups = [group.group_id for group in removed_consumers]
+    groups = [group.group_id for group in removed_consumers] + [group.group_id for group in removed_shares]
     state.appends.append(records, now, settle=settle, outcome=outcome, groups=groups)
     for group in removed:
         for timer in group.pending_joins.values():
@@ -96,7 +106,7 @@ def _on_settled(
 
 def _commit_group(state: CoordinatorState, group_id: str, now: Now) -> None:
     """Offsets of a group are committed, and so the group is: one of nothing but offsets comes about now."""
-    if state.consumers.find(group_id) is not None:
+    if state.consumers.find(group_id) is not None or state.shares.find(group_id) is not None:
         return
     group = state.directory.find(group_id)
     if group is None:

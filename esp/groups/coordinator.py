@@ -2,8 +2,8 @@
 
 This module is the door: it hands requests, the time and the results of appends to the part that they concern, and gives back the effects.
 The parts are :mod:`~esp.groups.joining`, :mod:`~esp.groups.leaving`, :mod:`~esp.groups.rebalances`, :mod:`~esp.groups.consumer`,
-:mod:`~esp.groups.offset_requests`, :mod:`~esp.groups.deletion` and :mod:`~esp.groups.describing`; the state that they share is the
-:class:`~esp.groups.coordinator_state.CoordinatorState`.
+:mod:`~esp.groups.share`, :mod:`~esp.groups.offset_requests`, :mod:`~esp.groups.deletion` and :mod:`~esp.groups.describing`; the state that
+they share is the :class:`~esp.groups.coordinator_state.CoordinatorState`.
 """
 
 from collections.abc import Collection, Iterable
@@ -44,6 +44,8 @@ from esp.groups.requests import (
 )
 from esp.groups.responses import DescribedConsumerGroup, DescribedGroup, ListedGroup, OffsetFetchResult
 from esp.groups.settings import GroupSettings
+from esp.groups.share.coordinating import ShareCoordinating
+from esp.groups.share.directory import ShareGroups
 from esp.groups.transactional_offsets import OffsetChange
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
@@ -53,6 +55,8 @@ from esp.schemas.consumer_group_record_codec import decode_consumer_group_record
 from esp.schemas.consumer_group_records import ConsumerGroupRecord
 from esp.schemas.group_record_codec import decode_group_record
 from esp.schemas.group_records import GroupMetadataValue, OffsetCommitRecord
+from esp.schemas.share_group_record_codec import decode_share_group_record
+from esp.schemas.share_group_records import ShareGroupRecord
 
 _US_PER_MS: Final = 1_000
 _NO_TIME_MS: Final = 0
@@ -81,6 +85,7 @@ class GroupCoordinator:
             appends=appends,
             directory=GroupDirectory(),
             consumers=ConsumerGroups(),
+            shares=ShareGroups(),
             topics=topics,
             offsets=OffsetStore(),
         )
@@ -94,11 +99,13 @@ class GroupCoordinator:
         self._syncing = Syncing(self._state, self._rebalances)
         self._leaving = Leaving(self._state, self._rebalances)
         self._offset_requests = OffsetRequests(self._state, self._rebalances)
-        self._deletion = Deletion(self._state)
+        self.shares = ShareCoordinating(self._state)
+        """Requests of share groups."""
+        self._deletion = Deletion(self._state, self.shares.deletion)
 
     def replay(self, key: bytes | None, value: bytes | None) -> None:
-        """Apply one record of the log. Records of share groups and groups of streams are skipped; the caller skips control records, and
-        records of transactions that did not commit.
+        """Apply one record of the log. Records of groups that are not offered are skipped; the caller skips control records, and records of
+        transactions that did not commit.
 
         Raises:
             CorruptionError: the record is malformed, or its version is not known.
@@ -109,6 +116,10 @@ class GroupCoordinator:
             consumer_record = decode_consumer_group_record(key, value)
             if consumer_record is not None:
                 self._replay_consumers(consumer_record)
+            elif self._state.settings.offers_share_groups:
+                share_record = decode_share_group_record(key, value)
+                if share_record is not None:
+                    self._replay_shares(share_record)
         elif isinstance(record, OffsetCommitRecord):
             partition = TopicPartition(record.key.topic, record.key.partition)
             self._state.offsets.apply((OffsetChange(record.key.group, partition, record.value),))
@@ -133,13 +144,15 @@ class GroupCoordinator:
     def begin(self, now: Now) -> list[Effect]:
         """All records are replayed: members of loaded groups have their full session from now on."""
         for group_id in self._state.offsets.committed_groups():
-            if self._state.directory.find(group_id) is None and self._state.consumers.find(group_id) is None:
+            is_share = self._state.shares.find(group_id) is not None
+            if not is_share and not self._state.has_group_of_other_protocol(group_id):
                 self._install(Group(group_id, now.wall_ms))
         for group in self._state.directory.newest():
             self._rebalances.begin(group, now)
             if len(group) > self._state.settings.group_max_size or (group.is_over and len(group)):
                 self._rebalances.prepare(group, now)
         self._departures.begin(now)
+        self.shares.begin(now)
         self._deletion.begin(now)
         return self._state.outbox.take()
 
@@ -148,6 +161,7 @@ class GroupCoordinator:
         for group in self._state.directory.newest():
             self._rebalances.kill(group, ErrorCode.not_coordinator, _NO_TIME_MS)
         self._state.appends.abandon(ErrorCode.not_coordinator)
+        self.shares.unload()
         return self._state.outbox.take()
 
     @property
@@ -253,21 +267,40 @@ class GroupCoordinator:
         return self._state.outbox.take()
 
     def _replay_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
-        former = self._state.directory.find(group_id)
-        if former is not None:
-            self._state.directory.forget(former)
+        self._forget_classic(group_id)
         if value is not None:
-            consumers = self._state.consumers.find(group_id)
-            for key in () if consumers is None else consumers.keys:
-                self._state.consumers.replay(ConsumerGroupRecord(key, None))
+            self._forget_consumers(group_id)
+            self._forget_shares(group_id)
             self._install(load_group(group_id, value))
 
     def _replay_consumers(self, record: ConsumerGroupRecord) -> None:
         """A group is of one protocol: the one of which it has the later record."""
-        classic = self._state.directory.find(record.key.group_id)
-        if classic is not None and record.value is not None:
-            self._state.directory.forget(classic)
+        if record.value is not None:
+            self._forget_classic(record.key.group_id)
+            self._forget_shares(record.key.group_id)
         self._state.consumers.replay(record)
+
+    def _replay_shares(self, record: ShareGroupRecord) -> None:
+        """As above."""
+        if record.value is not None:
+            self._forget_classic(record.key.group_id)
+            self._forget_consumers(record.key.group_id)
+        self._state.shares.replay(record)
+
+    def _forget_classic(self, group_id: str) -> None:
+        classic = self._state.directory.find(group_id)
+        if classic is not None:
+            self._state.directory.forget(classic)
+
+    def _forget_consumers(self, group_id: str) -> None:
+        consumers = self._state.consumers.find(group_id)
+        for key in () if consumers is None else consumers.keys:
+            self._state.consumers.replay(ConsumerGroupRecord(key, None))
+
+    def _forget_shares(self, group_id: str) -> None:
+        shares = self._state.shares.find(group_id)
+        for key in () if shares is None else shares.keys:
+            self._state.shares.replay(ShareGroupRecord(key, None))
 
     def _install(self, group: Group) -> None:
         """Add a group that was found in the log."""

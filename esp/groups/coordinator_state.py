@@ -10,6 +10,7 @@ from esp.groups.directory import GroupDirectory
 from esp.groups.effects import Outbox
 from esp.groups.offset_store import OffsetStore
 from esp.groups.settings import GroupSettings
+from esp.groups.share.directory import ShareGroups
 from esp.ports.random import Random
 
 
@@ -26,6 +27,12 @@ class CoordinatorState:
     """The groups of the classic protocol, and of nothing but offsets."""
     consumers: ConsumerGroups
     """The groups of KIP-848."""
+    shares: ShareGroups
+    """The groups of KIP-932."""
     topics: TopicCatalog
     """The topics that there are."""
     offsets: OffsetStore
+
+    def has_group_of_other_protocol(self, group_id: str) -> bool:
+        """True if there is a group of this name that is not a share group."""
+        return self.directory.find(group_id) is not None or self.consumers.find(group_id) is not None

@@ -10,6 +10,7 @@ from esp.groups.deadlines import Timer
 from esp.groups.group import Group, GroupState
 from esp.groups.group_patterns import GroupPatterns
 from esp.groups.responses import DeleteGroupResult
+from esp.groups.share.deletion import ShareDeletion
 from esp.groups.transactional_offsets import OffsetChange
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
@@ -26,10 +27,12 @@ class Deletion:
 
     Args:
         state: the coordinator's state.
+        share_deletion: deletes share groups.
     """
 
-    def __init__(self, state: CoordinatorState) -> None:
+    def __init__(self, state: CoordinatorState, share_deletion: ShareDeletion) -> None:
         self._state = state
+        self._share_deletion = share_deletion
         self._timer = Timer()
         self._exempt = GroupPatterns(state.settings.offsets_retention_exempt_groups)
 
@@ -39,7 +42,11 @@ class Deletion:
         self._state.deadlines.set(self._timer, now.monotonic_us + interval_us, self._on_time)
 
     def delete_group(self, group_id: str, ticket: object, now: Now) -> None:
-        """Forget an empty group and its offsets in one batch; answer when that is committed."""
+        """Forget an empty group and its offsets in one batch, of a share group its states before; answer when that is committed."""
+        shares = self._state.shares.find(group_id)
+        if shares is not None:
+            self._share_deletion.delete_group(shares, ticket, now)
+            return
         consumers = self._state.consumers.find(group_id)
         if consumers is not None and len(consumers):
             self._state.outbox.answer(ticket, DeleteGroupResult(error=ErrorCode.non_empty_group))

@@ -1,4 +1,4 @@
-"""DescribeGroups, ConsumerGroupDescribe and ListGroups, which show committed groups to administrators."""
+"""DescribeGroups, ConsumerGroupDescribe, ShareGroupDescribe and ListGroups, which show committed groups to administrators."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,6 +13,7 @@ from esp.groups.responses import (
     DescribedGroup,
     ListedGroup,
 )
+from esp.groups.share.requests import DescribedShareGroup, DescribedShareMember
 from esp.model.errors import ErrorCode
 
 CLASSIC_TYPE: Final = "classic"
@@ -21,18 +22,21 @@ CLASSIC_TYPE: Final = "classic"
 CONSUMER_TYPE: Final = "consumer"
 """Kafka's name for groups of KIP-848."""
 
+SHARE_TYPE: Final = "share"
+"""Kafka's name for groups of KIP-932, and of their protocol."""
+
 
 def describe_group(state: CoordinatorState, group_id: str) -> DescribedGroup:
     """Describe a group of the classic protocol; the members' metadata only while it is stable."""
     group = state.directory.find_committed(group_id)
     if group is None:
-        is_consumer = state.consumers.find_committed(group_id) is not None
+        is_other = (
+            state.consumers.find_committed(group_id) is not None or state.shares.find_committed(group_id) is not None
+        )
         return DescribedGroup(
             group_id=group_id,
             error=ErrorCode.group_id_not_found,
-            error_message=f"Group {group_id} is not a classic group."
-            if is_consumer
-            else f"Group {group_id} not found.",
+            error_message=f"Group {group_id} is not a classic group." if is_other else f"Group {group_id} not found.",
             state=GroupState.DEAD.value,
         )
     protocol_name = group.protocol_name if group.state is GroupState.STABLE else None
@@ -49,12 +53,14 @@ def describe_consumer_group(state: CoordinatorState, group_id: str) -> Described
     """Describe a group of KIP-848."""
     group = state.consumers.find_committed(group_id)
     if group is None:
-        is_classic = state.directory.find_committed(group_id) is not None
+        is_other = (
+            state.directory.find_committed(group_id) is not None or state.shares.find_committed(group_id) is not None
+        )
         return DescribedConsumerGroup(
             group_id=group_id,
             error=ErrorCode.group_id_not_found,
             error_message=(
-                f"Group {group_id} is not a consumer group." if is_classic else f"Group {group_id} not found."
+                f"Group {group_id} is not a consumer group." if is_other else f"Group {group_id} not found."
             ),
         )
     return DescribedConsumerGroup(
@@ -76,6 +82,30 @@ def describe_consumer_group(state: CoordinatorState, group_id: str) -> Described
     )
 
 
+def describe_share_group(state: CoordinatorState, group_id: str) -> DescribedShareGroup:
+    """Describe a group of KIP-932."""
+    group = state.shares.find_committed(group_id)
+    if group is None:
+        is_other = (
+            state.directory.find_committed(group_id) is not None or state.consumers.find_committed(group_id) is not None
+        )
+        return DescribedShareGroup(
+            group_id=group_id,
+            error=ErrorCode.group_id_not_found,
+            error_message=f"Group {group_id} is not a share group." if is_other else f"Group {group_id} not found.",
+        )
+    return DescribedShareGroup(
+        group_id=group_id,
+        state=group.state.value,
+        epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        members=tuple(
+            DescribedShareMember(member.member_id, member.about, member.current.epoch, member.current.assigned)
+            for member in group
+        ),
+    )
+
+
 def list_groups(state: CoordinatorState, request: ListGroups) -> list[ListedGroup]:
     """All groups that pass the filters; states and types that do not exist let none pass."""
     types = frozenset(name.lower() for name in request.types)
@@ -92,3 +122,5 @@ def _all(state: CoordinatorState) -> Iterator[ListedGroup]:
         yield ListedGroup(group.group_id, group.protocol_type or "", group.state.value, CLASSIC_TYPE)
     for consumers in state.consumers.committed():
         yield ListedGroup(consumers.group_id, PROTOCOL_TYPE, consumers.state.value, CONSUMER_TYPE)
+    for shares in state.shares.committed():
+        yield ListedGroup(shares.group_id, SHARE_TYPE, shares.state.value, SHARE_TYPE)

@@ -6,6 +6,7 @@
 from typing import NamedTuple
 
 from esp.groups.responses import Result
+from esp.groups.share.effects import ShareStateRequest
 from esp.records.builder import NewRecord
 
 
@@ -43,7 +44,7 @@ class Answer(NamedTuple):
     result: Result
 
 
-Effect = Append | Answer
+Effect = Append | Answer | ShareStateRequest
 
 
 class Outbox:
@@ -59,6 +60,10 @@ class Outbox:
     def answer(self, ticket: object, result: Result) -> None:
         """A request is answered."""
         self._effects.append(Answer(ticket, result))
+
+    def ask(self, effect: ShareStateRequest) -> None:
+        """Share coordinators are to be asked."""
+        self._effects.append(effect)
 
     def take(self) -> list[Effect]:
         """All effects so far, which are forgotten here."""

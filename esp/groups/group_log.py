@@ -22,6 +22,8 @@ from esp.schemas.group_records import (
     GroupMetadataValue,
     OffsetCommitKey,
 )
+from esp.schemas.share_group_record_codec import encode_share_group_key, encode_share_group_value
+from esp.schemas.share_group_records import ShareGroupRecord
 
 
 def new_group_record(group: Group) -> NewRecord:
@@ -84,6 +86,12 @@ def consumer_group_record(record: ConsumerGroupRecord) -> NewRecord:
     """A part of a consumer group, or the tombstone of one."""
     value = None if record.value is None else encode_consumer_group_value(record.value)
     return NewRecord(value, encode_consumer_group_key(record.key))
+
+
+def share_group_record(record: ShareGroupRecord) -> NewRecord:
+    """A part of a share group, or the tombstone of one."""
+    value = None if record.value is None else encode_share_group_value(record.value)
+    return NewRecord(value, encode_share_group_key(record.key))
 
 
 def load_group(group_id: str, value: GroupMetadataValue) -> Group:

@@ -141,6 +141,8 @@ class Joining:
         """Answer now, or when the generation begins; a group that is not there is made if the client has no member id yet."""
         try:
             self._check(request)
+            if self._state.shares.find(request.group_id) is not None:
+                raise ApiError(ErrorCode.inconsistent_group_protocol)
             if self._classic_members.has(request.group_id):
                 self._classic_members.join(request, ticket, now)
                 return

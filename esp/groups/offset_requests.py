@@ -186,6 +186,7 @@ class OffsetRequests:
         Raises:
             ApiError: the client is no member, or one of another generation, or is to join or sync first.
         """
+        self._require_no_share_group(request.group_id)
         consumers = self._state.consumers.find(request.group_id)
         if consumers is not None:
             return require_commit(
@@ -219,8 +220,10 @@ class OffsetRequests:
         """Let members of the generation commit, at any time in it, and producers that name no member (KIP-447).
 
         Raises:
-            ApiError: the request names a member or a generation that is not the group's.
+            ApiError: the request names a member or a generation that is not the group's; or it is a share group.
         """
+        self._require_no_share_group(request.group_id)
+        self._require_no_share_group(request.group_id)
         consumers = self._state.consumers.find(request.group_id)
         if consumers is not None:
             return require_commit(
@@ -228,6 +231,11 @@ class OffsetRequests:
             )
         self._require_named_generation(request)
         return _all_partitions
+
+    def _require_no_share_group(self, group_id: str) -> None:
+        """Raises ApiError: a share group has no committed offsets."""
+        if self._state.shares.find(group_id) is not None:
+            raise ApiError(ErrorCode.group_id_not_found)
 
     def _require_named_generation(self, request: TxnOffsetCommit) -> None:
         """As :meth:`_require_right_to_commit_transactional`, of a group of the classic protocol."""

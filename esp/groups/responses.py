@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from esp.groups.share.requests import ShareResult
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
 from esp.schemas.consumer_group_records import MemberValue, TopicIdPartition
@@ -137,7 +138,7 @@ class ListedGroup(NamedTuple):
     state: str
     """``GroupState.value``: Kafka's name of the state."""
     group_type: str
-    """``classic`` or ``consumer``."""
+    """``classic``, ``consumer`` or ``share``."""
 
 
 class DescribedMember(NamedTuple):
@@ -197,5 +198,6 @@ Result = (
     | OffsetCommitResult
     | OffsetDeleteResult
     | DeleteGroupResult
+    | ShareResult
 )
 """The possible answers to a ticket: the result type of the request to which the ticket belongs."""

@@ -31,6 +31,23 @@ class MigrationPolicy(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupSettings:
+    """The settings of share groups (KIP-932), with Kafka's defaults."""
+
+    session_timeout_ms: int = 45_000
+    """``group.share.session.timeout.ms``: the longest silence of a member."""
+    heartbeat_interval_ms: int = 5_000
+    """``group.share.heartbeat.interval.ms``: how often a member is to send heartbeats."""
+    max_size: int = 200
+    """``group.share.max.size``: members of one group."""
+    assignment_interval_ms: int = 1_000
+    """``group.share.assignment.interval.ms``: the least time between two assignments of one group."""
+    initialise_retry_interval_ms: int = 30_000
+    """The time after which a share coordinator that has not answered is asked again (KAFKA-19204; Kafka's internal
+    ``group.share.initialize.retry.interval.ms``)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
     """The settings of an operator."""
 
@@ -65,3 +82,7 @@ class GroupSettings:
     """``offsets.retention.check.interval.ms``: how often that is looked at."""
     offsets_commit_timeout_ms: int
     """``offsets.commit.timeout.ms``: how long an answer waits until its records are committed."""
+    share: ShareGroupSettings = ShareGroupSettings()
+    """The settings of share groups."""
+    offers_share_groups: bool = False
+    """False where share groups are not offered: then their records are skipped, and there are none."""

@@ -4,14 +4,25 @@ Keys are plain, values flexible; all are of version 0, and what came later stand
 """
 
 import struct
-import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from esp.model.errors import CorruptionError
-from esp.model.ids import TopicId
+from esp.schemas.assignment_fields import (
+    NO_TAGS,
+    decode_target,
+    decode_target_epoch,
+    encode_array,
+    encode_i32s,
+    encode_tagged,
+    encode_tagged_i64,
+    encode_target,
+    encode_target_epoch,
+    partitions_by_topic,
+    read_tagged_i64,
+    read_topic_id,
+)
 from esp.schemas.consumer_group_records import (
-    NO_ASSIGNMENT_TIME_MS,
     NO_EPOCH,
     NO_METADATA_HASH,
     ClassicMemberValue,
@@ -35,7 +46,6 @@ from esp.schemas.keyed_values import (
     encode_compact_string,
     encode_nullable_compact_string,
     encode_string,
-    encode_unsigned_varint,
     read_version,
 )
 
@@ -44,7 +54,6 @@ _NAMED: Final = frozenset((_Type.MEMBER, _Type.TARGET, _Type.CURRENT, _Type.REGE
 """The types whose keys name a member, or a regular expression."""
 
 _VERSION: Final = b"\x00\x00"
-_NO_TAGS: Final = b"\x00"
 _ABSENT: Final = b"\x00"
 _PRESENT: Final = b"\x01"
 _ONLY_TAG: Final = 0
@@ -52,7 +61,6 @@ _ONLY_TAG: Final = 0
 
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
-_I64: Final = struct.Struct(">q")
 _EPOCHS_AND_STATE: Final = struct.Struct(">iib")
 _TWO_I64: Final = struct.Struct(">qq")
 
@@ -93,12 +101,12 @@ def decode_consumer_group_record(key: bytes, value: bytes | None) -> ConsumerGro
 
 
 def _encode_group_epoch(value: GroupEpochValue) -> bytes:
-    return _I32.pack(value.epoch) + _tagged_i64(value.metadata_hash, NO_METADATA_HASH)
+    return _I32.pack(value.epoch) + encode_tagged_i64(value.metadata_hash, NO_METADATA_HASH)
 
 
 def _decode_group_epoch(reader: ValueReader) -> GroupEpochValue:
     epoch = reader.i32()
-    return GroupEpochValue(epoch, _read_tagged_i64(reader, NO_METADATA_HASH))
+    return GroupEpochValue(epoch, read_tagged_i64(reader, NO_METADATA_HASH))
 
 
 def _encode_member(value: MemberValue) -> bytes:
@@ -108,11 +116,11 @@ def _encode_member(value: MemberValue) -> bytes:
             encode_nullable_compact_string(value.rack_id),
             encode_compact_string(value.client_id),
             encode_compact_string(value.client_host),
-            _encode_array(map(encode_compact_string, value.topic_names), len(value.topic_names)),
+            encode_array(map(encode_compact_string, value.topic_names), len(value.topic_names)),
             encode_compact_string(value.topic_regex or ""),
             _I32.pack(value.rebalance_timeout_ms),
             encode_nullable_compact_string(value.assignor),
-            _tagged(_ABSENT if value.classic is None else _PRESENT + _encode_classic(value.classic)),
+            encode_tagged(_ABSENT if value.classic is None else _PRESENT + _encode_classic(value.classic)),
         )
     )
 
@@ -133,10 +141,10 @@ def _decode_member(reader: ValueReader) -> MemberValue:
 
 def _encode_classic(value: ClassicMemberValue) -> bytes:
     protocols = (
-        encode_compact_string(protocol.name) + encode_compact_bytes(protocol.metadata) + _NO_TAGS
+        encode_compact_string(protocol.name) + encode_compact_bytes(protocol.metadata) + NO_TAGS
         for protocol in value.protocols
     )
-    return _I32.pack(value.session_timeout_ms) + _encode_array(protocols, len(value.protocols)) + _NO_TAGS
+    return _I32.pack(value.session_timeout_ms) + encode_array(protocols, len(value.protocols)) + NO_TAGS
 
 
 def _read_classic(data: bytes | None) -> ClassicMemberValue | None:
@@ -157,38 +165,13 @@ def _read_classic(data: bytes | None) -> ClassicMemberValue | None:
     return ClassicMemberValue(session_timeout_ms, tuple(protocols))
 
 
-def _encode_target_epoch(value: TargetEpochValue) -> bytes:
-    return _I32.pack(value.epoch) + _tagged_i64(value.timestamp_ms, NO_ASSIGNMENT_TIME_MS)
-
-
-def _decode_target_epoch(reader: ValueReader) -> TargetEpochValue:
-    epoch = reader.i32()
-    return TargetEpochValue(epoch, _read_tagged_i64(reader, NO_ASSIGNMENT_TIME_MS))
-
-
-def _encode_target(value: TargetValue) -> bytes:
-    topics = _by_topic(value.partitions)
-    encoded = (topic_id.bytes + _encode_i32s(partitions) + _NO_TAGS for topic_id, partitions in sorted(topics.items()))
-    return _encode_array(encoded, len(topics)) + _NO_TAGS
-
-
-def _decode_target(reader: ValueReader) -> TargetValue:
-    found: set[TopicIdPartition] = set()
-    for _ in range(reader.count()):
-        topic_id = _read_topic_id(reader)
-        found.update(TopicIdPartition(topic_id, reader.i32()) for _ in range(reader.count()))
-        reader.tags()
-    reader.tags()
-    return TargetValue(frozenset(found))
-
-
 def _encode_current(value: CurrentValue) -> bytes:
     return b"".join(
         (
             _EPOCHS_AND_STATE.pack(value.epoch, value.previous_epoch, value.state),
             _encode_with_epochs(value.assigned),
             _encode_with_epochs(value.pending_revocation),
-            _NO_TAGS,
+            NO_TAGS,
         )
     )
 
@@ -205,19 +188,19 @@ def _decode_current(reader: ValueReader) -> CurrentValue:
 
 
 def _encode_with_epochs(partitions: Mapping[TopicIdPartition, int]) -> bytes:
-    topics = _by_topic(partitions)
+    topics = partitions_by_topic(partitions)
     encoded = []
     for topic_id, numbers in sorted(topics.items()):
         epochs = [partitions[TopicIdPartition(topic_id, number)] for number in numbers]
-        tags = _NO_TAGS if NO_EPOCH in epochs else _tagged(_encode_i32s(epochs))
-        encoded.append(topic_id.bytes + _encode_i32s(numbers) + tags)
-    return _encode_array(encoded, len(encoded))
+        tags = NO_TAGS if NO_EPOCH in epochs else encode_tagged(encode_i32s(epochs))
+        encoded.append(topic_id.bytes + encode_i32s(numbers) + tags)
+    return encode_array(encoded, len(encoded))
 
 
 def _read_with_epochs(reader: ValueReader) -> dict[TopicIdPartition, int]:
     found: dict[TopicIdPartition, int] = {}
     for _ in range(reader.count()):
-        topic_id = _read_topic_id(reader)
+        topic_id = read_topic_id(reader)
         numbers = [reader.i32() for _ in range(reader.count())]
         epochs = [NO_EPOCH] * len(numbers)
         tagged = reader.tags().get(_ONLY_TAG)
@@ -233,8 +216,8 @@ def _read_with_epochs(reader: ValueReader) -> dict[TopicIdPartition, int]:
 
 
 def _encode_regex(value: RegexValue) -> bytes:
-    topics = _encode_array(map(encode_compact_string, value.topics), len(value.topics))
-    return topics + _TWO_I64.pack(value.version, value.timestamp_ms) + _NO_TAGS
+    topics = encode_array(map(encode_compact_string, value.topics), len(value.topics))
+    return topics + _TWO_I64.pack(value.version, value.timestamp_ms) + NO_TAGS
 
 
 def _decode_regex(reader: ValueReader) -> RegexValue:
@@ -244,58 +227,21 @@ def _decode_regex(reader: ValueReader) -> RegexValue:
     return value
 
 
-def _by_topic(partitions: Iterable[TopicIdPartition]) -> dict[TopicId, list[int]]:
-    topics: dict[TopicId, list[int]] = {}
-    for topic_id, partition in sorted(partitions):
-        topics.setdefault(topic_id, []).append(partition)
-    return topics
-
-
-def _read_topic_id(reader: ValueReader) -> TopicId:
-    return TopicId(uuid.UUID(int=(reader.i64() & _MASK) << 64 | reader.i64() & _MASK))
-
-
-def _encode_array(elements: Iterable[bytes], count: int) -> bytes:
-    return encode_unsigned_varint(count + 1) + b"".join(elements)
-
-
-def _encode_i32s(numbers: list[int]) -> bytes:
-    return _encode_array(map(_I32.pack, numbers), len(numbers))
-
-
-def _tagged(data: bytes) -> bytes:
-    return bytes((1, _ONLY_TAG)) + encode_unsigned_varint(len(data)) + data
-
-
-def _tagged_i64(value: int, default: int) -> bytes:
-    return _NO_TAGS if value == default else _tagged(_I64.pack(value))
-
-
-def _read_tagged_i64(reader: ValueReader, default: int) -> int:
-    data = reader.tags().get(_ONLY_TAG)
-    if data is None:
-        return default
-    if len(data) != _I64.size:
-        raise CorruptionError(f"a tagged field has {len(data)} bytes instead of {_I64.size}")
-    return int(_I64.unpack(data)[0])
-
-
-_MASK: Final = (1 << 64) - 1
 _TYPES: Final = frozenset(_Type)
 _STATES: Final = frozenset(MemberState)
 _ENCODERS: Final[Mapping[type, Callable[[Any], bytes]]] = {
     GroupEpochValue: _encode_group_epoch,
     MemberValue: _encode_member,
-    TargetEpochValue: _encode_target_epoch,
-    TargetValue: _encode_target,
+    TargetEpochValue: encode_target_epoch,
+    TargetValue: encode_target,
     CurrentValue: _encode_current,
     RegexValue: _encode_regex,
 }
 _DECODERS: Final[Mapping[ConsumerGroupRecordType, Callable[[ValueReader], Value]]] = {
     _Type.GROUP_EPOCH: _decode_group_epoch,
     _Type.MEMBER: _decode_member,
-    _Type.TARGET_EPOCH: _decode_target_epoch,
-    _Type.TARGET: _decode_target,
+    _Type.TARGET_EPOCH: decode_target_epoch,
+    _Type.TARGET: decode_target,
     _Type.CURRENT: _decode_current,
     _Type.REGEX: _decode_regex,
 }

@@ -130,6 +130,7 @@ class GroupCoordinatorDriver(CoordinatorDriver[GroupCoordinator]):
 
     def _do(self, effect: Effect) -> None:
         if not isinstance(effect, Append):
+            assert isinstance(effect, Answer), "share groups are not offered"
             give_answer(effect)
         elif not self._core.is_withdrawn(effect.token):
             self._append(effect)

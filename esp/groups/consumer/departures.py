@@ -19,11 +19,11 @@ from esp.groups.consumer.conversion import downgraded
 from esp.groups.consumer.group import ConsumerGroup, ConsumerMember
 from esp.groups.consumer.operation import Operation
 from esp.groups.consumer.progress import Progress
-from esp.groups.consumer.sessions import MemberTimers
-from esp.groups.consumer.timing import timing_of
 from esp.groups.consumer.topics import hash_topics
 from esp.groups.coordinator_state import CoordinatorState
+from esp.groups.member_timers import MemberTimers
 from esp.groups.rebalances import Rebalances
+from esp.groups.timing import timing_of
 from esp.model.now import Now
 from esp.schemas.consumer_group_records import (
     ConsumerGroupRecordType,

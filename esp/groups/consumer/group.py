@@ -2,9 +2,6 @@
 
 Invariants, after each whole operation: a partition has one owner at most, the member to which it is assigned or which must give it back; an
 instance's id belongs to one member; no member is beyond the assignment epoch, which is not beyond the group epoch.
-
-Records may come in any order, and tombstones of things that never were: a compacted log holds the last record of each key, and they stand
-where they were written.
 """
 
 from collections import Counter
@@ -13,6 +10,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from esp.groups.assigned_group import AssignedGroup
 from esp.groups.group import PROTOCOL_TYPE
 from esp.groups.requests import Protocol
 from esp.schemas.consumer_group_records import (
@@ -20,23 +18,16 @@ from esp.schemas.consumer_group_records import (
     ConsumerGroupRecord,
     ConsumerGroupRecordType,
     CurrentValue,
-    GroupEpochValue,
     MemberState,
     MemberValue,
     RegexValue,
-    TargetEpochValue,
-    TargetValue,
     TopicIdPartition,
     Value,
 )
 
-FIRST_EPOCH: Final = 1
-"""The epoch of a group and of its assignment before a record names one."""
-
 NOTHING: Final = CurrentValue(0, 0, MemberState.STABLE, MappingProxyType({}), MappingProxyType({}))
 """The place of a member that has just joined."""
 
-_NO_TARGET: Final[frozenset[TopicIdPartition]] = frozenset()
 _Type = ConsumerGroupRecordType
 
 
@@ -61,7 +52,7 @@ class ConsumerMember(NamedTuple):
     current: CurrentValue
 
 
-class ConsumerGroup:
+class ConsumerGroup(AssignedGroup[ConsumerGroupKey, Value]):
     """A group, which comes about by :meth:`apply`.
 
     Args:
@@ -69,77 +60,38 @@ class ConsumerGroup:
     """
 
     def __init__(self, group_id: str) -> None:
-        self.group_id: Final = group_id
-        self._values: Final[dict[ConsumerGroupKey, Value]] = {}
-        self._epoch = GroupEpochValue(FIRST_EPOCH)
-        self._target_epoch = TargetEpochValue(FIRST_EPOCH)
+        super().__init__(group_id)
         self._about: Final[dict[str, MemberValue]] = {}
         self._current: Final[dict[str, CurrentValue]] = {}
-        self._targets: Final[dict[str, frozenset[TopicIdPartition]]] = {}
         self._regexes: Final[dict[str, RegexValue]] = {}
         self._owners: Final[dict[TopicIdPartition, str]] = {}
         self._static: Final[dict[str, str]] = {}
         self._classic_count = 0
         self._classic_protocols: Final[Counter[str]] = Counter()
-        self._name_counts: Final[Counter[str]] = Counter()
         self._regex_counts: Final[Counter[str]] = Counter()
 
     def apply(self, record: ConsumerGroupRecord) -> ConsumerGroupRecord:
         """Let one key have this value, or none; returns the record that undoes it."""
         key, value = record
-        before = self._values.get(key)
-        if value is None:
-            self._values.pop(key, None)
-        else:
-            self._values[key] = value
+        before = self._remember(key, value)
         match key.type:
             case _Type.GROUP_EPOCH:
-                self._epoch = value if isinstance(value, GroupEpochValue) else GroupEpochValue(FIRST_EPOCH)
+                self._set_epoch(value)
             case _Type.TARGET_EPOCH:
-                self._target_epoch = value if isinstance(value, TargetEpochValue) else TargetEpochValue(FIRST_EPOCH)
+                self._set_target_epoch(value)
             case _Type.MEMBER:
                 self._set_about(key.name, value if isinstance(value, MemberValue) else None)
             case _Type.CURRENT:
                 self._set_current(key.name, value if isinstance(value, CurrentValue) else None)
             case _Type.TARGET:
-                self._set_target(key.name, value if isinstance(value, TargetValue) else None)
+                self._set_target(key.name, value)
             case _Type.REGEX:
                 self._set_regex(key.name, value if isinstance(value, RegexValue) else None)
             case _Type.PARTITION_METADATA:
                 pass
         return ConsumerGroupRecord(key, before)
 
-    @property
-    def is_forgotten(self) -> bool:
-        """True if no key of it has a value: there is no such group."""
-        return not self._values
-
-    @property
-    def keys(self) -> tuple[ConsumerGroupKey, ...]:
-        """The keys that have a value."""
-        return tuple(self._values)
-
     # The group.
-
-    @property
-    def epoch(self) -> int:
-        """The group epoch."""
-        return self._epoch.epoch
-
-    @property
-    def metadata_hash(self) -> int:
-        """The hash of the topics for which the group epoch stands."""
-        return self._epoch.metadata_hash
-
-    @property
-    def assignment_epoch(self) -> int:
-        """The group epoch for which the target assignment was computed."""
-        return self._target_epoch.epoch
-
-    @property
-    def assigned_ms(self) -> int:
-        """The time at which the target assignment was computed; NO_ASSIGNMENT_TIME_MS if that is not known."""
-        return self._target_epoch.timestamp_ms
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -172,15 +124,6 @@ class ConsumerGroup:
         """The member that is this instance."""
         member_id = self._static.get(instance_id)
         return None if member_id is None else self.find(member_id)
-
-    def target_of(self, member_id: str) -> frozenset[TopicIdPartition]:
-        """The partitions that a member is to have."""
-        return self._targets.get(member_id, _NO_TARGET)
-
-    @property
-    def targets(self) -> Mapping[str, frozenset[TopicIdPartition]]:
-        """The target assignment, by member id."""
-        return self._targets
 
     def owner_of(self, partition: TopicIdPartition) -> str | None:
         """The id of the member that has a partition, or has not given it back yet."""
@@ -260,10 +203,7 @@ class ConsumerGroup:
             self._classic_count += step
             for protocol in about.classic.protocols:
                 self._classic_protocols[protocol.name] += step
-        for name in about.topic_names:
-            self._name_counts[name] += step
-            if not self._name_counts[name]:
-                del self._name_counts[name]
+        self._count_names(about.topic_names, step)
         if about.topic_regex is not None:
             self._regex_counts[about.topic_regex] += step
             if not self._regex_counts[about.topic_regex]:
@@ -279,12 +219,6 @@ class ConsumerGroup:
             self._current[member_id] = current
             for partition in (*current.assigned, *current.pending_revocation):
                 self._owners[partition] = member_id
-
-    def _set_target(self, member_id: str, target: TargetValue | None) -> None:
-        if target is None:
-            self._targets.pop(member_id, None)
-        else:
-            self._targets[member_id] = target.partitions
 
     def _set_regex(self, regex: str, found: RegexValue | None) -> None:
         if found is None:

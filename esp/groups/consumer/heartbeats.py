@@ -14,7 +14,6 @@ from esp.groups.consumer.group import NOTHING, ConsumerMember
 from esp.groups.consumer.membership import find_member, require_valid
 from esp.groups.consumer.operation import Operation
 from esp.groups.consumer.progress import Progress
-from esp.groups.consumer.timing import timing_of
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.group import GroupState
 from esp.groups.rebalances import Rebalances
@@ -26,6 +25,7 @@ from esp.groups.requests import (
     ConsumerGroupHeartbeat,
 )
 from esp.groups.responses import ConsumerGroupHeartbeatResult
+from esp.groups.timing import timing_of
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import uuid_to_base64
 from esp.model.now import Now
@@ -124,8 +124,10 @@ class Heartbeats:
             return
         classic = self._state.directory.find(request.group_id)
         is_joining = request.member_epoch == JOIN_EPOCH
-        if not is_joining:
-            problem = "Consumer group {} not found." if classic is None else "Group {} is not a consumer group."
+        is_share = self._state.shares.find(request.group_id) is not None
+        if not is_joining or is_share:
+            is_known = classic is not None or is_share
+            problem = "Group {} is not a consumer group." if is_known else "Consumer group {} not found."
             raise ApiError(ErrorCode.group_id_not_found, problem.format(request.group_id))
         if classic is None:
             return
@@ -167,8 +169,11 @@ class Heartbeats:
         """A member leaves, for good or for a while; its epoch is not looked at. Raises ApiError."""
         group = self._groups.find(request.group_id)
         if group is None:
-            is_classic = self._state.directory.find(request.group_id) is not None
-            problem = "Group {} is not a consumer group." if is_classic else "Group {} not found."
+            is_other = (
+                self._state.directory.find(request.group_id) is not None
+                or self._state.shares.find(request.group_id) is not None
+            )
+            problem = "Group {} is not a consumer group." if is_other else "Group {} not found."
             raise ApiError(ErrorCode.group_id_not_found, problem.format(request.group_id))
         member = find_member(group, request)
         assert member is not None, "a member that does not join is found, or refused"

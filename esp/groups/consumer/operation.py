@@ -10,13 +10,14 @@ from esp.groups.consumer.group import ConsumerGroup
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.group import Group
 from esp.groups.group_log import consumer_group_record, deleted_group_record, generation_record
+from esp.groups.keyed_groups import KeyedOperation
 from esp.groups.rebalances import Rebalances
 from esp.model.errors import ErrorCode
 from esp.model.now import Now
 from esp.schemas.consumer_group_records import ConsumerGroupKey, ConsumerGroupRecord, ConsumerGroupRecordType, Value
 
 
-class Operation:
+class Operation(KeyedOperation[ConsumerGroup, ConsumerGroupRecord]):
     """Collects records while it is decided.
 
     Args:
@@ -26,29 +27,16 @@ class Operation:
     """
 
     def __init__(self, state: CoordinatorState, rebalances: Rebalances, group_id: str) -> None:
+        super().__init__(state.consumers, group_id)
         self._state = state
         self._rebalances = rebalances
-        self._groups = state.consumers
-        self._group_id = group_id
-        self._records: list[ConsumerGroupRecord] = []
-        self._inverses: list[ConsumerGroupRecord] = []
         self._replaced: Group | None = None
         self._successor: Group | None = None
         self._needs_rebalance = False
 
-    @property
-    def group(self) -> ConsumerGroup:
-        """The group with all records so far; one without any if it is not there."""
-        found = self._groups.find(self._group_id)
-        return ConsumerGroup(self._group_id) if found is None else found
-
     def put(self, type_: ConsumerGroupRecordType, value: Value | None, name: str = "") -> None:
         """Let a part of the group be this from now on; nothing is written if it is so already."""
-        record = ConsumerGroupRecord(ConsumerGroupKey(type_, self._group_id, name), value)
-        inverse = self._groups.apply(record)
-        if inverse.value != value:
-            self._records.append(record)
-            self._inverses.append(inverse)
+        self._write(ConsumerGroupRecord(ConsumerGroupKey(type_, self._group_id, name), value))
 
     def replace(self, classic: Group, records: Iterable[ConsumerGroupRecord] = ()) -> None:
         """The group takes the place of one of the classic protocol, whose offsets stay.
@@ -78,12 +66,6 @@ class Operation:
         """True if the group moves to the classic protocol."""
         return self._successor is not None
 
-    def undo(self) -> None:
-        """It is refused: nothing of it counts."""
-        self._groups.undo(self._inverses)
-        self._records.clear()
-        self._inverses.clear()
-
     def finish(self, now: Now, outcome: Outcome, undone: Callable[[Now], None]) -> None:
         """Append the records, and call ``outcome`` when they are committed or failed, or it has taken too long.
 
@@ -109,11 +91,7 @@ class Operation:
             records.append(generation_record(successor, assignments, is_over=self._needs_rebalance))
 
         def on_settled(error: ErrorCode | None, now: Now) -> None:
-            if error is None:
-                self._groups.commit(self._records)
-            else:
-                self._groups.undo(self._inverses)
-                undone(now)
+            self._settle(error, undone, now)
             if replaced is not None:
                 self._end_of_replaced(replaced, error, now)
             if successor is not None and error is None:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection
 from esp.groups.consumer.assignment import assign
 from esp.groups.consumer.operation import Operation
 from esp.groups.consumer.reconciliation import Goal, reconcile
-from esp.groups.consumer.timing import timing_of
 from esp.groups.consumer.topics import hash_topics, resolve
 from esp.groups.coordinator_state import CoordinatorState
+from esp.groups.timing import timing_of
 from esp.model.now import Now
 from esp.schemas.consumer_group_records import (
     NO_ASSIGNMENT_TIME_MS,

@@ -125,13 +125,18 @@ class World:
             if isinstance(effect, Append):
                 assert effect.records
                 self.waiting[effect.token] = effect.records
+            elif not isinstance(effect, Answer):
+                self.ask_share_coordinators(effect)
             else:
-                assert isinstance(effect, Answer)
                 assert effect.ticket in self.asked, "answered without a question"
                 assert effect.ticket not in self.answers, "answered twice"
                 self.answers[effect.ticket] = effect.result
         if not self.is_stuck:
             self.commit()
+
+    def ask_share_coordinators(self, effect):
+        """There are none here."""
+        raise AssertionError(f"{effect} concerns share groups")
 
     def commit(self, most=1_000_000):
         """Commit what waits, oldest first."""
@@ -167,6 +172,10 @@ class World:
     def restart(self, **settings):
         """Another coordinator, that has what is committed."""
         self.do(self.coordinator.unload())
+        return self.successor(**settings)
+
+    def successor(self, **settings):
+        """Another coordinator over the same log."""
         return World(log=self.log, topics=self.topics, **settings)
 
     def ask(self, method, request, *, now=None):

@@ -1,4 +1,4 @@
-"""The sessions of members, and the time that they have to give partitions back."""
+"""Timers of the members of groups whose coordinator assigns: their sessions, and the time that they have to do their part."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +14,7 @@ OnExpired = Callable[[str, str, Now], None]
 
 
 class MemberTimers:
-    """One kind of timer of the members of all consumer groups. A timer may outlive its member: then nothing is done when it is due.
+    """One kind of timer of the members of all groups of one protocol. A timer may outlive its member: then nothing is done when it is due.
 
     Args:
         deadlines: where the timers are.
