@@ -64,7 +64,7 @@ class ShareCoordinator:
 
     # Life.
 
-    def replay(self, offset: int, key: bytes | None, value: bytes | None) -> None:
+    def replay_at(self, offset: int, key: bytes | None, value: bytes | None) -> None:
         """Apply one record of the log. Records of types that are not known are skipped.
 
         Raises:

@@ -60,7 +60,7 @@ class World:
         self.tickets = count(1)
         self.coordinator = ShareCoordinator(settings, self.topics)
         for offset, record in self.log:
-            self.coordinator.replay(offset, record.key, record.value)
+            self.coordinator.replay_at(offset, record.key, record.value)
         self.do(self.coordinator.begin(self.now))
 
     @property
