@@ -1,6 +1,7 @@
 """Share coordinators on their partitions, asked as leaders and groups ask them: restarts, pruning, topics that end, damaged logs."""
 
 import asyncio
+import uuid
 
 import pytest
 
@@ -9,7 +10,7 @@ from esp.broker.share_states.coordinators import coordinator_key, is_coordinator
 from esp.broker.share_states.persister import GIVE_UP_US, ClusterPersister
 from esp.groups.partitioning import partition_for
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import SHARE_STATES_TOPIC
+from esp.model.ids import SHARE_STATES_TOPIC, TopicId
 from esp.schemas.share_state_records import RecordState, ShareStateKey, StateBatch
 from esp.share.partition import StateWrite
 from esp.share.persister import PersistedRead, PersistedSummary
@@ -212,3 +213,10 @@ async def test_question_without_an_answer_is_given_up(node):
 )
 def test_keys_of_coordinators_are_those_that_kafka_takes(text, is_one):
     assert is_coordinator_key(text) is is_one
+
+
+@pytest.mark.parametrize(("group_id", "partition"), [("g", 18), ("h", 11)])
+def test_partition_of_a_key_is_that_in_which_kafka_kept_it(group_id, partition):
+    key = ShareStateKey(group_id, TopicId(uuid.UUID("e949ee52-8662-4bdd-a4ef-20aca57eca7c")), 0)
+    assert coordinator_key(key) == f"{group_id}:6UnuUoZiS92k7yCspX7KfA:0"
+    assert partition_for(coordinator_key(key), 50) == partition
