@@ -14,7 +14,7 @@ from esp.broker.controller_client.original_client import OriginalClient
 from esp.broker.forwarding import until_applied
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from esp.model.ids import OFFSETS_TOPIC, SHARE_STATES_TOPIC, TRANSACTIONS_TOPIC
 from esp.protocol.registry import ApiKey
 
 _TIMEOUT: Final = i32Timedelta.parse(timedelta(seconds=5))
@@ -93,8 +93,30 @@ def _transactions_topic(services: Services) -> CreatableTopic:
     )
 
 
+def _share_states_topic(services: Services) -> CreatableTopic:
+    """``__share_group_state`` as Kafka makes it: it is not compacted, as updates of one key add up, but pruned by its coordinators."""
+    settings = services.settings
+    replicas = _replicas(services, settings.share_coordinator_state_topic_replication_factor)
+    return _topic(
+        SHARE_STATES_TOPIC,
+        settings.share_coordinator_state_topic_num_partitions,
+        replicas,
+        {
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "segment.bytes": str(settings.share_coordinator_state_topic_segment_bytes),
+            "retention.ms": "-1",
+            "min.insync.replicas": str(min(settings.share_coordinator_state_topic_min_isr, replicas)),
+        },
+    )
+
+
 _INTERNAL: Final[Mapping[str, Callable[[Services], CreatableTopic]]] = MappingProxyType(
-    {OFFSETS_TOPIC: _offsets_topic, TRANSACTIONS_TOPIC: _transactions_topic}
+    {
+        OFFSETS_TOPIC: _offsets_topic,
+        TRANSACTIONS_TOPIC: _transactions_topic,
+        SHARE_STATES_TOPIC: _share_states_topic,
+    }
 )
 """The topics of coordinators."""
 
@@ -104,13 +126,14 @@ def _replicas(services: Services, wanted: int) -> int:
 
 
 def _compacted_topic(name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> CreatableTopic:
+    return _topic(name, partitions, replicas, {"cleanup.policy": "compact", **configs})
+
+
+def _topic(name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> CreatableTopic:
     return CreatableTopic(
         name=TopicName(name),
         num_partitions=i32(partitions),
         replication_factor=i16(replicas),
         assignments=(),
-        configs=tuple(
-            CreatableTopicConfig(name=config, value=value)
-            for config, value in {"cleanup.policy": "compact", **configs}.items()
-        ),
+        configs=tuple(CreatableTopicConfig(name=config, value=value) for config, value in configs.items()),
     )

@@ -31,6 +31,8 @@ from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.replication.maintenance import Maintenance
 from esp.broker.running_node import RunningNode
 from esp.broker.services import Services
+from esp.broker.share_states.config import share_states_config
+from esp.broker.share_states.coordinators import ShareCoordinators
 from esp.broker.tasks import Tasks
 from esp.broker.transactions.coordinator_channel import CoordinatorChannel
 from esp.broker.transactions.coordinators import TransactionCoordinators
@@ -180,6 +182,7 @@ class RunningBroker:
         )
         self.cleaner = LogCleaner(env, replicas, tasks)
         self.groups = GroupCoordinators(env, coordinator_config(settings, replicas.on_disk_error), cache, tasks)
+        self.share_states = ShareCoordinators(env, share_states_config(settings, replicas.on_disk_error), cache, tasks)
         self._verification = CoordinatorChannel(
             env, settings.node_id, cache, self._address_of, lambda: self.transactions, terms=terms
         )
@@ -262,6 +265,7 @@ class RunningBroker:
             await self.lifecycle.controlled_shutdown()
         self.groups.close()
         self.transactions.close()
+        self.share_states.close()
         self.replicas.disconnect()
         self._liveness.close()
         self._verification.close()
@@ -292,6 +296,7 @@ class RunningBroker:
             groups=self.groups,
             verifier=self.verifier,
             transactions=self.transactions,
+            share_states=self.share_states,
             access=self._node.access,
             quotas=client_side.quotas,
             features=self._node.features,
@@ -315,9 +320,10 @@ class RunningBroker:
         return written
 
     def _on_leading(self, hosted: HostedPartition) -> None:
-        """A replica here begins to lead in a new epoch: if its partition holds groups or transactions, this node coordinates them."""
+        """A replica here begins to lead in a new epoch: if its partition is one of coordinators, this node coordinates."""
         self.groups.on_leading(hosted)
         self.transactions.on_leading(hosted)
+        self.share_states.on_leading(hosted)
 
     def _on_directory_failed(self) -> None:
         """Let the controller know at once, so that others lead what the directory held."""
@@ -367,6 +373,7 @@ class RunningBroker:
                 self._server.limits = connection_limits(self.replicas.settings.current)
             self.groups.on_metadata(before, image, delta)
             self.transactions.forget_ended()
+            self.share_states.on_metadata(image, delta)
             if any(topic_id in image.trashed_topics for topic_id in delta.deleted_topics):
                 self.transactions.on_trashed()
             self._liveness.retain(cache.alive)

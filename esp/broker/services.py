@@ -13,6 +13,7 @@ from esp.broker.groups.coordinators import GroupCoordinators
 from esp.broker.quotas.switch import QuotaSwitch
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.replication.host import ReplicaHost
+from esp.broker.share_states.coordinators import ShareCoordinators
 from esp.broker.transactions.coordinators import TransactionCoordinators
 from esp.broker.transactions.verifier import TransactionVerifier
 from esp.controller.image import ClusterImage, FeatureRange
@@ -49,6 +50,7 @@ class Services:
     verifier: TransactionVerifier
     """Asks coordinators about transactions that reach a partition here."""
     transactions: TransactionCoordinators
+    share_states: ShareCoordinators
     access: Access
     """The permissions of clients here."""
     quotas: QuotaSwitch

@@ -26,7 +26,8 @@ LOST_DIRECTORY = DirectoryId(uuid.UUID(int=2))
 METADATA_TOPIC = "__cluster_metadata"
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
-INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"))
+SHARE_STATES_TOPIC = "__share_group_state"
+INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATES_TOPIC))
 """Topics of the cluster's own, which clients read and do not write."""
 
 

@@ -742,6 +742,46 @@ class BrokerSettings:
         604_800_000, Kind.INT, "Milliseconds that an unused transactional id is remembered.", at_least(1)
     )
 
+    share_coordinator_cold_partition_snapshot_interval_ms: int = setting(
+        300_000,
+        Kind.INT,
+        "Age in ms at which states of share partitions are written again to prune their log.",
+        at_least(1),
+    )
+    share_coordinator_snapshot_update_records_per_snapshot: int = setting(
+        500,
+        Kind.INT,
+        "Changes of a share partition's state that are kept one by one, before it is written as a whole.",
+        between(0, 500),
+    )
+    share_coordinator_state_topic_compression_codec: int = setting(
+        0, Kind.INT, "Codec of a share coordinator's records: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.", between(0, 4)
+    )
+    share_coordinator_state_topic_min_isr: int = setting(
+        2, Kind.SHORT, "min.insync.replicas of __share_group_state; all its replicas, if there are fewer.", at_least(1)
+    )
+    share_coordinator_state_topic_num_partitions: int = setting(
+        50, Kind.INT, "Partitions of __share_group_state when it is created.", at_least(1)
+    )
+    share_coordinator_state_topic_prune_interval_ms: int = setting(
+        300_000,
+        Kind.INT,
+        "Milliseconds between two times that records which are not needed go from __share_group_state.",
+        at_least(1),
+    )
+    share_coordinator_state_topic_replication_factor: int = setting(
+        3, Kind.SHORT, "Replicas of __share_group_state; all brokers, if there are fewer.", at_least(1)
+    )
+    share_coordinator_state_topic_segment_bytes: int = setting(
+        104_857_600, Kind.INT, "Largest size of a segment of __share_group_state.", at_least(1)
+    )
+    share_coordinator_write_timeout_ms: int = setting(
+        5_000,
+        Kind.INT,
+        "Milliseconds that a share coordinator waits until its record is on all in-sync replicas.",
+        at_least(1),
+    )
+
     producer_id_expiration_ms: int = setting(
         86_400_000, Kind.INT, "Milliseconds that an inactive producer's sequence is remembered.", at_least(1)
     )

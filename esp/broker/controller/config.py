@@ -9,7 +9,7 @@ from esp.controller.image import FeatureRange
 from esp.controller.self_repair import Mode, SelfRepairSettings
 from esp.controller.topics import TopicDefaults
 from esp.model.delegation_terms import DelegationTerms
-from esp.model.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, NodeId
+from esp.model.ids import OFFSETS_TOPIC, SHARE_STATES_TOPIC, TRANSACTIONS_TOPIC, NodeId
 from esp.settings.broker import BrokerSettings
 from esp.settings.topic_overrides import validate_topic_overrides
 
@@ -73,6 +73,7 @@ def controller_config(
         internal_replication={
             OFFSETS_TOPIC: settings.offsets_topic_replication_factor,
             TRANSACTIONS_TOPIC: settings.transaction_state_log_replication_factor,
+            SHARE_STATES_TOPIC: settings.share_coordinator_state_topic_replication_factor,
         },
         session_timeout_ms=settings.broker_session_timeout_ms,
         max_idle_interval_ms=settings.metadata_max_idle_interval_ms,

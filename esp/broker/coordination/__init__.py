@@ -1,1 +1,1 @@
-"""Parts that the coordinators of groups and of transactions share: a partition of an internal topic is loaded, appended to and watched."""
+"""Parts that all kinds of coordinators have in common: a partition of an internal topic is loaded, appended to and watched."""

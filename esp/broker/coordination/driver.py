@@ -21,6 +21,7 @@ from esp.broker.deadline_timer import DeadlineTimer
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.replication.read_errors import READ_ERRORS
 from esp.broker.waiting import Waiters
+from esp.model.buffers import Buffer
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.now import Now
 from esp.ports.env import Env
@@ -78,9 +79,6 @@ class AnswerEffect(Protocol):
 class Core(Protocol):
     """The decisions of a coordinator, as its driver needs them."""
 
-    def replay(self, key: bytes | None, value: bytes | None) -> None:
-        """Apply one record of the log."""
-
     def begin(self, now: Now) -> Sequence[Any]:
         """All records are replayed."""
 
@@ -101,7 +99,15 @@ class Core(Protocol):
         """An append has failed."""
 
 
+class KeyedCore(Core, Protocol):
+    """A core whose state follows from the latest record of each key."""
+
+    def replay(self, key: bytes | None, value: bytes | None) -> None:
+        """Apply one record of the log."""
+
+
 AnyCore = TypeVar("AnyCore", bound=Core)
+AnyKeyedCore = TypeVar("AnyKeyedCore", bound=KeyedCore)
 
 
 class DriverConfig(NamedTuple):
@@ -156,11 +162,9 @@ class CoordinatorDriver(Generic[AnyCore]):
         """Read the log, then serve; nothing happens if the leadership ends before. A log that cannot be read is not served."""
         hosted = self._hosted
         began_us = self._clock.monotonic_us()
-        latest = LatestRecords()
         end_offset = hosted.log.log_end_offset
         try:
-            await self._read(latest, end_offset)
-            await self._replay(latest)
+            count = await self._replay_log(end_offset)
         except READ_ERRORS as error:
             log.error("the %s of %s cannot be loaded: %s", self.subject, hosted.name, error)
             await self._on_load_failed()
@@ -173,12 +177,12 @@ class CoordinatorDriver(Generic[AnyCore]):
         self._work(self._core.begin(self.now()))
         self._on_loaded()
         log.log(
-            logging.INFO if latest.by_key else logging.DEBUG,
+            logging.INFO if count else logging.DEBUG,
             "the %s of %s, epoch %d, are loaded: %d records of %d, in %d ms",
             self.subject,
             hosted.name,
             self._leader.leader_epoch,
-            len(latest.by_key),
+            count,
             end_offset - hosted.log.log_start_offset,
             (self._clock.monotonic_us() - began_us) // 1000,
         )
@@ -190,7 +194,21 @@ class CoordinatorDriver(Generic[AnyCore]):
     def _on_loaded(self) -> None:
         """The core serves."""
 
-    async def _read(self, latest: LatestRecords, end_offset: int) -> None:
+    @abstractmethod
+    async def _replay_log(self, end_offset: int) -> int:
+        """Have the core replay the log up to an offset; return the number of records that count.
+
+        Raises:
+            CorruptionError: the log cannot be read; and others of READ_ERRORS.
+        """
+
+    async def _read(self, end_offset: int, take: Callable[[Buffer], int]) -> None:
+        """Read the log up to an offset, in slices.
+
+        Args:
+            end_offset: the offset.
+            take: takes whole batches in, and returns the offset after them.
+        """
         source = self._hosted.log
         offset = 0
         while (offset := max(offset, source.log_start_offset)) < end_offset and self._leads():
@@ -199,14 +217,8 @@ class CoordinatorDriver(Generic[AnyCore]):
                 batches = await source.read_cold(offset, LOAD_SLICE_BYTES, end_offset, at_least_one=True)
             if not len(batches):
                 return
-            offset = latest.add(batches)
+            offset = take(batches)
             await self._clock.sleep_us(0)
-
-    async def _replay(self, latest: LatestRecords) -> None:
-        for number, (key, value) in enumerate(latest.by_key.items()):
-            self._core.replay(key, value)
-            if number % _REPLAY_SLICE == _REPLAY_SLICE - 1:
-                await self._clock.sleep_us(0)
 
     def end(self) -> None:
         """This node coordinates here no more: waiting requests are answered so."""
@@ -350,6 +362,22 @@ class CoordinatorDriver(Generic[AnyCore]):
             self._timer.update()
         else:
             self._work(self._core.on_time(now))
+
+
+class KeyedCoordinatorDriver(CoordinatorDriver[AnyKeyedCore]):
+    """Drives a core that needs the latest record of each key only. See :class:`CoordinatorDriver`."""
+
+    async def _replay_log(self, end_offset: int) -> int:
+        latest = LatestRecords()
+        await self._read(end_offset, latest.add)
+        await self._replay(latest)
+        return len(latest.by_key)
+
+    async def _replay(self, latest: LatestRecords) -> None:
+        for number, (key, value) in enumerate(latest.by_key.items()):
+            self._core.replay(key, value)
+            if number % _REPLAY_SLICE == _REPLAY_SLICE - 1:
+                await self._clock.sleep_us(0)
 
 
 def give_answer(effect: AnswerEffect) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from esp.broker.coordination.driver import AppendEffect, CoordinatorDriver, DriverConfig, give_answer
+from esp.broker.coordination.driver import AppendEffect, DriverConfig, KeyedCoordinatorDriver, give_answer
 from esp.broker.coordination.latest_records import LatestRecords
 from esp.broker.groups.config import CoordinatorConfig
 from esp.broker.replication.hosted_partition import HostedPartition
@@ -22,7 +22,7 @@ from esp.replication.partition_leader import Appended
 from esp.replication.verification import Guard
 
 
-class GroupCoordinatorDriver(CoordinatorDriver[GroupCoordinator]):
+class GroupCoordinatorDriver(KeyedCoordinatorDriver[GroupCoordinator]):
     """The coordinator of the groups of one partition, in one leader epoch: it drives their :class:`GroupCoordinator`.
 
     Args:

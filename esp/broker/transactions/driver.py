@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
-from esp.broker.coordination.driver import CoordinatorDriver, DriverConfig, give_answer
+from esp.broker.coordination.driver import DriverConfig, KeyedCoordinatorDriver, give_answer
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.transactions.config import TransactionConfig
 from esp.broker.transactions.marker_sender import MarkerSender, MarkerWork
@@ -25,7 +25,7 @@ LOAD_AGAIN_US: Final = 5_000_000
 """The time after which a log that could not be read is read again."""
 
 
-class TransactionCoordinatorDriver(CoordinatorDriver[TransactionCoordinator]):
+class TransactionCoordinatorDriver(KeyedCoordinatorDriver[TransactionCoordinator]):
     """The coordinator of the transactional ids of one partition, in one leader epoch.
 
     Args:

@@ -29,7 +29,12 @@ KAFKA = {
 OF_THE_AUTHORIZER = {"super.users", "allow.everyone.if.no.acl.found"}
 """Settings that Kafka's authorizer reads, and that its nodes do not tell."""
 
-INTERNAL = {"log.initial.task.delay.ms", "producer.id.expiration.check.interval.ms"}
+INTERNAL = {
+    "log.initial.task.delay.ms",
+    "producer.id.expiration.check.interval.ms",
+    "share.coordinator.cold.partition.snapshot.interval.ms",
+    "share.coordinator.state.topic.prune.interval.ms",
+}
 """Settings of Kafka's that its nodes do not tell."""
 
 OURS = {
@@ -264,6 +269,8 @@ SMALL = {
     "group.consumer.assignment.interval.ms": 5,
     "offsets.topic.compression.codec": 3,
     "topic.trash.min.free.percent": 5,
+    "share.coordinator.snapshot.update.records.per.snapshot": 5,
+    "share.coordinator.state.topic.compression.codec": 3,
 }
 """Values of settings that do not go up to millions."""
 
