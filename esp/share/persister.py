@@ -61,9 +61,11 @@ class StateKeeping(Protocol):
     async def initialize(self, key: ShareStateKey, state_epoch: int, start_offset: int) -> None:
         """Begin a state, or begin it again: nothing that was persisted before counts any more, nor does a write that comes later.
 
+        In the epoch that the state has already, nothing changes (SHARE-34).
+
         Args:
             key: the share partition.
-            state_epoch: the group's epoch, which is not below that of any state before.
+            state_epoch: the group's epoch, which is higher than that of any state before.
             start_offset: NO_START_OFFSET to leave it to the leader.
 
         Raises:

@@ -162,9 +162,8 @@ class Draft:
                 ErrorCode.invalid_request,
                 f"No state begins with state epoch {request.state_epoch} and start offset {request.start_offset}.",
             )
-        is_there = self.state is not None and self.state.state_epoch == request.state_epoch
-        if is_there and request.start_offset == NO_START_OFFSET:
-            return Done()  # one that was sent again and came late: what was written meanwhile stays
+        if self.state is not None and self.state.state_epoch == request.state_epoch:
+            return Done()  # one that was sent again and came late: what was written meanwhile stays (SHARE-34)
         self.state = begun(self.state, request.state_epoch, request.start_offset)
         self.is_new = True
         self._needs_snapshot = True

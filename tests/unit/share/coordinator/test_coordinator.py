@@ -97,10 +97,13 @@ def test_leader_that_was_shut_out_stays_so_over_an_alteration_and_a_restart():
         assert error_of(one.write(state_epoch=2, leader_epoch=3)) is FENCED_LEADER
 
 
-def test_initializing_that_comes_late_a_second_time_leaves_what_was_written():
-    world = begun()
-    world.write(accepted(5, 6), start_offset=3)
-    assert world.initialize() == Done()
+@pytest.mark.parametrize("start_offset", [-1, 0])
+def test_initializing_that_comes_late_a_second_time_leaves_what_was_written(start_offset):
+    world = World()
+    for is_written in (False, True):
+        assert world.initialize(start_offset=start_offset) == Done()
+        if not is_written:
+            world.write(accepted(5, 6), start_offset=3)
     assert world.read() == PersistedRead(1, 3, (accepted(5, 6),))
 
 
@@ -356,8 +359,8 @@ def test_many_records_are_appended_in_several_batches():
     for key in keys:
         world.initialize(key, start_offset=0)
         world.write(*batches, key=key)
-    for _ in range(20):
-        world.initialize(start_offset=0)
+    for state_epoch in range(1, 21):
+        world.initialize(state_epoch=state_epoch, start_offset=0)
     world.is_stuck = True
     world.pass_time(SETTINGS.cold_snapshot_interval_ms)
     assert len(world.waiting) == 3

@@ -47,7 +47,7 @@ class Naive:
         if isinstance(request, Delete):
             self.__init__()
         elif isinstance(request, Initialize):
-            if self.epoch != request.state_epoch or request.start_offset >= 0:
+            if self.epoch != request.state_epoch:
                 self.epoch, self.start, self.offsets = request.state_epoch, request.start_offset, {}
                 self.count = -1 if self.start < 0 else 0
         elif isinstance(request, ReadSummary):
