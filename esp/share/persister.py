@@ -1,8 +1,8 @@
 """The share coordinators as their users see them: one for each share partition, wherever in the cluster it is.
 
-:class:`Persister` is for the partition's leader, :class:`StateKeeping` for the group's coordinator. An answer that says that the coordinator
-is elsewhere, or not there yet, is none to them: the question is asked again, for a bounded time. A change whose answer got lost may so be
-made twice, to the same effect (SHARE-21).
+:class:`Persister` is for the partition's leader, :class:`StateKeeping` for the group's coordinator. An answer that says that the
+coordinator is elsewhere, or not there yet, is none to them: the question is asked again, for a bounded time. A change whose answer got
+lost may so be made twice, to the same effect (SHARE-21).
 """
 
 from typing import NamedTuple, Protocol
