@@ -9,7 +9,7 @@ alike, count by epochs 1, 2, 3 …; 0 opens a session and -1 ends it. With a ses
 * one that is opened again on its connection goes on: the member has its records still.
 """
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from esp.model.errors import ApiError, ErrorCode
@@ -44,7 +44,7 @@ class ShareSession:
     One that gave records goes to the end, so that a member whose answers fill up still gets to all of them.
     """
 
-    __slots__ = ("_wanted", "connection", "epoch", "has_ended", "key")
+    __slots__ = ("_wanted", "at_end", "connection", "epoch", "has_ended", "key")
 
     def __init__(self, key: SessionKey, connection: Hashable, wanted: Iterable[WantedPartition]) -> None:
         self.key = key
@@ -54,6 +54,8 @@ class ShareSession:
         """The epoch that the next request must carry."""
         self.has_ended = False
         """True once nothing may be acquired for it any more."""
+        self.at_end: dict[Callable[[], None], None] = {}
+        """Called then."""
         self._wanted = dict.fromkeys(wanted)
 
     def __len__(self) -> int:
@@ -170,3 +172,5 @@ class ShareSessions:
         del keys[session.key]
         if not keys:
             del self._by_connection[session.connection]
+        for call in tuple(session.at_end):
+            call()

@@ -260,6 +260,9 @@ SMALL = {
     "compression.lz4.level": 5,
     "compression.zstd.level": 5,
     "group.consumer.assignment.interval.ms": 5,
+    "group.share.delivery.count.limit": 6,
+    "group.share.partition.max.record.locks": 300,
+    "group.share.record.lock.duration.ms": 20_000,
     "offsets.topic.compression.codec": 3,
 }
 """Values of settings that do not go up to millions."""
