@@ -13,11 +13,9 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from kio.schema.share_acknowledge.v1.request import ShareAcknowledgeRequest as AcknowledgeRequestOf1
 from kio.schema.share_acknowledge.v2 import response as acknowledge_response
 from kio.schema.share_acknowledge.v2.request import ShareAcknowledgeRequest
 from kio.schema.share_acknowledge.v2.response import ShareAcknowledgeResponse
-from kio.schema.share_fetch.v1.request import ShareFetchRequest as FetchRequestOf1
 from kio.schema.share_fetch.v2 import response as fetch_response
 from kio.schema.share_fetch.v2.request import ShareFetchRequest
 from kio.schema.share_fetch.v2.response import ShareFetchResponse
@@ -41,7 +39,7 @@ _LEADER_MOVED: Final = frozenset((ErrorCode.not_leader_or_follower, ErrorCode.fe
 
 
 def handle_share_fetch(
-    leaders: ShareLeaders, request: Request, message: FetchRequestOf1 | ShareFetchRequest
+    leaders: ShareLeaders, request: Request, message: ShareFetchRequest
 ) -> Coroutine[Any, Any, ShareFetchResponse]:
     """Begin at once, and answer when there is something to answer."""
     try:
@@ -56,7 +54,7 @@ def handle_share_fetch(
 
 
 def handle_share_acknowledge(
-    leaders: ShareLeaders, request: Request, message: AcknowledgeRequestOf1 | ShareAcknowledgeRequest
+    leaders: ShareLeaders, request: Request, message: ShareAcknowledgeRequest
 ) -> Coroutine[Any, Any, ShareAcknowledgeResponse]:
     """Begin at once, and answer when all is written.
 
@@ -67,7 +65,7 @@ def handle_share_acknowledge(
         _key_of(message),
         message.share_session_epoch,
         _words((topic.topic_id, topic.partitions) for topic in message.topics),
-        isinstance(message, ShareAcknowledgeRequest) and message.is_renew_ack,
+        message.is_renew_ack,
     )
     session = leaders.begin_acknowledging(request, asked)
     pending = leaders.acknowledge(request, asked)
@@ -76,9 +74,7 @@ def handle_share_acknowledge(
     return _acknowledge(leaders, request, asked, pending)
 
 
-async def _refuse_fetch(
-    leaders: ShareLeaders, message: FetchRequestOf1 | ShareFetchRequest, error: ApiError
-) -> ShareFetchResponse:
+async def _refuse_fetch(leaders: ShareLeaders, message: ShareFetchRequest, error: ApiError) -> ShareFetchResponse:
     if error.code is ErrorCode.share_session_limit_reached:  # its client asks again at once
         await leaders.clock.sleep_us(max(0, milliseconds(message.max_wait)) * 1000)
     return ShareFetchResponse(
@@ -171,10 +167,9 @@ def _key_of(message: Any) -> SessionKey:
     return SessionKey(message.group_id or "", message.member_id or "")
 
 
-def _decode_fetch(message: FetchRequestOf1 | ShareFetchRequest) -> ShareFetch:
+def _decode_fetch(message: ShareFetchRequest) -> ShareFetch:
     """The request apart from the wire. Raises ApiError: INVALID_REQUEST."""
-    of_2 = message if isinstance(message, ShareFetchRequest) else None
-    mode = 0 if of_2 is None else int(of_2.share_acquire_mode)
+    mode = int(message.share_acquire_mode)
     if mode not in tuple(AcquireMode):
         raise ApiError(ErrorCode.invalid_request, f"Share acquire mode {mode} is not known.")
     return ShareFetch(
@@ -182,7 +177,7 @@ def _decode_fetch(message: FetchRequestOf1 | ShareFetchRequest) -> ShareFetch:
             _key_of(message),
             message.share_session_epoch,
             _words((topic.topic_id, topic.partitions) for topic in message.topics),
-            of_2 is not None and of_2.is_renew_ack,
+            message.is_renew_ack,
         ),
         [
             WantedPartition(_topic_id(topic.topic_id), partition.partition_index)

@@ -79,6 +79,8 @@ class ShareLeaders:
                 raise ApiError(
                     ErrorCode.invalid_request, "The request that opens a share session acknowledges nothing."
                 )
+            if request.is_abandoned:  # its end has been seen, and would not end the session
+                raise ApiError(ErrorCode.share_session_not_found)
             session, ended = self._sessions.open(key, request.client, asked.wanted)
             self._watch(request.client)
             if ended is not None:
@@ -209,5 +211,7 @@ class ShareLeaders:
         configs = image.group_configs.get(group_id, self._no_configs)
         known = self._settings.get(group_id)
         if known is None or known[0] is not configs:
-            known = self._settings[group_id] = configs, share_group_settings(configs, self._node)
+            known = configs, share_group_settings(configs, self._node)
+            if group_id in self._groups:  # else a member could have any number of names kept
+                self._settings[group_id] = known
         return known[1]

@@ -3,7 +3,11 @@
 import asyncio
 from datetime import timedelta
 
+from kio.schema.share_acknowledge import v1 as acknowledge_1
+from kio.schema.share_acknowledge import v2 as acknowledge_2
 from kio.schema.share_acknowledge.v2 import request as acknowledging
+from kio.schema.share_fetch import v1 as fetch_1
+from kio.schema.share_fetch import v2 as fetch_2
 from kio.schema.share_fetch.v2 import request as fetching
 from kio.static.primitive import i8, i32, i32Timedelta, i64
 
@@ -14,12 +18,21 @@ from esp.broker.share.led_partition import Parts
 from esp.broker.share.log_reads import Searching
 from esp.model.errors import ApiError, ErrorCode
 from esp.ports.network import Address
+from esp.protocol.reader import compile_reader
 from esp.protocol.registry import ApiKey
+from esp.protocol.writer import compile_writer
 from esp.share.persister import PersistedRead
 from tests.models.naive_share_partition import PersistedOffsets
 from tests.unit.broker.guarded_node import ask
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+
+
+def over_the_wire(message, wire, model):
+    """A message as it arrives that was sent as one of class ``wire``, by peers that know the class ``model``."""
+    parts = []
+    compile_writer(wire, model)(parts.append, message)
+    return compile_reader(wire, model)(b"".join(parts))
 
 
 class MemoryPersister:
@@ -75,16 +88,17 @@ def leaders_of(node, persister, **settings):
 class Member:
     """A member with its session on one connection."""
 
-    def __init__(self, leaders, name="m", group="g", principal="User:ANONYMOUS"):
+    def __init__(self, leaders, name="m", group="g", principal="User:ANONYMOUS", version=2):
         self.leaders = leaders
         self.name = name
         self.group = group
         self.epoch = 0
+        self.version = version
         self.context = ClientContext("PLAINTEXT", Address("127.0.0.1", 1), principal)
         self.pending = []
 
-    def _request(self, key, version=2):
-        request = Request(key, version, 0, "client", self.context, lambda _at_once: None)
+    def _request(self, key):
+        request = Request(key, self.version, 0, "client", self.context, lambda _at_once: None)
         self.pending.append(request)
         return request
 
@@ -133,7 +147,10 @@ class Member:
         )
         if epoch is None:
             self.epoch += 1
-        return asyncio.ensure_future(handle_share_fetch(self.leaders, self._request(78), message))
+        wire = fetch_1 if self.version == 1 else fetch_2
+        arrived = over_the_wire(message, wire.ShareFetchRequest, fetch_2.ShareFetchRequest)
+        answer = handle_share_fetch(self.leaders, self._request(78), arrived)
+        return _answered(answer, wire.ShareFetchResponse, fetch_2.ShareFetchResponse)
 
     async def fetch(self, *partitions, **options):
         """The answer's partitions, by topic id and number."""
@@ -166,7 +183,10 @@ class Member:
         )
         if epoch is None:
             self.epoch += 1
-        return asyncio.ensure_future(handle_share_acknowledge(self.leaders, self._request(79), message))
+        wire = acknowledge_1 if self.version == 1 else acknowledge_2
+        arrived = over_the_wire(message, wire.ShareAcknowledgeRequest, acknowledge_2.ShareAcknowledgeRequest)
+        answer = handle_share_acknowledge(self.leaders, self._request(79), arrived)
+        return _answered(answer, wire.ShareAcknowledgeResponse, acknowledge_2.ShareAcknowledgeResponse)
 
     async def say(self, words, **options):
         """The codes of the answer's partitions, by topic id and number."""
@@ -188,6 +208,13 @@ def by_partition(answer):
 
 def triple(piece):
     return piece.first_offset, piece.last_offset, piece.delivery_count
+
+
+def _answered(answer, wire, model):
+    async def travel():
+        return over_the_wire(await answer, wire, model)
+
+    return asyncio.ensure_future(travel())
 
 
 def _batches(messages, batches):

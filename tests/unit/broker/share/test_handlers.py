@@ -10,8 +10,8 @@ from esp.model.errors import ApiError, ErrorCode
 from esp.protocol.registry import ApiKey
 from esp.schemas.share_state_records import RecordState, ShareStateKey
 from tests.unit.broker.conversation import create_topic, produce
-from tests.unit.broker.data_path.test_read_committed import end, write
-from tests.unit.broker.guarded_node import ROOT, allow, ask, client_of, guarded
+from tests.unit.broker.data_path.test_read_committed import append, end, write
+from tests.unit.broker.guarded_node import ROOT, allow, ask, client_of, guarded, withdraw
 from tests.unit.broker.share.share_members import (
     ACCEPT,
     REJECT,
@@ -48,10 +48,11 @@ def key_of(partition, group="g"):
     return ShareStateKey(group, *partition)
 
 
+@pytest.mark.parametrize("version", [1, 2])
 @simulated()
-async def test_records_are_acquired_acknowledged_and_persisted(node):
+async def test_records_are_acquired_acknowledged_and_persisted(node, version):
     _client, t0, persister, leaders = await prepared(node, counts=(3, 4))
-    member = Member(leaders)
+    member = Member(leaders, version=version)
     answers = await member.fetch(t0)
     assert values(answers[t0].records) == [b"value"] * 7
     assert [(piece.first_offset, piece.last_offset) for piece in answers[t0].acquired_records] == [(0, 6)]
@@ -328,7 +329,9 @@ async def test_a_coordinator_that_is_away_costs_time_only(node):
     persister.failure = ErrorCode.not_coordinator
     assert await member.say({t0: [(0, 2, ACCEPT)]}) == {t0: ErrorCode.coordinator_not_available}
     persister.failure = None
-    assert await member.say({t0: [(0, 2, ACCEPT)]}) == {t0: ErrorCode.none}
+    assert persister.state(key_of(t0)).states == {}
+    assert await member.say({t0: [(0, 2, ACCEPT)]}) == {t0: ErrorCode.none}, "the member has them still (SHARE-6)"
+    assert persister.state(key_of(t0)).states == dict.fromkeys(range(3), (1, RecordState.ACKNOWLEDGED))
 
 
 @simulated()
@@ -394,13 +397,14 @@ async def test_a_long_part_of_the_log_without_records_for_delivery_is_passed_at_
         end(node, 1, is_commit=True)
     await produce(client, "t", records(b"value"))
     member = Member(leaders)
-    taken = []
+    taken, before = [], node.loop.time()
     while not taken or taken[-1][1] < 600:
         got = await member.take(t0, max_bytes=1, wait_ms=10)
         assert len(got) == 1
         assert await member.say({t0: [(got[0][0], got[0][1], ACCEPT)]}) == {t0: ErrorCode.none}
         taken += got
     assert [first for first, _last, _count in taken] == [*range(0, 600, 2), 600]
+    assert node.loop.time() - before < 1.5, "no fetch waits at a marker"
 
 
 @guarded()
@@ -418,3 +422,27 @@ async def test_members_need_to_read_their_group_and_its_topics(node):
     assert await member.say({t0: [(0, 0, ACCEPT)]}) == {t0: ErrorCode.topic_authorization_failed}
     await allow(root, "User:a", AclOperation.READ)
     assert await member.take() == [(0, 0, 1)]
+    waiting = member.fetch_later(wait_ms=100_000)
+    await withdraw(root, "User:a")
+    await produce(root, "t", records(b"secret"))
+    answers = by_partition(await waiting)
+    assert (answers[t0].error_code, answers[t0].records) == (ErrorCode.topic_authorization_failed, b"")
+
+
+@pytest.mark.parametrize("way", ["cut", "closed"])
+@simulated()
+async def test_nothing_is_acquired_if_the_session_ends_during_a_read(node, way):
+    _client, t0, _persister, leaders = await prepared(node)
+    append(node, records(*[b"x" * 5_000] * 3, timestamp_ms=0))
+    member = await opened(leaders, t0)
+    await node.replicas.flush(node.hosted("t"))
+    node.disk.make_cold("/data/t-0/00000000000000000000.log")
+    assert node.log("t").read(0, 1 << 20, 3, at_least_one=True) is None, "the read waits for the device"
+    waiting = member.fetch_later(wait_ms=1_000)
+    await asyncio.sleep(0)
+    if way == "cut":
+        member.cut()
+    else:
+        await member.say({}, epoch=-1)
+    assert (await waiting).responses == ()
+    assert await Member(leaders, "other").take(t0, most=1) == [(0, 2, 1)]

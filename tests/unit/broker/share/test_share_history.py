@@ -1,6 +1,7 @@
 """Members, producers, connections and a coordinator that fails, in any order over one real log: nothing accepted comes again, all ends."""
 
 import asyncio
+from copy import copy
 from random import Random
 
 import pytest
@@ -53,7 +54,7 @@ class History:
         self.holders[offset] = member
 
     def answer(self, words, error):
-        if error is ErrorCode.none:
+        if not error:
             for first, _last, type_ in words:
                 if type_ in (ACCEPT, REJECT):
                     self.done.add(first)
@@ -99,6 +100,14 @@ async def live(node, leaders, topic, history, rng, name, until_s):
     member.cut()
 
 
+def begin_epoch(hosted):
+    """Another leader epoch begins, as if another node had led: what this one has in memory is lost."""
+    leader = copy(hosted.leader)
+    leader.leader_epoch += 1
+    hosted.leader = leader
+    hosted.role_changed()
+
+
 @pytest.mark.parametrize("seed", range(8))
 @simulated()
 async def test_what_is_done_with_never_comes_again_and_all_is_done_with_in_the_end(node, seed):
@@ -124,6 +133,8 @@ async def test_what_is_done_with_never_comes_again_and_all_is_done_with_in_the_e
         await produce(client, "t", records(*[b"x" * rng.randrange(100)] * count))
         produced += count
         await asyncio.sleep(rng.random() * 2)
+        if rng.random() < 0.1:
+            begin_epoch(node.hosted("t"))
     for member in members:
         await member
     persister.rate = 0
