@@ -105,6 +105,7 @@ class LedSharePartition:
     def begin(self) -> None:
         """Read the state; fetches wait for that like for records."""
         self._hosted.wait(self._on_news)
+        self._hosted.log_start_waiters[self._on_log_start] = None
         self._parts.tasks.start(self._begin(), name=f"begin the share partition {self.key}")
 
     async def _begin(self) -> None:
@@ -141,6 +142,7 @@ class LedSharePartition:
         self._core = None
         self._locks.cancel()
         self._hosted.forget(self._on_news)
+        self._hosted.log_start_waiters.pop(self._on_log_start, None)
         refusal = ErrorCode.not_leader_or_follower if error is ErrorCode.none else error
         while self._waiting:
             _settle(self._waiting.popleft()[1], refusal)
@@ -234,6 +236,10 @@ class LedSharePartition:
         """More is committed, or the role is another one."""
         self.tend()
         self._wake()
+
+    def _on_log_start(self) -> None:
+        """The log may begin elsewhere: the window has room then."""
+        self.tend()
 
     def _next_deadline_us(self) -> int | None:
         return None if self._core is None else self._core.next_deadline_us

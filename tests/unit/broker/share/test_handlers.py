@@ -22,6 +22,7 @@ from tests.unit.broker.share.share_members import (
     by_partition,
     leaders_of,
     set_group,
+    triple,
 )
 from tests.unit.broker.simulated_node import records, simulated, values
 
@@ -308,6 +309,21 @@ async def test_a_log_start_that_moves_takes_records_along(node):
 
 
 @simulated()
+async def test_a_log_start_that_moves_makes_room_for_those_who_wait(node):
+    client, t0, _persister, leaders = await prepared(node, counts=(100, 5), partition_max_record_locks=100)
+    holder, other = Member(leaders, "holder"), await opened(leaders, t0, "other")
+    assert await holder.take(t0, most=100) == [(0, 99, 1)]
+    waiting = other.fetch_later(wait_ms=100_000)
+    await asyncio.sleep(1)
+    before = node.loop.time()
+    wanted = [{"name": "t", "partitions": [{"partition_index": 0, "offset": 100}]}]
+    await ask(client, ApiKey.DELETE_RECORDS, 2, topics=wanted, timeout=1_000)
+    got = [triple(piece) for piece in by_partition(await waiting)[t0].acquired_records]
+    assert got == [(100, 104, 1)]
+    assert node.loop.time() - before < 5
+
+
+@simulated()
 async def test_a_fenced_leader_says_so_and_begins_again(node):
     _client, t0, persister, leaders = await prepared(node, counts=(3,))
     member = Member(leaders)
@@ -349,6 +365,22 @@ async def test_writes_that_gather_go_together(node):
     assert answers == [ErrorCode.none] * 6
     assert len(persister.writes) - written <= 2
     assert await member.take(wait_ms=10) == []
+
+
+@simulated()
+async def test_writes_that_wait_for_one_that_is_fenced_are_refused_with_it(node):
+    _client, t0, persister, leaders = await prepared(node, counts=(6,))
+    member = Member(leaders)
+    await member.take(t0)
+    persister.is_open.clear()
+    first = member.say_later({t0: [(0, 0, ACCEPT)]})
+    await asyncio.sleep(0.1)
+    second = member.say_later({t0: [(1, 1, ACCEPT)]})
+    await asyncio.sleep(0.1)
+    persister.failure = ErrorCode.fenced_leader_epoch
+    persister.is_open.set()
+    for answer in (await first, await second):
+        assert by_partition(answer)[t0].error_code is ErrorCode.not_leader_or_follower
 
 
 @simulated()
@@ -401,7 +433,6 @@ async def test_a_long_part_of_the_log_without_records_for_delivery_is_passed_at_
     while not taken or taken[-1][1] < 600:
         got = await member.take(t0, max_bytes=1, wait_ms=10)
         assert len(got) == 1
-        assert await member.say({t0: [(got[0][0], got[0][1], ACCEPT)]}) == {t0: ErrorCode.none}
         taken += got
     assert [first for first, _last, _count in taken] == [*range(0, 600, 2), 600]
     assert node.loop.time() - before < 1.5, "no fetch waits at a marker"
