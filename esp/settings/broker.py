@@ -666,6 +666,24 @@ class BrokerSettings:
         "Whether a group with members moves between the protocols: bidirectional, upgrade (to the consumer protocol), downgrade, disabled.",
         one_of("disabled", "downgrade", "upgrade", "bidirectional"),
     )
+    group_share_delivery_count_limit: int = setting(
+        5, Kind.INT, "Times that a record is delivered to members of a share group at most.", between(2, 10)
+    )
+    group_share_max_share_sessions: int = setting(
+        2_000, Kind.INT, "Share sessions that the node keeps, one for each member that fetches from it.", at_least(1)
+    )
+    group_share_partition_max_record_locks: int = setting(
+        2_000,
+        Kind.INT,
+        "Span of offsets, from the first one that is not done with, in which the members of a share group have records.",
+        between(100, 10_000),
+    )
+    group_share_record_lock_duration_ms: int = setting(
+        30_000,
+        Kind.INT,
+        "Milliseconds for which a member of a share group keeps a record that it does not acknowledge.",
+        between(1_000, 3_600_000),
+    )
     offset_metadata_max_bytes: int = setting(4_096, Kind.INT, "Longest text that may be committed with an offset.")
     add_partitions_to_txn_retry_backoff_ms: int = setting(
         20,

@@ -5,6 +5,7 @@ Settings of consumer groups have an effect; those of share groups and groups of 
 
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Final, NamedTuple
 
 from esp.model.errors import ApiError, ErrorCode
@@ -12,7 +13,10 @@ from esp.settings.broker import BrokerSettings
 from esp.settings.known import WITHOUT_EFFECT, known_settings
 from esp.settings.setting import Check, Kind, Setting, SettingError, Value, at_least, find_integer, one_of
 
-_DURATION: Final = re.compile(r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d{1,9})?S)?)?", re.IGNORECASE)
+_DURATION: Final = re.compile(
+    r"by_duration:P(?=.)((?P<days>\d+)D)?(T(?=.)((?P<hours>\d+)H)?((?P<minutes>\d+)M)?((?P<seconds>\d+(\.\d{1,9})?)S)?)?",
+    re.IGNORECASE,
+)
 
 
 _SERVED: Final[Mapping[str, str]] = {
@@ -77,6 +81,36 @@ def group_settings() -> Mapping[str, GroupSetting]:
         name: _entry(name, _CHECKS.get(name, at_least(1) if known.kind is Kind.INT else None))
         for name, known in known_settings("group").items()
     }
+
+
+def find_reset_duration_ms(offset_reset: str) -> int | None:
+    """The milliseconds of a ``share.auto.offset.reset`` by duration; None if it is another one."""
+    found = _DURATION.fullmatch(offset_reset)
+    if found is None:
+        return None
+    days, hours, minutes = (int(found[name] or 0) for name in ("days", "hours", "minutes"))
+    return ((days * 24 + hours) * 60 + minutes) * 60_000 + int(Decimal(found["seconds"] or 0) * 1_000)
+
+
+def effective_group_value(name: str, configs: Mapping[str, str], broker: BrokerSettings, default: Value) -> Value:
+    """A setting of a group as it counts on a node.
+
+    Args:
+        name: of the setting.
+        configs: the group's own, by name.
+        broker: the node's, which bound them: the bounds may be others than when the group was given its value.
+        default: for a group that has none.
+    """
+    if name not in configs:
+        return default
+    entry = group_settings()[name]
+    value = entry.setting.parse(configs[name])
+    if isinstance(value, int) and not isinstance(value, bool):
+        if entry.least_name is not None:
+            value = max(value, _of_node(entry.least_name, broker))
+        if entry.most_name is not None:
+            value = min(value, _of_node(entry.most_name, broker))
+    return value
 
 
 def validate_group_configs(group: str, configs: Mapping[str, str], broker: BrokerSettings) -> None:

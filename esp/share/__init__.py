@@ -2,5 +2,6 @@
 
 A :class:`~esp.share.partition.SharePartition` is at the leader of a partition, in memory, one for each share group that reads it. The parts
 are :mod:`~esp.share.window`, :mod:`~esp.share.acquiring` and :mod:`~esp.share.acknowledgements`; :mod:`~esp.share.state_batches` has the
-form in which its state is persisted, by share coordinators (:mod:`~esp.share.persister`). No API uses it yet.
+form in which its state is persisted, by share coordinators (:mod:`~esp.share.persister`). Sessions of members are in
+:mod:`~esp.share.sessions`. No API uses these yet.
 """

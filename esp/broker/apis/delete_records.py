@@ -72,6 +72,7 @@ def _delete(services: Services, name: TopicPartition, offset: int) -> RecordDele
         raise ApiError(ErrorCode.invalid_topic_exception)
     start_offset = delete_records(hosted.leading().log, offset)
     hosted.committed()  # followers are told soon
+    hosted.log_starts_changed()
     return RecordDeletion(hosted, start_offset)
 
 

@@ -187,7 +187,7 @@ class HostedPartition:
         self.log_starts_changed()
 
     def log_starts_changed(self) -> None:
-        """Say that a follower of the leader here may have another log start, or that it matters no more."""
+        """Say that the log, or a follower of the leader here, may have another start, or that it matters no more."""
         for waiter in tuple(self.log_start_waiters):
             waiter()
 

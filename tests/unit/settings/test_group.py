@@ -2,7 +2,12 @@ import pytest
 
 from esp.model.errors import ApiError, ErrorCode
 from esp.settings.broker import BrokerSettings
-from esp.settings.group import group_settings, validate_group_configs
+from esp.settings.group import (
+    effective_group_value,
+    find_reset_duration_ms,
+    group_settings,
+    validate_group_configs,
+)
 from esp.settings.known import known_settings
 from esp.settings.node import load_broker_settings
 
@@ -75,3 +80,26 @@ def test_bounds_are_those_that_the_node_was_given():
         ApiError, match=r"^consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms$"
     ):
         validate_group_configs("g", {"consumer.session.timeout.ms": "5000"}, node)
+
+
+@pytest.mark.parametrize(
+    ("text", "duration_ms"),
+    [
+        ("latest", None),
+        ("by_duration:PT1H", 3_600_000),
+        ("by_duration:P2DT3H4M5.25S", (((2 * 24 + 3) * 60 + 4) * 60 + 5) * 1_000 + 250),
+        ("by_duration:pt0.001s", 1),
+        (f"by_duration:P{'9' * 30}D", int("9" * 30) * 86_400_000),
+    ],
+)
+def test_a_duration_is_read(text, duration_ms):
+    assert find_reset_duration_ms(text) == duration_ms
+
+
+def test_a_group_s_setting_counts_before_the_default_and_within_the_node_s_bounds():
+    name = "share.record.lock.duration.ms"
+
+    for own, counts in (({}, 20_000), ({name: "30000"}, 30_000), ({name: "1000"}, 15_000), ({name: "9000000"}, 60_000)):
+        assert effective_group_value(name, own, NODE, 20_000) == counts
+    renewing = "share.renew.acknowledge.enable"
+    assert effective_group_value(renewing, {renewing: "false"}, NODE, True) is False

@@ -1,0 +1,290 @@
+"""ShareFetch (78) and ShareAcknowledge (79), versions 1-2: wire messages to requests of members, and answers back.
+
+Both do all that must be done before the connection's next request at once: the session counts the request, and what is acknowledged is on
+its way to be written. The rest is a coroutine. Acknowledgements are answered when they are written; those of a fetch before it waits for
+records.
+
+The handlers are called as cold handlers are (:mod:`esp.broker.connections.dispatcher`), with the share partitions in place of the services.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from kio.schema.share_acknowledge.v2 import response as acknowledge_response
+from kio.schema.share_acknowledge.v2.request import ShareAcknowledgeRequest
+from kio.schema.share_acknowledge.v2.response import ShareAcknowledgeResponse
+from kio.schema.share_fetch.v2 import response as fetch_response
+from kio.schema.share_fetch.v2.request import ShareFetchRequest
+from kio.schema.share_fetch.v2.response import ShareFetchResponse
+from kio.schema.types import BrokerId
+from kio.static.primitive import Records, i16, i32, i32Timedelta, i64
+
+from esp.broker.answer_fields import NO_THROTTLE
+from esp.broker.groups.wire import milliseconds
+from esp.broker.request import ClientContext, Request
+from esp.broker.share.leaders import Pending, ShareLeaders
+from esp.broker.share.pending_fetch import PendingShareFetch
+from esp.broker.share.requests import Acknowledgements, Answers, PartitionAnswer, ShareAcknowledging, ShareFetch
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import NO_NODE, NodeId, TopicId
+from esp.share.acknowledgements import AcknowledgementBatch
+from esp.share.acquiring import AcquireMode
+from esp.share.sessions import FINAL_EPOCH, SessionKey, ShareSession, WantedPartition
+
+_NO_ID: Final = TopicId(UUID(int=0))
+_LEADER_MOVED: Final = frozenset((ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch))
+
+
+def handle_share_fetch(
+    leaders: ShareLeaders, request: Request, message: ShareFetchRequest
+) -> Coroutine[Any, Any, ShareFetchResponse]:
+    """Begin at once, and answer when there is something to answer."""
+    try:
+        asked = _decode_fetch(message)
+        session = leaders.begin_fetch(request, asked)
+    except ApiError as error:
+        return _refuse_fetch(leaders, message, error)
+    pending = leaders.acknowledge(request, asked.acknowledging)
+    if asked.acknowledging.epoch == FINAL_EPOCH:
+        leaders.end_session(session)
+    return _fetch(leaders, request, asked, session, pending)
+
+
+def handle_share_acknowledge(
+    leaders: ShareLeaders, request: Request, message: ShareAcknowledgeRequest
+) -> Coroutine[Any, Any, ShareAcknowledgeResponse]:
+    """Begin at once, and answer when all is written.
+
+    Raises:
+        ApiError: the request is refused.
+    """
+    asked = ShareAcknowledging(
+        _key_of(message),
+        message.share_session_epoch,
+        _words((topic.topic_id, topic.partitions) for topic in message.topics),
+        message.is_renew_ack,
+    )
+    session = leaders.begin_acknowledging(request, asked)
+    pending = leaders.acknowledge(request, asked)
+    if asked.epoch == FINAL_EPOCH:
+        leaders.end_session(session)
+    return _acknowledge(leaders, request, asked, pending)
+
+
+async def _refuse_fetch(leaders: ShareLeaders, message: ShareFetchRequest, error: ApiError) -> ShareFetchResponse:
+    if error.code is ErrorCode.share_session_limit_reached:  # its client asks again at once
+        await leaders.clock.sleep_us(max(0, milliseconds(message.max_wait)) * 1000)
+    return ShareFetchResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=error.code,
+        error_message=error.message or None,
+        acquisition_lock_timeout=_as_time(0),
+        responses=(),
+        node_endpoints=(),
+    )
+
+
+async def _fetch(
+    leaders: ShareLeaders, request: Request, asked: ShareFetch, session: ShareSession, pending: Pending
+) -> ShareFetchResponse:
+    answers = await _results(pending)
+    if asked.acknowledging.epoch != FINAL_EPOCH and not asked.acknowledging.is_renewing:
+        for partition, answer in (await PendingShareFetch(leaders, request, asked, session).run()).items():
+            acknowledged = answers.get(partition)
+            if acknowledged is not None:
+                answer.acknowledge_error = acknowledged.acknowledge_error
+                answer.acknowledge_message = acknowledged.acknowledge_message
+            answers[partition] = answer
+    leading = _Leading(leaders, request.client)
+    return ShareFetchResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        error_message=None,
+        acquisition_lock_timeout=_as_time(leaders.lock_duration_ms(session.key.group_id)),
+        responses=tuple(
+            fetch_response.ShareFetchableTopicResponse(
+                topic_id=topic_id,
+                partitions=tuple(_fetched(leading, partition, answer) for partition, answer in partitions),
+            )
+            for topic_id, partitions in _by_topic(answers).items()
+        ),
+        node_endpoints=tuple(
+            fetch_response.NodeEndpoint(**_endpoint_fields(*each)) for each in leading.endpoints(answers)
+        ),
+    )
+
+
+async def _acknowledge(
+    leaders: ShareLeaders, request: Request, asked: ShareAcknowledging, pending: Pending
+) -> ShareAcknowledgeResponse:
+    answers = await _results(pending)
+    leading = _Leading(leaders, request.client)
+    return ShareAcknowledgeResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        error_message=None,
+        acquisition_lock_timeout=_as_time(leaders.lock_duration_ms(asked.key.group_id)),
+        responses=tuple(
+            acknowledge_response.ShareAcknowledgeTopicResponse(
+                topic_id=topic_id,
+                partitions=tuple(
+                    acknowledge_response.PartitionData(
+                        partition_index=i32(partition.partition),
+                        error_code=answer.acknowledge_error,
+                        error_message=answer.acknowledge_message,
+                        current_leader=acknowledge_response.LeaderIdAndEpoch(
+                            **leading.fields(partition, answer.acknowledge_error)
+                        ),
+                    )
+                    for partition, answer in partitions
+                ),
+            )
+            for topic_id, partitions in _by_topic(answers).items()
+        ),
+        node_endpoints=tuple(
+            acknowledge_response.NodeEndpoint(**_endpoint_fields(*each)) for each in leading.endpoints(answers)
+        ),
+    )
+
+
+async def _results(pending: Pending) -> Answers:
+    """The answers about all partitions of which records were acknowledged, once each is written or has failed."""
+    answers: Answers = {}
+    for partition, result in pending.items():
+        answers[partition] = (
+            PartitionAnswer(acknowledge_error=await result) if isinstance(result, asyncio.Future) else result
+        )
+    return answers
+
+
+# Requests.
+
+
+def _key_of(message: Any) -> SessionKey:
+    return SessionKey(message.group_id or "", message.member_id or "")
+
+
+def _decode_fetch(message: ShareFetchRequest) -> ShareFetch:
+    """The request apart from the wire. Raises ApiError: INVALID_REQUEST."""
+    mode = int(message.share_acquire_mode)
+    if mode not in tuple(AcquireMode):
+        raise ApiError(ErrorCode.invalid_request, f"Share acquire mode {mode} is not known.")
+    return ShareFetch(
+        ShareAcknowledging(
+            _key_of(message),
+            message.share_session_epoch,
+            _words((topic.topic_id, topic.partitions) for topic in message.topics),
+            message.is_renew_ack,
+        ),
+        [
+            WantedPartition(_topic_id(topic.topic_id), partition.partition_index)
+            for topic in message.topics
+            for partition in topic.partitions
+        ],
+        [
+            WantedPartition(_topic_id(topic.topic_id), partition)
+            for topic in message.forgotten_topics_data
+            for partition in topic.partitions
+        ],
+        milliseconds(message.max_wait),
+        message.min_bytes,
+        message.max_bytes,
+        message.max_records,
+        message.batch_size,
+        AcquireMode(mode),
+    )
+
+
+def _words(topics: Iterable[tuple[UUID | None, Iterable[Any]]]) -> Acknowledgements:
+    words: dict[WantedPartition, list[AcknowledgementBatch]] = {}
+    for topic_id, partitions in topics:
+        for partition in partitions:
+            batches = [
+                AcknowledgementBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types)
+                for batch in partition.acknowledgement_batches
+            ]
+            if batches:
+                words.setdefault(WantedPartition(_topic_id(topic_id), partition.partition_index), []).extend(batches)
+    return words
+
+
+def _topic_id(topic_id: UUID | None) -> TopicId:
+    return _NO_ID if topic_id is None else TopicId(topic_id)
+
+
+# Answers.
+
+
+class _Leading:
+    """The leaders that a client is told of, where it asks a node that does not lead.
+
+    Args:
+        leaders: knows the metadata.
+        client: sees other nodes by the listener that it uses.
+    """
+
+    def __init__(self, leaders: ShareLeaders, client: ClientContext) -> None:
+        self._metadata = leaders.metadata
+        self._listener = client.listener
+
+    def _find(self, partition: WantedPartition) -> tuple[NodeId, int]:
+        topic = self._metadata.image.topics_by_id.get(partition.topic_id)
+        if topic is None or not 0 <= partition.partition < len(topic.partitions):
+            return NO_NODE, -1
+        state = topic.partitions[partition.partition]
+        return self._metadata.leader(state), state.leader_epoch
+
+    def fields(self, partition: WantedPartition, error: ErrorCode) -> dict[str, Any]:
+        """The fields of the current leader, in the answer about a partition."""
+        leader, epoch = self._find(partition) if error in _LEADER_MOVED else (NO_NODE, -1)
+        return {"leader_id": i32(leader), "leader_epoch": i32(epoch)}
+
+    def endpoints(self, answers: Answers) -> Iterable[tuple[NodeId, str, int, str | None]]:
+        """The addresses of all leaders that the answers name."""
+        named = {
+            self._find(partition)[0]
+            for partition, answer in answers.items()
+            if {answer.error, answer.acknowledge_error} & _LEADER_MOVED
+        }
+        for node, address in self._metadata.endpoints(self._listener) if named else ():
+            if node in named:
+                yield node, address.host, address.port, self._metadata.rack(node)
+
+
+def _endpoint_fields(node: NodeId, host: str, port: int, rack: str | None) -> dict[str, Any]:
+    return {"node_id": BrokerId(node), "host": host, "port": i32(port), "rack": rack}
+
+
+def _fetched(leading: _Leading, partition: WantedPartition, answer: PartitionAnswer) -> fetch_response.PartitionData:
+    error = answer.error if answer.error is not ErrorCode.none else answer.acknowledge_error
+    return fetch_response.PartitionData(
+        partition_index=i32(partition.partition),
+        error_code=answer.error,
+        error_message=None,
+        acknowledge_error_code=i16(answer.acknowledge_error),
+        acknowledge_error_message=answer.acknowledge_message,
+        current_leader=fetch_response.LeaderIdAndEpoch(**leading.fields(partition, error)),
+        records=Records(bytes(answer.records)),
+        acquired_records=tuple(
+            fetch_response.AcquiredRecords(
+                first_offset=i64(piece.start_offset),
+                last_offset=i64(piece.end_offset - 1),
+                delivery_count=i16(piece.delivery_count),
+            )
+            for piece in answer.acquired
+        ),
+    )
+
+
+def _by_topic(answers: Answers) -> Mapping[TopicId, Sequence[tuple[WantedPartition, PartitionAnswer]]]:
+    topics: dict[TopicId, list[tuple[WantedPartition, PartitionAnswer]]] = {}
+    for partition, answer in answers.items():
+        topics.setdefault(partition.topic_id, []).append((partition, answer))
+    return topics
+
+
+def _as_time(duration_ms: int) -> i32Timedelta:
+    return i32Timedelta.parse(timedelta(milliseconds=duration_ms))
