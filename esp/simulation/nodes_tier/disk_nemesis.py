@@ -9,7 +9,7 @@ from esp.simulation.checkers import probe
 from esp.simulation.nodes_tier.caretaker import Caretaker
 from esp.simulation.nodes_tier.cluster import DATA
 from esp.simulation.nodes_tier.faults import Fault
-from esp.simulation.nodes_tier.ledger import RECKLESS, Ledger
+from esp.simulation.nodes_tier.ledger import PASSING, Ledger
 from esp.simulation.nodes_tier.lost_caches import LostCaches
 from esp.simulation.nodes_tier.lost_files import LostFiles
 from esp.simulation.nodes_tier.lost_parts import LostParts
@@ -89,9 +89,12 @@ class DiskNemesis:
                 return True
 
     def _has_others_in_sync(self, node: SimulatedNode, target: Target) -> bool:
-        """True if a partition has another replica in sync, and keeps it: else records are lost. One that is promised nothing has none."""
+        """True if a partition has another replica in sync, and keeps it: else records are lost.
+
+        A topic that comes and goes keeps none: it is asked for with one replica, and those that it got are taken away again.
+        """
         name = target.partition
-        if name is not None and name.topic == RECKLESS:
+        if name is not None and name.topic in PASSING:
             return False
         topic = self.newest_image().topics_by_name.get(name.topic) if name is not None else None
         if name is None or topic is None or name.partition >= len(topic.partitions):
