@@ -96,33 +96,29 @@ class TrashGuard:
             max_bytes=settings.topic_trash_max_bytes,
             min_free_percent=settings.topic_trash_min_free_percent,
         )
-        for topic_id in surplus:
-            await self._ask(directory, topic_id, trashed[topic_id])
+        try:
+            for topic_id in surplus:
+                await self._purge(directory, topic_id, trashed[topic_id])
+        except ApiError as error:
+            log.error("%s lacks room, and the trash cannot be purged; this is retried: %s", directory.path, error)
 
-    async def _purge(self, topic_id: TopicId) -> None:
+    async def _purge(self, directory: LogDirectory, topic_id: TopicId, trashed: TrashedTopic) -> None:
         """Raises ApiError."""
         request = AlterPartitionReassignmentsRequest(
             timeout=_TIMEOUT, topics=(), trash_action=PURGE, trash_topic_id=topic_id
         )
         answer = await self._controller.call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, request, timeout_ms=CALL_TIMEOUT_MS)
-        if answer.error_code not in (ErrorCode.none, ErrorCode.unknown_topic_id):  # another node may have asked before
+        if answer.error_code is ErrorCode.unknown_topic_id:
+            return  # restored or purged, and this node is about to hear of it
+        if answer.error_code is not ErrorCode.none:
             raise ApiError(answer.error_code, answer.error_message)
-
-    async def _ask(self, directory: LogDirectory, topic_id: TopicId, trashed: TrashedTopic) -> None:
-        name = f"{trashed.topic.name} ({uuid_to_base64(topic_id)})"
-        try:
-            await self._purge(topic_id)
-        except ApiError as error:
-            log.error(
-                "%s lacks room, and the topic %s cannot be purged from the trash: %s", directory.path, name, error
-            )
-        else:
-            log.warning(
-                "%s lacks room (topic.trash.max.bytes, topic.trash.min.free.percent): the deleted topic %s is purged and cannot be "
-                "restored any more",
-                directory.path,
-                name,
-            )
+        log.warning(
+            "%s lacks room (topic.trash.max.bytes, topic.trash.min.free.percent): the deleted topic %s (%s) is purged and cannot be "
+            "restored any more",
+            directory.path,
+            trashed.topic.name,
+            uuid_to_base64(topic_id),
+        )
 
     def _measure_blocking(self, directory: LogDirectory) -> tuple[int, int, dict[TopicId, int]]:
         """The free and all bytes of the device, and the bytes that topics have in the directory's trash."""

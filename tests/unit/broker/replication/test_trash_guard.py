@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.broker.replication.trash_guard import GUARD_INTERVAL_MS, find_surplus
+from esp.broker.replication.trash_guard import CALL_TIMEOUT_MS, GUARD_INTERVAL_MS, TrashGuard, find_surplus
+from esp.model.errors import ApiError, ErrorCode
 from tests.unit.broker.conversation import create_topic, delete_topic, produce
 from tests.unit.broker.simulated_node import records, simulated
 
@@ -93,3 +94,26 @@ async def test_the_room_that_is_kept_free_is_a_setting(node):
     node.disk.fill_up(GIB)
     await asyncio.sleep(3 * GUARD_INTERVAL_MS / 1000)
     assert in_trash(node) == ["a", "b", "c"]
+
+
+class SilentController:
+    """Answers nothing."""
+
+    def __init__(self):
+        self.asked = []
+
+    async def call(self, _api_key, message, *, timeout_ms):
+        self.asked.append((message.trash_topic_id, timeout_ms))
+        raise ApiError(ErrorCode.request_timed_out)
+
+
+@simulated(topic_trash_max_bytes=0)
+async def test_a_controller_that_does_not_answer_is_asked_for_one_topic_and_again_the_next_time(node, caplog):
+    await fill_trash(node, "ab")
+    controller = SilentController()
+    guard = TrashGuard(node.env, node.replicas, node.node.broker.running._node.directories.data, controller)
+    for _ in range(2):
+        await guard.check()
+    first = next(iter(node.metadata.image.trashed_topics))
+    assert controller.asked == [(first, CALL_TIMEOUT_MS)] * 2
+    assert "cannot be purged; this is retried" in caplog.text
