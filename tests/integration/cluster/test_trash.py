@@ -57,9 +57,8 @@ def test_what_was_acknowledged_is_there_again(
         load.finish()
     commit(cluster, topic, 7)
     topics(cluster, "--delete", "--topic", topic)
-    assert (
-        topic not in Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "x"}).list_topics(timeout=30).topics
-    )
+    client = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "x"})
+    eventually(lambda: topic not in client.list_topics(timeout=30).topics, timeout_s=30)
     if between == "a node is killed":
         cluster.nodes[2].kill()
     elif between == "all nodes are restarted":
