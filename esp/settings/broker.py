@@ -666,6 +666,16 @@ class BrokerSettings:
         "Whether a group with members moves between the protocols: bidirectional, upgrade (to the consumer protocol), downgrade, disabled.",
         one_of("disabled", "downgrade", "upgrade", "bidirectional"),
     )
+    group_share_session_timeout_ms: int = setting(
+        45_000, Kind.INT, "Longest silence of a member of a share group, in ms.", at_least(1)
+    )
+    group_share_heartbeat_interval_ms: int = setting(
+        5_000, Kind.INT, "Milliseconds between the heartbeats of a member of a share group.", at_least(1)
+    )
+    group_share_max_size: int = setting(200, Kind.INT, "Members that a share group accepts.", between(1, 1_000))
+    group_share_assignment_interval_ms: int = setting(
+        1_000, Kind.INT, "Least time between two assignments of one share group, in ms.", between(0, 15_000)
+    )
     group_share_delivery_count_limit: int = setting(
         5, Kind.INT, "Times that a record is delivered to members of a share group at most.", between(2, 10)
     )

@@ -2,7 +2,8 @@
 
 An effect is that the value is asked, by the node or for a topic that has none of its own, or that it is held against what this release
 can do: ``security.inter.broker.protocol``. A setting of Kafka's that is not listed is taken, and named in a warning. Most are declared as
-fields of :class:`~esp.settings.broker.BrokerSettings`; here stand those that only stand in for others, or say how others are read.
+fields of :class:`~esp.settings.broker.BrokerSettings`; here stand those that only stand in for others, bound those
+of groups, or say how others are read.
 """
 
 from typing import Final
@@ -12,6 +13,13 @@ from esp.settings.references import PROVIDERS
 from esp.settings.sasl import SASL_REFUSED, SASL_SETTINGS
 from esp.settings.setting import Kind, Setting, at_least, declared_settings, one_of
 from esp.settings.tls import TLS_REFUSED, TLS_SETTINGS
+
+_TIMES: Final = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
+_BOUNDED: Final = {
+    "consumer": _TIMES,
+    "share": (*_TIMES, "delivery.count.limit", "partition.max.record.locks", "record.lock.duration.ms"),
+}
+"""The settings of groups that a node bounds, by the type of the groups."""
 
 BROKER_SETTINGS: Final[dict[str, Setting]] = {
     setting.name: setting
@@ -47,6 +55,17 @@ BROKER_SETTINGS: Final[dict[str, Setting]] = {
         ),
         Setting(
             "log.roll.jitter.hours", Kind.INT, "The same in hours, where log.roll.jitter.ms is not set.", at_least(0)
+        ),
+        *(
+            Setting(
+                f"group.{family}.{bound}.{rest}",
+                Kind.INT,
+                f"{word} value of {family}.{rest} that a group may be given.",
+                at_least(0),
+            )
+            for family, names in _BOUNDED.items()
+            for rest in names
+            for bound, word in (("min", "Least"), ("max", "Greatest"))
         ),
     )
 }

@@ -25,6 +25,7 @@ EFFECTIVE_AT_ONCE: Final = (
     "compression.type",
     "compression.zstd.level",
     "group.consumer.assignment.interval.ms",
+    "group.share.assignment.interval.ms",
     "log.cleaner.backoff.ms",
     "log.cleaner.dedupe.buffer.size",
     "log.cleaner.delete.retention.ms",

@@ -1,6 +1,6 @@
 """The settings of a group (KIP-848, KIP-932, KIP-1071), with the bounds that the nodes set to them: Kafka's ``GroupConfig``.
 
-Settings of consumer groups have an effect; those of share groups and groups of streams are checked and kept for when they have one.
+Settings of consumer groups and share groups have an effect; those of groups of streams are checked and kept for when they have one.
 """
 
 import re
@@ -23,6 +23,15 @@ _SERVED: Final[Mapping[str, str]] = {
     "consumer.session.timeout.ms": "Longest silence of a member of the consumer protocol, in ms.",
     "consumer.heartbeat.interval.ms": "Milliseconds between the heartbeats of such members.",
     "consumer.assignment.interval.ms": "Least time between two assignments, in ms.",
+    "share.session.timeout.ms": "Longest silence of a member of a share group, in ms.",
+    "share.heartbeat.interval.ms": "Milliseconds between the heartbeats of such members.",
+    "share.assignment.interval.ms": "Least time between two assignments, in ms.",
+    "share.auto.offset.reset": "Where a share group begins a partition that is new to it: latest, earliest, by_duration:PT1H.",
+    "share.delivery.count.limit": "Times that a record is delivered at most.",
+    "share.isolation.level": "Whether records of open and aborted transactions are delivered: read_uncommitted, or read_committed (no).",
+    "share.partition.max.record.locks": "Span of offsets, from the first one that is not done with, in which members have records.",
+    "share.record.lock.duration.ms": "Milliseconds for which a member keeps a record that it does not acknowledge.",
+    "share.renew.acknowledge.enable": "Whether members may keep records for longer.",
 }
 """The settings that have an effect, each with its line."""
 

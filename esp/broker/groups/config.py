@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from esp.broker.replication.hosted_partition import HostedPartition
-from esp.groups.settings import GroupSettings, MigrationPolicy
+from esp.groups.settings import GroupSettings, MigrationPolicy, ShareGroupSettings
 from esp.settings.broker import BrokerSettings
 
 _MINUTE_MS: Final = 60_000
@@ -47,4 +47,10 @@ def coordinator_settings(settings: BrokerSettings) -> GroupSettings:
         offsets_retention_exempt_groups=settings.offsets_retention_exempt_groups,
         offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
         offsets_commit_timeout_ms=settings.offsets_commit_timeout_ms,
+        share=ShareGroupSettings(
+            session_timeout_ms=settings.group_share_session_timeout_ms,
+            heartbeat_interval_ms=settings.group_share_heartbeat_interval_ms,
+            max_size=settings.group_share_max_size,
+            assignment_interval_ms=settings.group_share_assignment_interval_ms,
+        ),
     )

@@ -63,6 +63,7 @@ def test_every_change_that_takes_effect_reaches_its_field():
         "compression.type": "lz4",
         "compression.zstd.level": "5",
         "group.consumer.assignment.interval.ms": "5",
+        "group.share.assignment.interval.ms": "6",
         "log.cleaner.io.buffer.load.factor": "0.75",
         "log.cleaner.io.max.bytes.per.second": "1234.5",
         "log.cleaner.min.cleanable.ratio": "0.25",

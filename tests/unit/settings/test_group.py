@@ -2,6 +2,7 @@ import pytest
 
 from esp.model.errors import ApiError, ErrorCode
 from esp.settings.broker import BrokerSettings
+from esp.settings.broker_table import BROKER_SETTINGS
 from esp.settings.group import (
     effective_group_value,
     find_reset_duration_ms,
@@ -27,6 +28,21 @@ def test_every_default_is_within_the_bounds_of_a_node_with_defaults():
             "consumer.session.timeout.ms",
             "1",
             "consumer.session.timeout.ms must be greater than or equal to group.consumer.min.session.timeout.ms",
+        ),
+        (
+            "share.session.timeout.ms",
+            "60001",
+            "share.session.timeout.ms must be less than or equal to group.share.max.session.timeout.ms",
+        ),
+        (
+            "share.heartbeat.interval.ms",
+            "4999",
+            "share.heartbeat.interval.ms must be greater than or equal to group.share.min.heartbeat.interval.ms",
+        ),
+        (
+            "share.assignment.interval.ms",
+            "15001",
+            "share.assignment.interval.ms must be less than or equal to group.share.max.assignment.interval.ms",
         ),
         (
             "streams.num.standby.replicas",
@@ -94,6 +110,17 @@ def test_bounds_are_those_that_the_node_was_given():
 )
 def test_a_duration_is_read(text, duration_ms):
     assert find_reset_duration_ms(text) == duration_ms
+
+
+def test_what_bounds_the_settings_of_groups_that_are_served_is_a_setting_with_an_effect():
+    bounds = {
+        bound
+        for name, entry in group_settings().items()
+        for bound in (entry.least_name, entry.most_name)
+        if bound is not None and not name.startswith("streams.")
+    }
+    assert len(bounds) == 18
+    assert bounds <= BROKER_SETTINGS.keys()
 
 
 def test_a_group_s_setting_counts_before_the_default_and_within_the_node_s_bounds():

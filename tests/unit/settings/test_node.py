@@ -12,6 +12,7 @@ from esp.model.errors import OperatorError
 from esp.model.tls import ClientAuth
 from esp.settings.broker import METRICS, BrokerSettings, Listener, MetricsListener
 from esp.settings.broker_table import BROKER_SETTINGS, FALLBACKS
+from esp.settings.group import group_settings
 from esp.settings.node import load_broker_settings
 from esp.settings.references import Places
 from esp.settings.sasl import SASL_SETTINGS
@@ -206,7 +207,8 @@ def test_every_listed_setting_of_a_node_has_a_field_or_stands_in_for_one():
     of_listeners = (
         TLS_SETTINGS.keys() | SASL_SETTINGS.keys()
     )  # fields of a listener's policies: test_tls.py, test_sasl.py
-    assert BROKER_SETTINGS.keys() - fields - stand_ins - of_listeners == CHECKED_ONLY
+    bounds = {name for entry in group_settings().values() for name in (entry.least_name, entry.most_name)}
+    assert BROKER_SETTINGS.keys() - fields - stand_ins - of_listeners - bounds == CHECKED_ONLY
 
 
 WITHOUT_EFFECT = ("log.preallocate", "num.io.threads", "num.replica.fetchers")
@@ -267,7 +269,9 @@ SMALL = {
     "compression.lz4.level": 5,
     "compression.zstd.level": 5,
     "group.consumer.assignment.interval.ms": 5,
+    "group.share.assignment.interval.ms": 5,
     "group.share.delivery.count.limit": 6,
+    "group.share.max.size": 7,
     "group.share.partition.max.record.locks": 300,
     "group.share.record.lock.duration.ms": 20_000,
     "offsets.topic.compression.codec": 3,
