@@ -13,6 +13,7 @@ from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import OFFSETS_TOPIC, TopicPartition
 from esp.ports.env import Env
+from esp.share.persister import StateKeeping
 
 if TYPE_CHECKING:
     from esp.broker.groups.driver import GroupCoordinatorDriver
@@ -30,24 +31,39 @@ class GroupCoordinators(PartitionCoordinators["GroupCoordinatorDriver"]):
         config: the facts of the node that coordinators rest on.
         metadata: as clients are told; says how many partitions there are.
         tasks: the tasks in which coordinators load.
+        states: the share coordinators; None where share groups are not offered.
     """
 
     topic: ClassVar = OFFSETS_TOPIC
     subject: ClassVar = "groups"
 
-    def __init__(self, env: Env, config: CoordinatorConfig, metadata: MetadataCache, tasks: Tasks) -> None:
+    def __init__(
+        self,
+        env: Env,
+        config: CoordinatorConfig,
+        metadata: MetadataCache,
+        tasks: Tasks,
+        states: StateKeeping | None = None,
+    ) -> None:
         super().__init__(metadata, tasks)
         self._env = env
         self._config = config
+        self._states = states
         self._topics: MetadataTopics | None = None
 
     def _new_driver(self, hosted: HostedPartition) -> "GroupCoordinatorDriver":
         if self._topics is None:
             self._topics = _load_topics_class()(self._metadata)
-        return load_driver_class()(self._env, hosted, self._config, self._topics)
+        return load_driver_class()(self._env, hosted, self._config, self._topics, self._tasks, self._states)
 
     def on_metadata(self, before: ClusterImage, image: ClusterImage, delta: ClusterDelta) -> None:
-        """Forget the offsets of topics that are gone; of one in the trash when it is purged, or another one has its name (TRASH-3)."""
+        """Forget the offsets of topics that are gone; of one in the trash when it is purged, or another one has its name (TRASH-3).
+
+        Share groups, which know topics by their ids, forget one in the trash when it is purged.
+        """
+        have_gone = bool(delta.deleted_topics or delta.purged_topics)
+        for coordinator in self:
+            coordinator.look_at_topics(have_gone=have_gone)
         gone = [topic for topic in delta.deleted_topics.values() if topic.topic_id not in image.trashed_topics]
         gone += (topic for topic in delta.purged_topics.values() if topic.name not in image.topics_by_name)
         if before.offset >= 0 and (image.trashed_topics or before.trashed_topics):

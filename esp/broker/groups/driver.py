@@ -2,17 +2,21 @@
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from esp.broker.coordination.driver import AppendEffect, DriverConfig, KeyedCoordinatorDriver, give_answer
 from esp.broker.coordination.latest_records import LatestRecords
 from esp.broker.groups.config import CoordinatorConfig
+from esp.broker.groups.share_states import ShareStateQuestions
+from esp.broker.groups.topics import MetadataTopics
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.request import ClientContext
-from esp.groups.consumer.topics import TopicCatalog
+from esp.broker.tasks import Tasks
 from esp.groups.coordinator import GroupCoordinator
 from esp.groups.effects import Answer, Append, Effect
 from esp.groups.requests import Heartbeat
+from esp.groups.share.requests import ShareStateResults
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
 from esp.ports.env import Env
@@ -20,6 +24,7 @@ from esp.records.builder import build_batch
 from esp.replication.end_marker import EndMarker
 from esp.replication.partition_leader import Appended
 from esp.replication.verification import Guard
+from esp.share.persister import StateKeeping
 
 
 class GroupCoordinatorDriver(KeyedCoordinatorDriver[GroupCoordinator]):
@@ -30,13 +35,29 @@ class GroupCoordinatorDriver(KeyedCoordinatorDriver[GroupCoordinator]):
         hosted: the partition, led by this node.
         config: the node's.
         topics: the topics that there are.
+        tasks: the tasks in which share coordinators are asked.
+        states: the share coordinators; None where share groups are not offered.
     """
 
     subject: ClassVar = "groups"
 
-    def __init__(self, env: Env, hosted: HostedPartition, config: CoordinatorConfig, topics: TopicCatalog) -> None:
-        core = GroupCoordinator(config.settings, env.random, topics)
+    def __init__(
+        self,
+        env: Env,
+        hosted: HostedPartition,
+        config: CoordinatorConfig,
+        topics: MetadataTopics,
+        tasks: Tasks,
+        states: StateKeeping | None = None,
+    ) -> None:
+        settings = replace(config.settings, offers_share_groups=states is not None)
+        core = GroupCoordinator(settings, env.random, topics)
         super().__init__(env, hosted, core, DriverConfig(config.codec, config.on_disk_error))
+        self._topics = topics
+        self._questions = (
+            None if states is None else ShareStateQuestions(env.clock, tasks, states, self._on_states_answered)
+        )
+        self._has_looked_at_topics = False
         self._deleted: dict[TopicPartition, None] = {}
         """Partitions that were deleted while the log was read."""
         self._commits: dict[ClientContext, asyncio.Future[Any]] = {}
@@ -50,6 +71,7 @@ class GroupCoordinatorDriver(KeyedCoordinatorDriver[GroupCoordinator]):
     def _on_loaded(self) -> None:
         if self._deleted:
             self._work(self._core.on_partitions_deleted(self._deleted.keys(), self.now()))
+        self.look_at_topics(have_gone=False)
 
     def heartbeat(self, request: Heartbeat) -> ErrorCode:
         """Return the answer to a member of the classic protocol, for which nothing is written.
@@ -92,6 +114,27 @@ class GroupCoordinatorDriver(KeyedCoordinatorDriver[GroupCoordinator]):
         else:
             self._deleted |= gone
 
+    def look_at_topics(self, *, have_gone: bool) -> None:
+        """Let share groups forget the topics that are gone for good.
+
+        Args:
+            have_gone: whether there may be new ones; else this only makes up for what went before this node coordinated.
+        """
+        if not self._is_loaded or not self._leads() or (self._has_looked_at_topics and not have_gone):
+            return
+        if self._topics.leader_epoch(self._hosted.name) < self._leader.leader_epoch:
+            return  # older than the coordinator: topics that its groups know may still be to come
+        self._has_looked_at_topics = True
+        gone = self._topics.find_gone(self._core.shares.topic_ids)
+        if gone:
+            self._work(self._core.shares.on_topics_deleted(gone, self.now()))
+
+    def end(self) -> None:
+        """See the class before; share coordinators are asked nothing more."""
+        super().end()
+        if self._questions is not None:
+            self._questions.end()
+
     def append_marker(self, marker: EndMarker) -> int:
         """End a transaction in the coordinator's partition, and with the marker's commit in the groups (TXN-10).
 
@@ -129,11 +172,18 @@ class GroupCoordinatorDriver(KeyedCoordinatorDriver[GroupCoordinator]):
         )
 
     def _do(self, effect: Effect) -> None:
-        if not isinstance(effect, Append):
-            assert isinstance(effect, Answer), "share groups are not offered"
+        if isinstance(effect, Answer):
             give_answer(effect)
-        elif not self._core.is_withdrawn(effect.token):
-            self._append(effect)
+        elif isinstance(effect, Append):
+            if not self._core.is_withdrawn(effect.token):
+                self._append(effect)
+        else:
+            assert self._questions is not None, "share groups are not offered"
+            self._questions.ask(effect)
+
+    def _on_states_answered(self, token: int, results: ShareStateResults) -> None:
+        if self._leads():
+            self._work(self._core.shares.on_states_answered(token, results, self.now()))
 
     def _do_at_end(self, effect: Effect) -> None:
         if isinstance(effect, Answer):

@@ -8,11 +8,11 @@ from esp.broker.cluster_view.cache import MetadataCache
 from esp.controller.image import EMPTY_IMAGE, ClusterImage, TopicImage
 from esp.groups.consumer.assignors import AssignedTopic
 from esp.groups.consumer.topics import KnownTopic
-from esp.model.ids import NodeId
+from esp.model.ids import NodeId, TopicId, TopicPartition
 
 _DIGEST_BYTES: Final = 16
-_INTERVAL: Final = "consumer.assignment.interval.ms"
-"""The one of these settings that a broker takes while it runs."""
+_INTERVALS: Final = ("consumer.assignment.interval.ms", "share.assignment.interval.ms")
+"""Those of these settings that a broker takes while it runs."""
 
 
 class MetadataTopics:
@@ -57,11 +57,24 @@ class MetadataTopics:
         """The names of all topics."""
         return self._metadata.image.topics_by_name
 
+    def find_gone(self, topic_ids: Iterable[TopicId]) -> list[TopicId]:
+        """Those of these topics that are neither there nor in the trash."""
+        image = self._metadata.image
+        return [one for one in topic_ids if one not in image.topics_by_id and one not in image.trashed_topics]
+
+    def leader_epoch(self, partition: TopicPartition) -> int:
+        """The leader epoch of a partition according to this metadata; -1 if there is no such partition."""
+        if not self._metadata.has_partition(partition.topic, partition.partition):
+            return -1
+        return self._metadata.image.topics_by_name[partition.topic].partitions[partition.partition].leader_epoch
+
     def group_configs(self, group_id: str) -> Mapping[str, str]:
         """The settings of a group, as they were given to it, or to the node while it runs."""
         own = self._metadata.image.group_configs.get(group_id, {})
-        interval = self._metadata.dynamic_setting(f"group.{_INTERVAL}")
-        return own if interval is None else {_INTERVAL: interval, **own}
+        changed = {
+            name: text for name in _INTERVALS if (text := self._metadata.dynamic_setting(f"group.{name}")) is not None
+        }
+        return {**changed, **own} if changed else own
 
     def _look(self) -> None:
         """Bring what is known up to date with the applied image."""

@@ -82,6 +82,19 @@ class ShareCoordinating:
         self._requests.on_answered(token, results, now)
         return self._state.outbox.take()
 
+    @property
+    def topic_ids(self) -> list[TopicId]:
+        """The topics of which groups have states, or had some that are not known to be deleted."""
+        values = [group.partitions for group in self._state.shares.newest()]
+        return list(
+            dict.fromkeys(
+                topic_id
+                for value in values
+                for topics in (value.initialising, value.initialised, value.deleting)
+                for topic_id in topics
+            )
+        )
+
     def on_topics_deleted(self, topic_ids: Collection[TopicId], now: Now) -> list[Effect]:
         """Topics are gone: share groups forget them."""
         self.deletion.on_topics_deleted(topic_ids, now)

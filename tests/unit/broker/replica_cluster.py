@@ -396,7 +396,10 @@ class Broker:
             image, delta = await self._changes.get()
             if self.metadata_delay_s:
                 await asyncio.sleep(self.metadata_delay_s)
+            before = self.metadata.image
             await self.replicas.apply(image, delta, self.metadata.publish)
+            if self.groups is not None:
+                self.groups.on_metadata(before, image, delta)
             self._progress.wake()
 
     def tell(self, image, delta):

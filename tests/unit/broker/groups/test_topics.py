@@ -6,7 +6,7 @@ import uuid
 from esp.broker.cluster_view.cache import MetadataCache
 from esp.broker.groups.topics import MetadataTopics
 from esp.controller.image import CLUSTER_DEFAULT, BrokerImage, ClusterImage, TopicImage
-from esp.model.ids import BrokerEpoch, NodeId, TopicId
+from esp.model.ids import BrokerEpoch, NodeId, TopicId, TopicPartition
 from tests.unit.replication.logs import state
 
 INTERVAL = "consumer.assignment.interval.ms"
@@ -116,3 +116,26 @@ def test_settings_of_a_group_go_before_those_of_the_node_and_of_all_nodes():
     assert scene.topics.group_configs("g") == {INTERVAL: "6"}
     scene.publish(group_configs={"g": {INTERVAL: "7"}})
     assert (scene.topics.group_configs("g"), scene.topics.group_configs("h")) == ({INTERVAL: "7"}, {INTERVAL: "6"})
+    share = "share.assignment.interval.ms"
+    scene.publish(broker_configs={"1": {f"group.{share}": "8"}})
+    assert (scene.topics.group_configs("g"), scene.topics.group_configs("h")) == (
+        {INTERVAL: "7", share: "8"},
+        {share: "8"},
+    )
+
+
+def test_a_topic_is_gone_when_it_is_not_in_the_trash_either():
+    scene = Scene()
+    scene.create(t=[(1,)], u=[(1,)], v=[(1,)])
+    ids = [scene.image.topics_by_name[name].topic_id for name in "tuv"]
+    t, u = scene.image.topics_by_name["t"], scene.image.topics_by_name["u"]
+    scene.publish(topics_by_name={"t": t}, topics_by_id={t.topic_id: t}, trashed_topics={u.topic_id: None})
+    assert scene.topics.find_gone(ids) == ids[2:]
+
+
+def test_the_epoch_of_a_leader_is_that_of_the_applied_metadata():
+    scene = Scene()
+    scene.create(t=[(1,)])
+    assert scene.topics.leader_epoch(TopicPartition("t", 0)) == state().leader_epoch
+    assert scene.topics.leader_epoch(TopicPartition("t", 1)) == -1
+    assert scene.topics.leader_epoch(TopicPartition("u", 0)) == -1
