@@ -16,6 +16,7 @@ from esp.broker.apis.produce import ProduceHandler
 from esp.broker.authorization.loading import make_gate
 from esp.broker.cluster_view.broker_liveness import BrokerLiveness
 from esp.broker.cluster_view.cache import MetadataCache
+from esp.broker.connections.broker_peers import BrokerPeers
 from esp.broker.connections.connection_limits import connection_limits
 from esp.broker.connections.dispatcher import Dispatcher, MakeDispatcher
 from esp.broker.connections.server import Server
@@ -181,6 +182,7 @@ class RunningBroker:
             on_final_ends=self._on_final_ends,
         )
         self.cleaner = LogCleaner(env, replicas, tasks)
+        self._peers = BrokerPeers(env, self._address_of, client_id=f"broker-{settings.node_id}-questions", terms=terms)
         self.groups = GroupCoordinators(env, coordinator_config(settings, replicas.on_disk_error), cache, tasks)
         self.share_states = ShareCoordinators(env, share_states_config(settings, replicas.on_disk_error), cache, tasks)
         self._verification = CoordinatorChannel(
@@ -269,6 +271,7 @@ class RunningBroker:
         self.replicas.disconnect()
         self._liveness.close()
         self._verification.close()
+        self._peers.close()
         for channel in self._channels:
             channel.close()
         await self._server.close()
@@ -293,6 +296,7 @@ class RunningBroker:
             producer_ids=self._producer_ids,
             liveness=self._liveness,
             is_current=self._is_current,
+            peers=self._peers,
             groups=self.groups,
             verifier=self.verifier,
             transactions=self.transactions,
@@ -377,6 +381,7 @@ class RunningBroker:
             if any(topic_id in image.trashed_topics for topic_id in delta.deleted_topics):
                 self.transactions.on_trashed()
             self._liveness.retain(cache.alive)
+            self._peers.retain(cache.alive)
             leaving = (image.brokers.get(node_id) for node_id in delta.changed_brokers)
             self.lifecycle.on_metadata_applied(
                 is_awaited=any(broker is not None and broker.in_controlled_shutdown for broker in leaving)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from esp.broker.authorization.access import Access
 from esp.broker.cluster_view.broker_liveness import BrokerLiveness
 from esp.broker.cluster_view.cache import MetadataCache
+from esp.broker.connections.broker_peers import BrokerPeers
 from esp.broker.controller_client.channel import ControllerChannel
 from esp.broker.controller_client.producer_ids import ProducerIds
 from esp.broker.groups.coordinators import GroupCoordinators
@@ -46,6 +47,8 @@ class Services:
     liveness: BrokerLiveness
     is_current: Callable[[], bool]
     """True if this node knows the leaders of partitions as of a moment ago (BRK-9)."""
+    peers: BrokerPeers
+    """The other brokers, for questions that handlers have."""
     groups: GroupCoordinators
     verifier: TransactionVerifier
     """Asks coordinators about transactions that reach a partition here."""

@@ -18,12 +18,12 @@ from kio.static.primitive import i8, i32
 from esp.broker.answer_fields import NO_THROTTLE, OPERATIONS_NOT_ASKED
 from esp.broker.authorization.access import authorized_operations
 from esp.broker.groups.level import require_consumer_groups
+from esp.broker.groups.wire import by_topic
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.responses import DescribedConsumer, DescribedConsumerGroup
 from esp.model.acl import AclOperation, ResourceType
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import TopicId
 from esp.schemas.consumer_group_records import TopicIdPartition
 
 _CONSUMER_MEMBER = i8(1)
@@ -115,13 +115,10 @@ def _member(services: Services, member: DescribedConsumer) -> Member:
 def _assignment(services: Services, partitions: Iterable[TopicIdPartition]) -> Assignment:
     """Partitions by topic; a topic that was deleted is left out."""
     by_id = services.metadata.image.topics_by_id
-    topics: dict[TopicId, list[i32]] = {}
-    for topic_id, partition in sorted(partitions):
-        if topic_id in by_id:
-            topics.setdefault(topic_id, []).append(i32(partition))
     return Assignment(
         topic_partitions=tuple(
-            TopicPartitions(topic_id=topic_id, topic_name=TopicName(by_id[topic_id].name), partitions=tuple(numbers))
-            for topic_id, numbers in topics.items()
+            TopicPartitions(topic_id=topic_id, topic_name=TopicName(by_id[topic_id].name), partitions=numbers)
+            for topic_id, numbers in by_topic(partitions).items()
+            if topic_id in by_id
         )
     )

@@ -16,7 +16,7 @@ from kio.static.primitive import i32, i32Timedelta
 
 from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.groups.level import require_consumer_groups
-from esp.broker.groups.wire import answered, milliseconds
+from esp.broker.groups.wire import answered, by_topic, milliseconds
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.requests import ConsumerGroupHeartbeat
@@ -78,13 +78,10 @@ def _require_topics(services: Services, request: Request, heartbeat: ConsumerGro
 def _response(result: ConsumerGroupHeartbeatResult) -> ConsumerGroupHeartbeatResponse:
     assignment = None
     if result.assignment is not None:
-        topics: dict[TopicId, list[i32]] = {}
-        for topic_id, partition in sorted(result.assignment):
-            topics.setdefault(topic_id, []).append(i32(partition))
         assignment = Assignment(
             topic_partitions=tuple(
-                TopicPartitions(topic_id=topic_id, partitions=tuple(partitions))
-                for topic_id, partitions in topics.items()
+                TopicPartitions(topic_id=topic_id, partitions=numbers)
+                for topic_id, numbers in by_topic(result.assignment).items()
             )
         )
     return ConsumerGroupHeartbeatResponse(

@@ -91,9 +91,8 @@ class ShareStateQuestions:
         results: dict[TopicIdPartition, ShareStateResult] = {}
         pending = iter(items)
         try:
-            async with time_limit(self._clock, GIVE_UP_MS), asyncio.TaskGroup() as workers:
-                for _ in range(min(AT_A_TIME, len(items))):
-                    workers.create_task(self._work(pending, results))
+            async with time_limit(self._clock, GIVE_UP_MS):
+                await asyncio.gather(*(self._work(pending, results) for _ in range(min(AT_A_TIME, len(items)))))
         except TimeoutError:
             pass  # the group hears of what was answered
         finally:

@@ -1,9 +1,15 @@
 """Answers of coordinators, turned into those of the wire: at once if they are there, else by a coroutine that waits."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
+
+from kio.static.primitive import i32
+
+from esp.controller.image import ClusterImage
+from esp.model.ids import TopicId
+from esp.schemas.consumer_group_records import TopicIdPartition
 
 Result = TypeVar("Result")
 Response = TypeVar("Response")
@@ -30,6 +36,20 @@ def all_answered(
 def milliseconds(duration: timedelta) -> int:
     """A duration of a message as the coordinators want it."""
     return duration // _MS
+
+
+def by_topic(partitions: Iterable[TopicIdPartition]) -> dict[TopicId, tuple[i32, ...]]:
+    """The numbers of partitions by topic, both in order."""
+    topics: dict[TopicId, list[i32]] = {}
+    for topic_id, partition in sorted(partitions):
+        topics.setdefault(topic_id, []).append(i32(partition))
+    return {topic_id: tuple(numbers) for topic_id, numbers in topics.items()}
+
+
+def topic_id_of(image: ClusterImage, name: str) -> TopicId | None:
+    """The id of a topic, if it is there."""
+    topic = image.topics_by_name.get(name)
+    return None if topic is None else topic.topic_id
 
 
 async def _later(future: asyncio.Future[Result], translate: Callable[[Result], Response]) -> Response:

@@ -1,0 +1,114 @@
+"""ShareGroupDescribe (77), version 1: epochs, members and assignments of share groups (KIP-932)."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from kio.schema.share_group_describe.v1.request import ShareGroupDescribeRequest
+from kio.schema.share_group_describe.v1.response import (
+    Assignment,
+    Member,
+    ShareGroupDescribeResponse,
+    TopicPartitions,
+)
+from kio.schema.share_group_describe.v1.response import (
+    DescribedGroup as DescribedGroupResponse,
+)
+from kio.schema.types import GroupId, TopicName
+from kio.static.primitive import i32
+
+from esp.broker.answer_fields import NO_THROTTLE, OPERATIONS_NOT_ASKED
+from esp.broker.authorization.access import authorized_operations
+from esp.broker.groups.wire import by_topic
+from esp.broker.request import Request
+from esp.broker.services import Services
+from esp.groups.share.requests import DescribedShareGroup, DescribedShareMember
+from esp.model.acl import AclOperation, ResourceType
+from esp.model.errors import ApiError, ErrorCode
+from esp.schemas.consumer_group_records import TopicIdPartition
+
+_ASSIGNOR: Final = "simple"
+"""The only one."""
+
+
+def handle(services: Services, request: Request, message: ShareGroupDescribeRequest) -> ShareGroupDescribeResponse:
+    """Answer at once, each group for itself."""
+    return ShareGroupDescribeResponse(
+        throttle_time=NO_THROTTLE,
+        groups=tuple(
+            _response(services, request, _describe(services, request, group_id), message)
+            for group_id in message.group_ids
+        ),
+    )
+
+
+def _describe(services: Services, request: Request, group_id: str) -> DescribedShareGroup:
+    try:
+        group = services.groups.coordinator_of(group_id).core.shares.describe(group_id)
+    except ApiError as error:
+        return DescribedShareGroup(group_id=group_id, error=error.code, error_message=error.message)
+    access = services.access
+    if access.is_open or all(
+        access.allows(request.client, AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+        for name in _topic_names(services, group)
+    ):
+        return group
+    return DescribedShareGroup(
+        group_id=group_id,
+        error=ErrorCode.topic_authorization_failed,
+        error_message="The group has described topic(s) that the client is not authorized to describe.",
+    )
+
+
+def _topic_names(services: Services, group: DescribedShareGroup) -> set[str]:
+    """The topics that the description names: subscribed ones, and those of assignments."""
+    by_id = services.metadata.image.topics_by_id
+    names = {name for member in group.members for name in member.about.topic_names}
+    for member in group.members:
+        names.update(topic.name for one in member.assigned if (topic := by_id.get(one.topic_id)) is not None)
+    return names
+
+
+def _response(
+    services: Services, request: Request, group: DescribedShareGroup, message: ShareGroupDescribeRequest
+) -> DescribedGroupResponse:
+    with_operations = message.include_authorized_operations and group.error is ErrorCode.none
+    return DescribedGroupResponse(
+        error_code=group.error,
+        error_message=group.error_message,
+        group_id=GroupId(group.group_id),
+        group_state=group.state,
+        group_epoch=i32(group.epoch),
+        assignment_epoch=i32(group.assignment_epoch),
+        assignor_name="" if group.error is not ErrorCode.none else _ASSIGNOR,
+        members=tuple(_member(services, member) for member in group.members),
+        authorized_operations=i32(
+            authorized_operations(services.access, request.client, ResourceType.GROUP, group.group_id)
+            if with_operations
+            else OPERATIONS_NOT_ASKED
+        ),
+    )
+
+
+def _member(services: Services, member: DescribedShareMember) -> Member:
+    about = member.about
+    return Member(
+        member_id=member.member_id,
+        rack_id=about.rack_id,
+        member_epoch=i32(member.epoch),
+        client_id=about.client_id,
+        client_host=about.client_host,
+        subscribed_topic_names=tuple(map(TopicName, about.topic_names)),
+        assignment=_assignment(services, member.assigned),
+    )
+
+
+def _assignment(services: Services, partitions: Iterable[TopicIdPartition]) -> Assignment:
+    """Partitions by topic; a topic that was deleted is left out."""
+    by_id = services.metadata.image.topics_by_id
+    return Assignment(
+        topic_partitions=tuple(
+            TopicPartitions(topic_id=topic_id, topic_name=TopicName(by_id[topic_id].name), partitions=numbers)
+            for topic_id, numbers in by_topic(partitions).items()
+            if topic_id in by_id
+        )
+    )
