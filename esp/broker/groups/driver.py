@@ -115,7 +115,7 @@ class GroupCoordinatorDriver(KeyedCoordinatorDriver[GroupCoordinator]):
             self._deleted |= gone
 
     def look_at_topics(self, *, have_gone: bool) -> None:
-        """Let share groups forget the topics that are gone for good.
+        """Let share groups forget the topics that are gone for good (SHARE-29).
 
         Args:
             have_gone: whether there may be new ones; else this only makes up for what went before this node coordinated.

@@ -1,4 +1,4 @@
-"""The questions of share groups to share coordinators: each is asked for all its partitions, and answered once (KIP-932).
+"""The questions of share groups to share coordinators: each is asked for all its partitions, and answered once (SHARE-28).
 
 Many partitions are asked about at the same time, up to a bound, but one share partition is asked about one thing at a time, in the order of
 the questions: a deletion would else overtake the request that makes the state which it is to delete, wherever that waits to be sent again.
