@@ -145,3 +145,19 @@ class TestOffsets:
         world.delete_share_offsets("t")
         world.beat("a")
         assert {world.states.start(one) for one in world.topics.partitions("t")} == {-1}
+
+
+def test_the_topics_of_groups_are_those_that_may_have_states():
+    world = ShareWorld(topics=Topics(t=1, u=1, v=1), is_deaf=True)
+    t, u, _ = ids = [world.topics.find(name).topic.topic_id for name in "tuv"]
+    assert world.coordinator.shares.topic_ids == []
+    world.beat("a", topics=("t", "u"))
+    assert world.coordinator.shares.topic_ids == [t, u], "being initialised"
+    world.answer()
+    world.beat("a", group="other", topics=("v",))
+    assert world.coordinator.shares.topic_ids == ids
+    world.beat("a", LEAVE_EPOCH)
+    world.delete_share_offsets("t")
+    assert set(world.coordinator.shares.topic_ids) == set(ids), "being deleted"
+    world.answer()
+    assert set(world.coordinator.shares.topic_ids) == set(ids) - {t}
