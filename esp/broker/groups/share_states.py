@@ -99,14 +99,13 @@ class ShareStateQuestions:
             del self._running[task]
             for item in items:
                 self._conclude(item)
-        if not self._has_ended:
-            self._report(token, results)
+        self._report(token, results)
 
     async def _work(self, pending: Iterator[_Item], results: dict[TopicIdPartition, ShareStateResult]) -> None:
         """Ask about one share partition after the other, while there are any that no other worker has taken."""
         for item in pending:
             if item.before is not None:
-                await asyncio.shield(item.before)
+                await item.before
             async with self._slots:
                 try:
                     result = await item.ask(self._states, item.key)

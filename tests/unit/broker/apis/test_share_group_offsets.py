@@ -56,8 +56,24 @@ async def test_offsets_are_described_with_their_lag(node):
             state.start_offset, state.complete_count, state.leader_epoch = 1, 3, 4
     one = by_partition(await client.offsets({"t": (0,)}))["t", 0]
     assert (one.start_offset, one.leader_epoch, one.lag) == (1, 4, 1)
+    for key, state in states.states.items():
+        if key.partition == 0:
+            state.start_offset = 7
+    one = by_partition(await client.offsets({"t": (0,)}))["t", 0]
+    assert (one.start_offset, one.lag) == (7, 0), "the log may have been cut"
+    for state in states.states.values():
+        state.complete_count = -1
+    one = by_partition(await client.offsets({"t": (0,)}))["t", 0]
+    assert (one.start_offset, one.lag) == (7, -1)
+
+
+@simulated(**SETTINGS)
+async def test_no_leader_is_asked_where_no_lag_is_told(node, monkeypatch):
+    client, _ = await filled(node)
+    await client.alter({("t", 0): 2})
+    monkeypatch.setattr("esp.broker.apis.describe_share_group_offsets.find_log_ends", None)
     one = by_partition(await client.offsets({"t": (0,)}, version=0))["t", 0]
-    assert one.start_offset == 1
+    assert (one.start_offset, one.error_code) == (2, ErrorCode.none)
 
 
 @simulated(**SETTINGS)
@@ -115,8 +131,12 @@ async def test_what_nobody_tells_the_end_of_is_not_altered(node):
     leader, hosted.leader = hosted.leader, None
     answer = await client.alter({("t", 0): 3, ("t", 1): 1})
     assert errors(answer) == {("t", 0): ErrorCode.none, ("t", 1): ErrorCode.leader_not_available}
+    await client.beat()
+    refused = await client.alter({("t", 1): 1})
+    assert (refused.error_code, refused.responses) == (ErrorCode.non_empty_group, ())
+    await client.beat(epoch=-1)
     hosted.leader = leader
-    assert states.numbers() == [0]
+    assert {key.partition for key, state in states.states.items() if state.start_offset > 0} == {0}
 
 
 @simulated(**SETTINGS)

@@ -121,6 +121,16 @@ async def test_a_share_coordinator_that_is_away_holds_up_its_own_partitions_alon
 
 
 @in_world
+async def test_a_partition_that_is_answered_for_does_not_wait_for_the_others_of_its_question(world):
+    scene = Scene(world)
+    scene.states.away.add(key(1))
+    scene.initialise(1, 0, 1)
+    scene.read(2, 0)
+    await asyncio.sleep(1)
+    assert list(scene.results(2)) == [0]
+
+
+@in_world
 async def test_a_deletion_does_not_overtake_the_request_that_makes_the_state(world):
     scene = Scene(world)
     scene.states.delay_s = 3
