@@ -16,7 +16,7 @@ from kio.static.primitive import i32
 
 from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.groups.log_ends import find_log_ends
-from esp.broker.groups.wire import topic_id_of
+from esp.broker.groups.wire import text_of, topic_id_of
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.share.requests import (
@@ -72,7 +72,7 @@ def _response(
     return AlterShareGroupOffsetsResponse(
         throttle_time=NO_THROTTLE,
         error_code=result.error,
-        error_message=result.error_message,
+        error_message=text_of(result.error, result.error_message),
         responses=tuple(
             AlterShareGroupOffsetsResponseTopic(
                 topic_name=TopicName(name),
@@ -81,7 +81,7 @@ def _response(
                     AlterShareGroupOffsetsResponsePartition(
                         partition_index=i32(one.partition.partition),
                         error_code=one.error,
-                        error_message=one.error_message,
+                        error_message=text_of(one.error, one.error_message),
                     )
                     for one in results
                 ),

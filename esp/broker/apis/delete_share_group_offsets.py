@@ -11,11 +11,11 @@ from kio.schema.delete_share_group_offsets.v0.response import (
 from kio.schema.types import TopicName
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.groups.wire import answered, topic_id_of
+from esp.broker.groups.wire import answered, text_of, topic_id_of
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.share.requests import DeleteShareGroupOffsets, DeleteShareGroupOffsetsResult
-from esp.model.errors import ApiError
+from esp.model.errors import ApiError, ErrorCode
 
 
 def handle(
@@ -27,13 +27,13 @@ def handle(
         return DeleteShareGroupOffsetsResponse(
             throttle_time=NO_THROTTLE,
             error_code=result.error,
-            error_message=result.error_message,
+            error_message=text_of(result.error, result.error_message),
             responses=tuple(
                 DeleteShareGroupOffsetsResponseTopic(
                     topic_name=TopicName(one.topic),
-                    topic_id=topic_id_of(services.metadata.image, one.topic),
+                    topic_id=topic_id_of(services.metadata.image, one.topic) if one.error is ErrorCode.none else None,
                     error_code=one.error,
-                    error_message=one.error_message,
+                    error_message=text_of(one.error, one.error_message),
                 )
                 for one in result.topics
             ),

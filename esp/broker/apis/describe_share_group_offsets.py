@@ -18,9 +18,8 @@ from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32, i64
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.authorization.checks import MESSAGES
 from esp.broker.groups.log_ends import find_log_ends
-from esp.broker.groups.wire import topic_id_of
+from esp.broker.groups.wire import text_of, topic_id_of
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.share.requests import (
@@ -66,7 +65,7 @@ async def handle(
                 group_id=GroupId(group.group_id),
                 topics=tuple(_topics(services, group.offsets, ends)),
                 error_code=group.error,
-                error_message=group.error_message,
+                error_message=text_of(group.error, group.error_message),
             )
             for group in groups
         ),
@@ -86,7 +85,7 @@ async def _describe(services: Services, request: Request, group: DescribeShareGr
     }
     allowed = None if wanted is None else tuple(one for one in wanted if one.topic not in denied)
     try:
-        coordinator = services.groups.coordinator_of(group.group_id)
+        coordinator = services.groups.coordinator_of(group.group_id, or_empty=True)
         asked = DescribeShareGroupOffsets(group_id=group.group_id, partitions=allowed)
         result: DescribeShareGroupOffsetsResult = await coordinator.ask(coordinator.core.shares.describe_offsets, asked)
     except ApiError as error:
@@ -127,7 +126,7 @@ def _topics(
                     leader_epoch=i32(one.leader_epoch),
                     lag=i64(_lag(one, ends)),
                     error_code=one.error,
-                    error_message=MESSAGES.get(one.error),
+                    error_message=text_of(one.error),
                 )
                 for one in described
             ),

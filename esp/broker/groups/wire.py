@@ -1,13 +1,15 @@
 """Answers of coordinators, turned into those of the wire: at once if they are there, else by a coroutine that waits."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
 
 from kio.static.primitive import i32
 
 from esp.controller.image import ClusterImage
+from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
 from esp.schemas.consumer_group_records import TopicIdPartition
 
@@ -15,6 +17,25 @@ Result = TypeVar("Result")
 Response = TypeVar("Response")
 
 _MS = timedelta(milliseconds=1)
+
+_TEXTS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
+    {
+        ErrorCode.coordinator_load_in_progress: "The coordinator is loading and hence can't process requests.",
+        ErrorCode.coordinator_not_available: "The coordinator is not available.",
+        ErrorCode.invalid_group_id: "The group id is invalid.",
+        ErrorCode.leader_not_available: (
+            "There is no leader for this topic-partition as we are in the middle of a leadership election."
+        ),
+        ErrorCode.non_empty_group: "The group is not empty.",
+        ErrorCode.not_coordinator: "This is not the correct coordinator.",
+        ErrorCode.offset_out_of_range: (
+            "The requested offset is not within the range of offsets maintained by the server."
+        ),
+        ErrorCode.topic_authorization_failed: "Topic authorization failed.",
+        ErrorCode.unknown_topic_or_partition: "This server does not host this topic-partition.",
+    }
+)
+"""Kafka's usual texts."""
 
 
 def answered(
@@ -44,6 +65,11 @@ def by_topic(partitions: Iterable[TopicIdPartition]) -> dict[TopicId, tuple[i32,
     for topic_id, partition in sorted(partitions):
         topics.setdefault(topic_id, []).append(i32(partition))
     return {topic_id: tuple(numbers) for topic_id, numbers in topics.items()}
+
+
+def text_of(error: ErrorCode, message: str | None = None) -> str | None:
+    """The text beside an error: its own, or else the usual one of its code."""
+    return _TEXTS.get(error) if message is None else message
 
 
 def topic_id_of(image: ClusterImage, name: str) -> TopicId | None:

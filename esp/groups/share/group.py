@@ -34,8 +34,6 @@ class ShareGroupState(Enum):
     """It has no members; what it has done with stays known."""
     STABLE = "Stable"
     """It has members."""
-    DEAD = "Dead"
-    """There is no such group."""
 
 
 class ShareMember(NamedTuple):

@@ -13,7 +13,13 @@ from esp.groups.share.group import NOTHING, ShareGroup, ShareMember
 from esp.groups.share.initialisation import Attempt, Initialisation
 from esp.groups.share.operation import ShareOperation
 from esp.groups.share.progress import ShareProgress
-from esp.groups.share.requests import JOIN_EPOCH, LEAVE_EPOCH, ShareGroupHeartbeat, ShareGroupHeartbeatResult
+from esp.groups.share.requests import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    MEMBER_ID_MAX,
+    ShareGroupHeartbeat,
+    ShareGroupHeartbeatResult,
+)
 from esp.groups.timing import share_timing_of
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.now import Now
@@ -163,12 +169,14 @@ def _find_problem(request: ShareGroupHeartbeat) -> str | None:
         return "MemberId can't be empty."
     if not request.group_id.strip():
         return "GroupId can't be empty."
-    if any(len(name.encode()) > STRING_BYTES_MAX for name in (request.group_id, request.member_id)):
-        return f"GroupId and MemberId have {STRING_BYTES_MAX} bytes at most."
+    if len(request.member_id) > MEMBER_ID_MAX:
+        return f"MemberId has {MEMBER_ID_MAX} characters at most."
+    if len(request.group_id.encode()) > STRING_BYTES_MAX:
+        return f"GroupId has {STRING_BYTES_MAX} bytes at most."
     if request.rack_id is not None and not request.rack_id.strip():
         return "RackId can't be empty."
     if request.member_epoch < LEAVE_EPOCH:
-        return f"MemberEpoch is {request.member_epoch}, but must be greater than or equal to -1."
+        return "MemberEpoch is invalid."
     if request.member_epoch == JOIN_EPOCH and not request.topic_names:
         return "SubscribedTopicNames must be set in first request."
     return None
@@ -191,11 +199,14 @@ def _require_epoch(member: ShareMember, epoch: int) -> None:
     """
     current = member.current
     if epoch not in (current.epoch, current.previous_epoch):
-        relation = "greater" if epoch > current.epoch else "smaller"
+        relation, further = "greater", ""
+        if epoch < current.epoch:
+            relation = "smaller"
+            further = f", and it does not match the previous member epoch ({current.previous_epoch})"
         raise ApiError(
             ErrorCode.fenced_member_epoch,
             f"The share group member has a {relation} member epoch ({epoch}) than the one known by the group "
-            f"coordinator ({current.epoch}). The member must abandon all its partitions and rejoin.",
+            f"coordinator ({current.epoch}){further}. The member must abandon all its partitions and rejoin.",
         )
 
 

@@ -51,30 +51,30 @@ class ShareOffsets:
         self._initialisation = initialisation
 
     def describe(self, request: DescribeShareGroupOffsets, ticket: object, now: Now) -> None:
-        """Answer with start offsets; a group that is not there has none, which is no error."""
+        """Answer with start offsets. A group or partition that is not there has none, which is no error, as in Kafka."""
         reply = self._replies.open(ticket, lambda error: DescribeShareGroupOffsetsResult(error=error))
         group = self._state.shares.find_committed(request.group_id)
-        if group is None:
-            reply.give(DescribeShareGroupOffsetsResult())
-            return
-        wanted = self._initialised(group) if request.partitions is None else request.partitions
-        ids = {one: self._identify(one) for one in wanted}
-        asked = {one: found for one, found in ids.items() if found is not None and group.has_initialised(found)}
+        wanted = request.partitions
+        if wanted is None:
+            wanted = () if group is None else self._initialised(group)
+        asked = {
+            one: found
+            for one in wanted
+            if group is not None and (found := self._identify(one)) is not None and group.has_initialised(found)
+        }
 
         def on_answer(results: ShareStateResults, _now: Now) -> None:
             offsets: list[DescribedShareOffset] = []
-            for one, found in ids.items():
-                if found is None:
-                    offsets.append(DescribedShareOffset(one, error=ErrorCode.unknown_topic_or_partition))
-                elif one not in asked:
+            for one in dict.fromkeys(wanted):
+                if one not in asked:
                     offsets.append(DescribedShareOffset(one))
-                else:
-                    result = results.get(found, NOT_ANSWERED)
-                    offsets.append(
-                        DescribedShareOffset(
-                            one, result.start_offset, result.leader_epoch, result.complete_count, result.error
-                        )
+                    continue
+                result = results.get(asked[one], NOT_ANSWERED)
+                offsets.append(
+                    DescribedShareOffset(
+                        one, result.start_offset, result.leader_epoch, result.complete_count, result.error
                     )
+                )
             reply.give(DescribeShareGroupOffsetsResult(offsets=tuple(offsets)))
 
         if asked:

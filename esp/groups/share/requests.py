@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from esp.groups.share.group import ShareGroupState
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
 from esp.schemas.consumer_group_records import TopicIdPartition
@@ -16,6 +15,9 @@ JOIN_EPOCH: Final = 0
 
 LEAVE_EPOCH: Final = -1
 """The member epoch of a member that leaves."""
+
+MEMBER_ID_MAX: Final = 36
+"""Characters of a member's id. No share partition gives records to a member with a longer one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +58,12 @@ class DescribedShareMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedShareGroup:
-    """A share group; one that is not there has GROUP_ID_NOT_FOUND and the state Dead."""
+    """A share group; one that is not there has GROUP_ID_NOT_FOUND."""
 
     group_id: str
     error: ErrorCode = ErrorCode.none
     error_message: str | None = None
-    state: str = ShareGroupState.DEAD.value
+    state: str = ""
     epoch: int = 0
     assignment_epoch: int = 0
     members: tuple[DescribedShareMember, ...] = ()
@@ -81,7 +83,7 @@ class DescribedShareOffset(NamedTuple):
 
     partition: TopicPartition
     start_offset: int = NO_START_OFFSET
-    leader_epoch: int = -1
+    leader_epoch: int = 0
     complete_count: int = NO_COMPLETE_COUNT
     """The number of records at or above it that are done with, for the lag."""
     error: ErrorCode = ErrorCode.none
@@ -89,7 +91,7 @@ class DescribedShareOffset(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeShareGroupOffsetsResult:
-    """The start offsets, in the order of the request, or of all partitions in order. A group that is not there has none."""
+    """The start offsets, in the order of the request, or of all partitions in order."""
 
     error: ErrorCode = ErrorCode.none
     offsets: tuple[DescribedShareOffset, ...] = ()
@@ -169,7 +171,7 @@ class ShareStateResult(NamedTuple):
 
     error: ErrorCode = ErrorCode.none
     start_offset: int = NO_START_OFFSET
-    leader_epoch: int = -1
+    leader_epoch: int = 0
     complete_count: int = NO_COMPLETE_COUNT
 
 

@@ -42,7 +42,7 @@ async def test_groups_that_are_none_of_share_members_say_why(node):
         "Group classic is not a share group.",
     )
     assert (none.error_code, none.error_message) == (ErrorCode.group_id_not_found, "Group none not found.")
-    assert (none.group_state, none.assignor_name, none.authorized_operations) == ("Dead", "", -(2**31))
+    assert (none.group_state, none.assignor_name, none.authorized_operations) == ("", "", -(2**31))
     assert nameless.error_code is ErrorCode.invalid_group_id
 
 

@@ -80,17 +80,16 @@ async def test_no_leader_is_asked_where_no_lag_is_told(node, monkeypatch):
 async def test_what_is_not_known_has_no_offsets(node):
     client, _ = await filled(node)
     await commit(await node.client(), {("t", 0): 1}, group="classic")
-    for group in ("none", "classic"):
+    for group in ("none", "classic", ""):
         described = await client.offsets(group=group)
         assert (described.error_code, described.topics) == (ErrorCode.none, ())
-    assert (await client.offsets(group="")).error_code is ErrorCode.invalid_group_id
     await join_and_leave(client)
-    found = by_partition(await client.offsets({"t": (0, 7), "u": (0,)}))
-    assert {place: one.error_code for place, one in found.items()} == {
-        ("t", 0): ErrorCode.none,
-        ("t", 7): UNKNOWN,
-        ("u", 0): UNKNOWN,
-    }
+    for group in ("g", "none"):
+        described = await client.offsets({"t": (0, 7), "u": (0,)}, group=group)
+        assert {
+            place: (one.error_code, one.start_offset, one.leader_epoch, one.lag)
+            for place, one in by_partition(described).items()
+        } == dict.fromkeys((("t", 0), ("t", 7), ("u", 0)), (ErrorCode.none, -1, 0, -1))
 
 
 @simulated(**SETTINGS)
@@ -102,8 +101,10 @@ async def test_a_group_without_members_begins_where_an_administrator_says(node):
     assert answer.responses[0].topic_id == node.metadata.image.topics_by_name["t"].topic_id
     await client.beat()
     answer = await client.alter({("t", 0): 0})
-    assert (answer.error_code, answer.responses) == (ErrorCode.non_empty_group, ())
-    assert (await client.alter({("t", 0): 0}, group="")).error_code is ErrorCode.invalid_group_id
+    assert (answer.error_code, answer.error_message) == (ErrorCode.non_empty_group, "The group is not empty.")
+    assert answer.responses == ()
+    answer = await client.alter({("t", 0): 0}, group="")
+    assert (answer.error_code, answer.error_message) == (ErrorCode.invalid_group_id, "The group id is invalid.")
 
 
 @pytest.mark.parametrize(
@@ -150,9 +151,15 @@ async def test_topics_are_forgotten_with_their_states(node):
     assert states.numbers() == []
     [again] = (await client.delete("t")).responses
     assert (again.error_code, again.error_message) == (UNKNOWN, "There is no offset information to delete.")
+    assert [one.topic_id is None for one in (*answer.responses, again)] == [False, True, True]
+    assert answer.responses[1].error_message == "This server does not host this topic-partition."
     await client.beat()
-    assert (await client.delete("t")).error_code is ErrorCode.non_empty_group
-    assert (await client.delete("t", group="")).error_code is ErrorCode.invalid_group_id
+    refused = await client.delete("t")
+    assert (refused.error_code, refused.error_message) == (ErrorCode.non_empty_group, "The group is not empty.")
+    refused = await client.delete("t", group="")
+    assert (refused.error_code, refused.error_message) == (ErrorCode.invalid_group_id, "The group id is invalid.")
+    refused = await client.delete("t", group="none")
+    assert (refused.error_code, refused.error_message) == (ErrorCode.group_id_not_found, "Group none not found.")
 
 
 @guarded()

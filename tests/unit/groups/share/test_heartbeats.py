@@ -159,6 +159,33 @@ def test_odd_requests_are_refused(world, request_):
     assert not world.log
 
 
+def test_a_member_s_id_is_as_long_as_share_partitions_take_it(world):
+    assert world.beat("\u00e9" * 36) == (2, [])
+    assert world.beat("a" * 37) is ErrorCode.invalid_request
+    assert world.beat("a", group="g" * 40_000) is ErrorCode.invalid_request
+
+
+GREATER = "The share group member has a greater member epoch"
+SMALLER = "The share group member has a smaller member epoch"
+THAN = "than the one known by the group coordinator"
+REJOIN = "The member must abandon all its partitions and rejoin."
+
+
+def test_refusals_have_the_words_of_kafka(world):
+    world.assigned()
+    told = {
+        "MemberEpoch is invalid.": world.share("a", -2),
+        "RackId can't be empty.": world.share("a", rack_id=""),
+        "SubscribedTopicNames must be set in first request.": world.share("a", topics=()),
+        "Share group no not found.": world.share("a", 3, group="no"),
+        "Group no not found.": world.share("a", LEAVE_EPOCH, group="no"),
+        "Member b is not a member of group group.": world.share("b", 3),
+        f"{GREATER} (9) {THAN} (3). {REJOIN}": world.share("a", 9),
+        f"{SMALLER} (1) {THAN} (3), and it does not match the previous member epoch (2). {REJOIN}": world.share("a", 1),
+    }
+    assert [world.answers[ticket].error_message for ticket in told.values()] == list(told)
+
+
 def test_groups_and_members_that_are_not_there_are_not_found(world):
     assert world.beat("a", 1) is ErrorCode.group_id_not_found
     assert world.beat("a", LEAVE_EPOCH) is ErrorCode.group_id_not_found

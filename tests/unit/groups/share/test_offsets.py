@@ -38,9 +38,9 @@ def test_offsets_are_those_of_the_share_coordinators(world):
     assert starts(world, ("t", 0), ("u", 1), ("no", 0)) == {("t", 0): 7, ("u", 1): -1, ("no", 0): -1}
 
 
-def test_partitions_that_are_not_there_or_not_answered_for_have_an_error(world):
+def test_partitions_that_are_not_there_have_no_offset_and_those_not_answered_for_an_error(world):
     answer = world.answers[world.describe_offsets(("no", 0), ("t", 5))]
-    assert {one.error for one in answer.offsets} == {ErrorCode.unknown_topic_or_partition}
+    assert {(one.start_offset, one.leader_epoch, one.error) for one in answer.offsets} == {(-1, 0, ErrorCode.none)}
     world.is_deaf = True
     ticket = world.describe_offsets(("t", 0))
     world.lose()
@@ -48,7 +48,8 @@ def test_partitions_that_are_not_there_or_not_answered_for_have_an_error(world):
 
 
 def test_a_group_that_is_not_there_has_no_offsets(world):
-    assert starts(world, ("t", 0), group="no") == {}
+    assert starts(world, ("t", 0), group="no") == {("t", 0): -1}
+    assert starts(world, group="no") == {}
 
 
 def test_each_alteration_has_a_state_epoch_of_its_own(world):

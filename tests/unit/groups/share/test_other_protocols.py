@@ -57,7 +57,7 @@ def test_a_share_group_takes_no_name_of_another_group(world, make):
     assert world.beat("a") is ErrorCode.group_id_not_found
     assert world.answers[world.share("a", SHARE_LEAVE_EPOCH)].error_message == f"Group {GROUP} is not a share group."
     assert world.answers[world.alter({("t", 0): 1})].error is ErrorCode.group_id_not_found
-    assert world.answers[world.describe_offsets(("t", 0))].offsets == ()
+    assert world.answers[world.describe_offsets()].offsets == ()
 
 
 def test_descriptions_say_of_which_kind_a_group_is_not(world):
@@ -72,11 +72,7 @@ def test_descriptions_say_of_which_kind_a_group_is_not(world):
     world.sleep(3_000)
     assert world.described("classic").error_message == "Group classic is not a share group."
     none = world.described("none")
-    assert (none.error, none.error_message, none.state) == (
-        ErrorCode.group_id_not_found,
-        "Group none not found.",
-        "Dead",
-    )
+    assert (none.error, none.error_message, none.state) == (ErrorCode.group_id_not_found, "Group none not found.", "")
 
 
 def test_share_groups_are_listed_by_their_type(world):
