@@ -51,7 +51,7 @@ def tables() -> str:
         ),
         (
             "## Groups",
-            "Those of consumer groups (KIP-848) and share groups (KIP-932) have an effect; those of groups of streams are checked and kept.",
+            "Those of consumer groups (KIP-848) and share groups (KIP-932) have an effect, those of groups of streams have none.",
             ("setting", "type", "default", "stands in"),
             _group_rows(),
         ),
