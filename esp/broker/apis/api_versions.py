@@ -18,9 +18,9 @@ from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.controller.services import ControllerServices
 from esp.broker.request import Request
 from esp.broker.services import Services
-from esp.controller.features import KRAFT_VERSION
 from esp.controller.image import FeatureRange
 from esp.model.errors import ApiError, ErrorCode
+from esp.model.features import KRAFT_VERSION
 from esp.protocol.registry import ListenerKind, api_version_rows
 
 _FIRST_WITH_SOFTWARE: Final = 3
