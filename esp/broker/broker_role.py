@@ -309,6 +309,7 @@ class RunningBroker:
                 ApiKey.FETCH: FetchHandler(services, self._tasks, long_requests).handle,
             },
             make_gate(ListenerKind.BROKER, self._node.access, lambda: self._cache.image),
+            lambda: self._cache.image.features,
         )
 
     def _write_markers(
