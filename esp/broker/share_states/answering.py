@@ -13,7 +13,12 @@ _Asked = Sequence[tuple[ShareStateKey, Refused | asyncio.Future[Result]]]
 
 
 def answer(coordinators: ShareCoordinators, message: Any) -> Any | Coroutine[Any, Any, Any]:
-    """The answer to a message, from memory if nothing has to be written; each share partition is asked about in the message's order."""
+    """The answer to a message, from memory if nothing has to be written; each share partition is asked about in the message's order.
+
+    A message that names no group is about no share partition, and is answered without any, as by Kafka.
+    """
+    if not message.group_id:
+        return build_response(kind_of(message), ())
     asked = [
         (key, request if isinstance(request, Refused) else coordinators.ask(request))
         for key, request in read_request_message(message)

@@ -111,6 +111,18 @@ async def test_many_partitions_are_answered_in_their_order(played):
 
 @pytest.mark.parametrize("key", KEYS)
 @with_share_groups(**small)
+async def test_message_that_names_no_group_is_about_no_share_partition(played, key):
+    _, client = played
+    topic_id = await create_topic(client)
+    await coordinated(client, topic_id)
+    topics = [{"topic_id": topic_id, "partitions": [{"partition": 0}]}]
+    for version in range(SERVED[key].max_version + 1):
+        answer = await client.call(key, version, build(key, version, {"group_id": "", "topics": topics}))
+        assert answer.results == ()
+
+
+@pytest.mark.parametrize("key", KEYS)
+@with_share_groups(**small)
 async def test_node_that_coordinates_nothing_says_so(played, key):
     _, client = played
     (answer,) = await ask(client, key, {"partition": 0}, topic_id=NOWHERE)
