@@ -22,7 +22,7 @@ def table() -> str:
         "| --: | --- | --- | --- | --- | --- | --- |",
         *(
             f"| {int(api.key)} | {api.name} | {_range(api.min_version, api.max_version)} "
-            f"| {_range(api.advertised_min, api.max_version)} | {_flexible(api)} | {_listeners(api)} | {_needs(api)} |"
+            f"| {_advertised(api)} | {_flexible(api)} | {_listeners(api)} | {_needs(api)} |"
             for api in SERVED.values()
         ),
     ]
@@ -40,6 +40,11 @@ def with_table(document: str) -> str:
 
 def _range(low: int, high: int) -> str:
     return str(low) if low == high else f"{low}-{high}"
+
+
+def _advertised(api: ServedApi) -> str:
+    versions = _range(api.advertised_min, api.max_version)
+    return versions if api.feature is None else f"{versions}, with `{api.feature}`"
 
 
 def _flexible(api: ServedApi) -> str:

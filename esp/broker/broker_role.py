@@ -34,6 +34,8 @@ from esp.broker.running_node import RunningNode
 from esp.broker.services import Services
 from esp.broker.share_states.config import share_states_config
 from esp.broker.share_states.coordinators import ShareCoordinators
+from esp.broker.share_states.other_nodes import OtherNodes
+from esp.broker.share_states.persister import ClusterPersister
 from esp.broker.tasks import Tasks
 from esp.broker.transactions.coordinator_channel import CoordinatorChannel
 from esp.broker.transactions.coordinators import TransactionCoordinators
@@ -44,7 +46,7 @@ from esp.controller.brokers import BrokerRegistration, protocol_numbers
 from esp.controller.image import ClusterDelta, ClusterImage
 from esp.controller.offset_floors import FinalEnd
 from esp.model.errors import ErrorCode
-from esp.model.ids import BrokerEpoch, NodeId, TopicPartition
+from esp.model.ids import SHARE_STATES_TOPIC, BrokerEpoch, NodeId, TopicPartition
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.protocol.broker_heartbeat import FinalEndOfPartition
@@ -61,6 +63,9 @@ OPENED_AT_A_TIME: Final = 1
 
 _MARKER_WRITER: Final = "esp.broker.data_path.marker_writer"
 """Loaded with the first marker, so that the start of a node does not wait for it."""
+
+_AUTO_CREATE: Final = "esp.broker.auto_create"
+"""Loaded with the first state of a share partition, for the same reason."""
 
 _METADATA_POLL_US: Final = 1_000_000
 """The interval at which a broker looks for its own registration in the metadata although no change was reported."""
@@ -185,6 +190,8 @@ class RunningBroker:
         self._peers = BrokerPeers(env, self._address_of, client_id=f"broker-{settings.node_id}-questions", terms=terms)
         self.groups = GroupCoordinators(env, coordinator_config(settings, replicas.on_disk_error), cache, tasks)
         self.share_states = ShareCoordinators(env, share_states_config(settings, replicas.on_disk_error), cache, tasks)
+        self._other_states = OtherNodes(env, settings.node_id, tasks, self._address_of, terms=terms)
+        self.persister = self._make_persister()
         self._verification = CoordinatorChannel(
             env, settings.node_id, cache, self._address_of, lambda: self.transactions, terms=terms
         )
@@ -235,6 +242,16 @@ class RunningBroker:
             for purpose in ("heartbeats", "replication", "forwarded")
         ]
 
+    def _make_persister(self) -> ClusterPersister:
+        return ClusterPersister(
+            self._env.clock,
+            self._settings.node_id,
+            self._cache,
+            self.share_states,
+            self._other_states,
+            self._create_share_states_topic,
+        )
+
     async def join(self) -> None:
         """Register, recover the logs, and be unfenced; the broker is ready to serve when this returns.
 
@@ -272,6 +289,7 @@ class RunningBroker:
         self._liveness.close()
         self._verification.close()
         self._peers.close()
+        self._other_states.close()
         for channel in self._channels:
             channel.close()
         await self._server.close()
@@ -301,6 +319,7 @@ class RunningBroker:
             verifier=self.verifier,
             transactions=self.transactions,
             share_states=self.share_states,
+            persister=self.persister,
             access=self._node.access,
             quotas=client_side.quotas,
             features=self._node.features,
@@ -313,7 +332,11 @@ class RunningBroker:
                 ApiKey.FETCH: FetchHandler(services, self._tasks, long_requests).handle,
             },
             make_gate(ListenerKind.BROKER, self._node.access, lambda: self._cache.image),
+            lambda: self._cache.image.features,
         )
+
+    async def _create_share_states_topic(self) -> None:
+        await importlib.import_module(_AUTO_CREATE).create_missing_topics(self._services, (SHARE_STATES_TOPIC,))
 
     def _write_markers(
         self, markers: Sequence[tuple[EndMarker, Sequence[TopicPartition]]]
@@ -382,6 +405,7 @@ class RunningBroker:
                 self.transactions.on_trashed()
             self._liveness.retain(cache.alive)
             self._peers.retain(cache.alive)
+            self._other_states.retain(cache.alive)
             leaving = (image.brokers.get(node_id) for node_id in delta.changed_brokers)
             self.lifecycle.on_metadata_applied(
                 is_awaited=any(broker is not None and broker.in_controlled_shutdown for broker in leaving)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from esp.controller.bootstrap import FIRST_LEVELS, FIRST_METADATA, FirstMetadata, feature_records
-from esp.controller.features import METADATA_VERSION
 from esp.model.errors import CorruptionError, OperatorError
+from esp.model.features import METADATA_VERSION
 from esp.model.ids import METADATA_PARTITION, DirectoryId, NodeId, uuid_to_base64
 from esp.ports.env import Env
 from esp.raft.snapshot import BOOTSTRAP_FILE, FIRST, build_first_snapshot, build_snapshot, read_snapshot

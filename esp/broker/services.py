@@ -15,6 +15,7 @@ from esp.broker.quotas.switch import QuotaSwitch
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.replication.host import ReplicaHost
 from esp.broker.share_states.coordinators import ShareCoordinators
+from esp.broker.share_states.persister import ClusterPersister
 from esp.broker.transactions.coordinators import TransactionCoordinators
 from esp.broker.transactions.verifier import TransactionVerifier
 from esp.controller.image import ClusterImage, FeatureRange
@@ -54,6 +55,8 @@ class Services:
     """Asks coordinators about transactions that reach a partition here."""
     transactions: TransactionCoordinators
     share_states: ShareCoordinators
+    persister: ClusterPersister
+    """The states of share partitions, wherever in the cluster their coordinators are."""
     access: Access
     """The permissions of clients here."""
     quotas: QuotaSwitch

@@ -4,14 +4,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from esp.controller.features import (
-    ELIGIBLE_LEADER_REPLICAS,
-    GROUP_VERSION,
-    METADATA_VERSION,
-    SUPPORTED_FEATURES,
-    TRANSACTION_VERSION,
-)
+from esp.controller.features import SUPPORTED_FEATURES
 from esp.controller.image import CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, FeatureRange
+from esp.model.features import ELIGIBLE_LEADER_REPLICAS, GROUP_VERSION, METADATA_VERSION, TRANSACTION_VERSION
 from esp.schemas.metadata_records import (
     BROKER_RESOURCE,
     BeginTransactionRecord,

@@ -11,10 +11,10 @@ from types import MappingProxyType
 from typing import Final
 
 from esp.controller.decision import Decision
-from esp.controller.features import METADATA_VERSION
 from esp.controller.image import CLUSTER_DEFAULT, BrokerImage, ClusterImage, FeatureRange
 from esp.controller.leadership import plan_broker_gone
 from esp.model.errors import ApiError, ErrorCode
+from esp.model.features import METADATA_VERSION
 from esp.model.ids import (
     NO_BROKER_EPOCH,
     RESERVED_DIRECTORIES,

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple, Protocol
 
 from esp.controller.changed_minimums import plan_epochs_of_raised_minimums, plan_kept_candidates
 from esp.controller.decision import Decision
-from esp.controller.features import ELIGIBLE_LEADER_REPLICAS
 from esp.controller.image import CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION, ClusterImage
 from esp.controller.topics import CONFIG_VALUE_LENGTH_MAX
 from esp.model.errors import ApiError, ErrorCode
+from esp.model.features import ELIGIBLE_LEADER_REPLICAS
 from esp.model.ids import NodeId
 from esp.schemas.metadata_records import (
     BROKER_RESOURCE,

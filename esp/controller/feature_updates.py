@@ -12,9 +12,10 @@ from typing import Final, NamedTuple
 
 from esp.controller.changed_minimums import plan_epochs_of_raised_minimums
 from esp.controller.decision import Decision
-from esp.controller.features import ELIGIBLE_LEADER_REPLICAS, KRAFT_VERSION, SUPPORTED_FEATURES, TRANSACTION_VERSION
+from esp.controller.features import SUPPORTED_FEATURES
 from esp.controller.image import CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, ClusterImage, FeatureRange
 from esp.model.errors import ApiError, ErrorCode
+from esp.model.features import ELIGIBLE_LEADER_REPLICAS, KRAFT_VERSION, TRANSACTION_VERSION
 from esp.model.ids import NodeId
 from esp.schemas.metadata_records import BROKER_RESOURCE, ConfigRecord, FeatureLevelRecord, MetadataRecord
 

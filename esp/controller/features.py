@@ -1,17 +1,17 @@
-"""The features of a cluster and the levels of them that this release can work at (KIP-584, KIP-1022)."""
+"""The levels of features that this release can work at (KIP-584, KIP-1022)."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
 from esp.controller.image import FeatureRange
-
-METADATA_VERSION: Final = "metadata.version"
-ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
-KRAFT_VERSION: Final = "kraft.version"
-TRANSACTION_VERSION: Final = "transaction.version"
-GROUP_VERSION: Final = "group.version"
-"""Level 1: consumer groups whose coordinator assigns (KIP-848)."""
+from esp.model.features import (
+    ELIGIBLE_LEADER_REPLICAS,
+    GROUP_VERSION,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    TRANSACTION_VERSION,
+)
 
 SUPPORTED_FEATURES: Final[Mapping[str, FeatureRange]] = MappingProxyType(
     {

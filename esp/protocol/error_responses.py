@@ -171,6 +171,18 @@ def _markers_to_write(request: Any) -> _Content:
     }
 
 
+def _states_of_share_partitions(request: Any) -> _Content:
+    return {
+        "results": [
+            {
+                "topic_id": topic.topic_id,
+                "partitions": [{"partition": partition.partition} for partition in topic.partitions],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
 def _topics_to_delete(request: Any) -> _Content:
     if not hasattr(request, "topics"):  # before version 6
         return {"responses": [{"name": name} for name in request.topic_names]}
@@ -276,6 +288,11 @@ _ELEMENTS: Final[Mapping[int, Callable[[Any], _Content]]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _topics_to_describe,
     ApiKey.ELECT_LEADERS: _partitions_to_elect,  # version 0 has no error for the whole
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _partitions_to_reassign,
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: _states_of_share_partitions,
+    ApiKey.READ_SHARE_GROUP_STATE: _states_of_share_partitions,
+    ApiKey.WRITE_SHARE_GROUP_STATE: _states_of_share_partitions,
+    ApiKey.DELETE_SHARE_GROUP_STATE: _states_of_share_partitions,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: _states_of_share_partitions,
     ApiKey.ADD_PARTITIONS_TO_TXN: _partitions_to_add,  # versions up to 3 have no error for the whole
 }
 """The elements of an answer that have errors of their own, beside an error for the whole or in place of it."""

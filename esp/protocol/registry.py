@@ -7,6 +7,9 @@ derive from :data:`SERVED`. Every advertised version is served, with one excepti
 A *model version* is the version whose message class handlers are written against. Requests and answers of older versions are read
 into, and written from, that class by the names of its fields. Where a field disappeared on the way, an API has several model versions, each
 for the versions up to it. The rows of an ApiVersions answer are derived from the registry too.
+
+An API of a *feature* is served in clusters that work at level 1 or more of it. In others it is not advertised, and answered
+UNSUPPORTED_VERSION.
 """
 
 from collections.abc import Mapping
@@ -16,6 +19,8 @@ from typing import Final, NamedTuple
 
 from kio.schema.api_versions.v4.response import ApiVersion
 from kio.static.primitive import i16
+
+from esp.model.features import SHARE_VERSION
 
 
 class ListenerKind(Enum):
@@ -109,6 +114,11 @@ class ApiKey(IntEnum):
     ADD_RAFT_VOTER = 80
     REMOVE_RAFT_VOTER = 81
     UPDATE_RAFT_VOTER = 82
+    INITIALIZE_SHARE_GROUP_STATE = 83
+    READ_SHARE_GROUP_STATE = 84
+    WRITE_SHARE_GROUP_STATE = 85
+    DELETE_SHARE_GROUP_STATE = 86
+    READ_SHARE_GROUP_STATE_SUMMARY = 87
 
 
 class ServedApi(NamedTuple):
@@ -134,9 +144,16 @@ class ServedApi(NamedTuple):
     listeners: frozenset[ListenerKind]
     """The kinds of listener on which it is served; the versions are the same on each."""
 
+    feature: str | None
+    """The feature that it belongs to; None: it is served in every cluster."""
+
     def serves(self, version: int) -> bool:
         """True if requests of this version are answered."""
         return self.min_version <= version <= self.max_version
+
+    def is_offered(self, levels: Mapping[str, int]) -> bool:
+        """True if it is served in a cluster that works at these levels of features."""
+        return self.feature is None or levels.get(self.feature, 0) > 0
 
     def is_flexible(self, version: int) -> bool:
         """True if this version's messages have compact lengths and tagged fields."""
@@ -161,6 +178,7 @@ def _served(
     advertised_min: int | None = None,
     request_models: tuple[int, ...] = (),
     response_models: tuple[int, ...] = (),
+    feature: str | None = None,
 ) -> ServedApi:
     """Fill in the defaults of most APIs: they advertise what they serve, and the newest version's classes fit all versions."""
     low, high = versions
@@ -174,6 +192,7 @@ def _served(
         (*request_models, high),
         (*response_models, high),
         listeners,
+        feature,
     )
 
 
@@ -271,6 +290,12 @@ _APIS: Final = (
     _served(ApiKey.ADD_RAFT_VOTER, "AddRaftVoter", (0, 1), 0, listeners=_BOTH),
     _served(ApiKey.REMOVE_RAFT_VOTER, "RemoveRaftVoter", (0, 0), 0, listeners=_BOTH),
     _served(ApiKey.UPDATE_RAFT_VOTER, "UpdateRaftVoter", (0, 0), 0, listeners=_CONTROLLER),
+    _served(ApiKey.INITIALIZE_SHARE_GROUP_STATE, "InitializeShareGroupState", (0, 0), 0, feature=SHARE_VERSION),
+    _served(ApiKey.READ_SHARE_GROUP_STATE, "ReadShareGroupState", (0, 0), 0, feature=SHARE_VERSION),
+    # From version 1 on writes and summaries say how many records behind the start are done with.
+    _served(ApiKey.WRITE_SHARE_GROUP_STATE, "WriteShareGroupState", (0, 1), 0, feature=SHARE_VERSION),
+    _served(ApiKey.DELETE_SHARE_GROUP_STATE, "DeleteShareGroupState", (0, 0), 0, feature=SHARE_VERSION),
+    _served(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, "ReadShareGroupStateSummary", (0, 1), 0, feature=SHARE_VERSION),
 )
 
 SERVED: Final[Mapping[int, ServedApi]] = MappingProxyType({int(api.key): api for api in _APIS})
@@ -290,6 +315,6 @@ def api_version_row(api: ServedApi) -> ApiVersion:
     return ApiVersion(api_key=i16(api.key), min_version=i16(api.advertised_min), max_version=i16(api.max_version))
 
 
-def api_version_rows(kind: ListenerKind) -> tuple[ApiVersion, ...]:
-    """The rows of all APIs that a kind of listener serves, by ascending key."""
-    return tuple(api_version_row(api) for api in SERVED_ON[kind].values())
+def api_version_rows(kind: ListenerKind, levels: Mapping[str, int]) -> tuple[ApiVersion, ...]:
+    """The rows of all APIs that a kind of listener serves in a cluster with these levels of features, by ascending key."""
+    return tuple(api_version_row(api) for api in SERVED_ON[kind].values() if api.is_offered(levels))

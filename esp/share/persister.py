@@ -5,10 +5,12 @@ coordinator is elsewhere, or not there yet, is none to them: the question is ask
 lost may so be made twice, to the same effect (SHARE-21).
 """
 
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from esp.schemas.share_state_records import ShareStateKey, StateBatch
-from esp.share.partition import StateWrite
+
+if TYPE_CHECKING:
+    from esp.share.partition import StateWrite
 
 
 class PersistedRead(NamedTuple):
@@ -47,7 +49,7 @@ class Persister(Protocol):
             ApiError: see above.
         """
 
-    async def write(self, key: ShareStateKey, state_epoch: int, leader_epoch: int, write: StateWrite) -> None:
+    async def write(self, key: ShareStateKey, state_epoch: int, leader_epoch: int, write: "StateWrite") -> None:
         """Persist a change; it is persisted when this returns.
 
         Raises:

@@ -13,9 +13,12 @@ _PREPARED: Final = b"prepared for requests of every kind"
 class Node(NodeProcess):
     """One ESP node, broker and controller in one unless its settings say otherwise; see :class:`esp.testing.node_process.NodeProcess`."""
 
+    PROGRAM: Sequence[str] = ("-m", "esp")
+    """The program, as the interpreter's options name it."""
+
     def _prepare(self) -> Sequence[str]:
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        return [sys.executable, "-m", "esp", "broker", *self._options()]
+        return [sys.executable, *self.PROGRAM, "broker", *self._options()]
 
     def _options(self) -> list[str]:
         settings = {"listeners": f"PLAINTEXT://{self.host}:{self.port}", **self.settings}
@@ -24,7 +27,7 @@ class Node(NodeProcess):
 
     def format(self, cluster_id: str, *options: str) -> None:
         """Format the node's directories for a cluster, with further options of ``esp format``."""
-        command = [sys.executable, "-m", "esp", "format", f"--cluster-id={cluster_id}", *self._options(), *options]
+        command = [sys.executable, *self.PROGRAM, "format", f"--cluster-id={cluster_id}", *self._options(), *options]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the command is made here
         if done.returncode != 0:
             raise NodeError(f"the node could not be formatted\n{done.stdout}{done.stderr}")

@@ -18,9 +18,9 @@ from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.controller.services import ControllerServices
 from esp.broker.request import Request
 from esp.broker.services import Services
-from esp.controller.features import KRAFT_VERSION
 from esp.controller.image import FeatureRange
 from esp.model.errors import ApiError, ErrorCode
+from esp.model.features import KRAFT_VERSION
 from esp.protocol.registry import ListenerKind, api_version_rows
 
 _FIRST_WITH_SOFTWARE: Final = 3
@@ -53,14 +53,14 @@ def api_versions_response(
         kind: of the listener that was asked.
         version: of the request. Before 4 clients fail on a feature that may be at level 0, and are not told of it (KIP-1022).
         supported: the levels that this node can work at.
-        features: the levels that the cluster works at, as the metadata has them.
+        features: the levels that the cluster works at, as the metadata has them; APIs of others are left out.
         kraft_version: of the metadata quorum, which keeps it in records of its own; level 0 is not listed.
         offset: of the metadata that says so, by which clients tell which of two answers is newer.
     """
     finalized = {**features, KRAFT_VERSION: kraft_version} if kraft_version > 0 else features
     return ApiVersionsResponse(
         error_code=ErrorCode.none,
-        api_keys=api_version_rows(kind),
+        api_keys=api_version_rows(kind, features),
         throttle_time=NO_THROTTLE,
         supported_features=tuple(
             SupportedFeatureKey(name=name, min_version=i16(low), max_version=i16(high))

@@ -17,8 +17,8 @@ from esp.broker.forwarding import check_whole, forward, until_applied
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.feature_updates import FeatureAuthority, FeatureUpdate, UpgradeType, decide_update_features
-from esp.controller.features import KRAFT_VERSION
 from esp.model.errors import ErrorCode
+from esp.model.features import KRAFT_VERSION
 from esp.protocol.registry import ApiKey
 
 AnyUpdateFeaturesRequest = UpdateFeaturesRequest | RequestOf0

@@ -238,7 +238,10 @@ CHECKS: Final[Mapping[int, tuple[Check, ...]]] = MappingProxyType(
             InHandler("Describe group; Describe topic", "many groups, each with topics; all topics may be asked for"),
         ),
         ApiKey.FIND_COORDINATOR: (
-            InHandler("Describe group, or Describe transactional id", "the type of the keys says which"),
+            InHandler(
+                "Describe group, or Describe transactional id, or ClusterAction cluster",
+                "the type of the keys says which",
+            ),
         ),
         ApiKey.JOIN_GROUP: (_READ_GROUP,),
         ApiKey.HEARTBEAT: (_READ_GROUP,),
@@ -345,6 +348,11 @@ CHECKS: Final[Mapping[int, tuple[Check, ...]]] = MappingProxyType(
         ApiKey.ADD_RAFT_VOTER: _ALTER_CLUSTER,
         ApiKey.REMOVE_RAFT_VOTER: _ALTER_CLUSTER,
         ApiKey.UPDATE_RAFT_VOTER: _CLUSTER_ACTION,
+        ApiKey.INITIALIZE_SHARE_GROUP_STATE: _CLUSTER_ACTION,
+        ApiKey.READ_SHARE_GROUP_STATE: _CLUSTER_ACTION,
+        ApiKey.WRITE_SHARE_GROUP_STATE: _CLUSTER_ACTION,
+        ApiKey.DELETE_SHARE_GROUP_STATE: _CLUSTER_ACTION,
+        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: _CLUSTER_ACTION,
     }
 )
 """The checks of each API on the listeners of brokers, and on those of controllers if :data:`AT_CONTROLLERS` has no others."""

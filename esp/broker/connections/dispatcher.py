@@ -34,7 +34,7 @@ from esp.broker.request import LATER, Answer, ClientContext, Request
 from esp.broker.tasks import Tasks
 from esp.broker.turns.long_requests import SHORT_BYTES, LongRequests, done
 from esp.broker.turns.turns import Turns
-from esp.model.errors import ApiError
+from esp.model.errors import ApiError, ErrorCode
 from esp.ports.clock import Clock
 from esp.ports.network import Address
 from esp.protocol import messages
@@ -52,6 +52,9 @@ _HANDLERS: Final = {ListenerKind.BROKER: "handle", ListenerKind.CONTROLLER: "han
 """The function of an API's module that answers on each kind of listener."""
 
 
+_NOT_OFFERED: Final = ApiError(ErrorCode.unsupported_version, "The version of API is not supported.")
+
+
 class Gate(Protocol):
     """Lets requests through as far as their clients may make them; see :mod:`esp.broker.authorization.gate`."""
 
@@ -66,6 +69,8 @@ class Gate(Protocol):
 class Dispatcher:
     """Knows the handlers of all APIs that one kind of listener serves.
 
+    An API of a feature that the cluster does not have is refused here, whatever its handler would say.
+
     Args:
         kind: of the listeners.
         services: what their cold handlers work with, if that is known already; see :meth:`provide`.
@@ -78,6 +83,8 @@ class Dispatcher:
         self, kind: ListenerKind, services: Any, tasks: Tasks, clock: Clock, hot: Mapping[int, HotHandler] | None = None
     ) -> None:
         self.served = SERVED_ON[kind]
+        self._of_features = frozenset(key for key, api in self.served.items() if api.feature is not None)
+        self._levels: Callable[[], Mapping[str, int]] = dict
         self._handler = _HANDLERS[kind]
         self._services = services
         self._tasks = tasks
@@ -90,22 +97,30 @@ class Dispatcher:
         self._gate: Gate | None = None
         self._this_node = ClientContext("", Address("", 0), is_this_node=True)
 
-    def provide(self, services: Any, hot: Mapping[int, HotHandler] | None = None, gate: Gate | None = None) -> None:
+    def provide(
+        self,
+        services: Any,
+        hot: Mapping[int, HotHandler] | None = None,
+        gate: Gate | None = None,
+        levels: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
         """Say what the handlers work with, before the first request comes.
 
         Args:
             services: what cold handlers get.
             hot: the handlers that get bytes, by API; they check themselves what their clients may do.
             gate: checks what clients may do before a cold handler sees a request; None where everything is allowed.
+            levels: returns the levels of features that the cluster works at; hot handlers do without it.
         """
         self._services = services
         self._hot = {**(hot or {})}
         self._gate = gate
+        self._levels = levels
 
     def preparations(self) -> Iterator[Callable[[], object]]:
         """The work that first requests would do otherwise, in steps of some milliseconds: import handlers, make readers and writers."""
         for api_key, api in self.served.items():
-            if api_key in self._hot:
+            if api_key in self._hot or not api.is_offered(self._levels()):
                 continue
             for version in range(api.min_version, api.max_version + 1):
                 yield partial(messages.prepare_to_serve, api_key, version)
@@ -191,6 +206,8 @@ class Dispatcher:
 
     def _handle(self, request: Request, message: Any) -> Any:
         """The handler's answer, or the coroutine that makes it, or the generator that does so in slices."""
+        if request.api_key in self._of_features and not self.served[request.api_key].is_offered(self._levels()):
+            return error_response_in_slices(request.api_key, request.api_version, message, _NOT_OFFERED)
         handler = self._cold.get(request.api_key) or self._load(request.api_key)
         gate = self._gate
         try:

@@ -20,7 +20,6 @@ from esp.controller.bootstrap import bootstrap_records
 from esp.controller.broker_sessions import BrokerSessions
 from esp.controller.decision import Decision
 from esp.controller.elections import decide_preferred_leaders, decide_unclean_leaders
-from esp.controller.features import METADATA_VERSION
 from esp.controller.heartbeats import decide_fence
 from esp.controller.image import BrokerImage, ClusterImage
 from esp.controller.internal_replication import decide_internal_replication
@@ -28,6 +27,7 @@ from esp.controller.self_repair import PlanRequest, Proposal, SelfRepair
 from esp.controller.self_repair_marks import decide_mark_removal
 from esp.controller.trash import TrashClock, decide_purge
 from esp.model.delegation_token import DelegationToken
+from esp.model.features import METADATA_VERSION
 from esp.model.ids import BrokerEpoch, LeaderEpoch, NodeId
 from esp.ports.clock import Timer
 from esp.ports.env import Env

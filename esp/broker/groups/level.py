@@ -1,8 +1,8 @@
 """The level of the feature ``group.version``: at level 0 no groups of KIP-848 are served."""
 
-from esp.controller.features import GROUP_VERSION
 from esp.controller.image import ClusterImage
 from esp.model.errors import ApiError, ErrorCode
+from esp.model.features import GROUP_VERSION
 
 
 def require_consumer_groups(image: ClusterImage) -> None:

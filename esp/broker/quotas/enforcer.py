@@ -23,7 +23,15 @@ from esp.protocol.registry import ApiKey
 from esp.protocol.throttle_time import with_throttle_time
 from esp.settings.broker import BrokerSettings
 
-_OF_BROKERS: Final[Mapping[int, int]] = {ApiKey.WRITE_TXN_MARKERS: 0, ApiKey.ADD_PARTITIONS_TO_TXN: 4}
+_OF_BROKERS: Final[Mapping[int, int]] = {
+    ApiKey.WRITE_TXN_MARKERS: 0,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 4,
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: 0,
+    ApiKey.READ_SHARE_GROUP_STATE: 0,
+    ApiKey.WRITE_SHARE_GROUP_STATE: 0,
+    ApiKey.DELETE_SHARE_GROUP_STATE: 0,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: 0,
+}
 """The APIs that brokers ask of one another, with the version from which on they do."""
 
 _NO_VERSION: Final = 1 << 15

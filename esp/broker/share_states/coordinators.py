@@ -1,5 +1,6 @@
 """All share partitions that this node coordinates: a driver for each partition of ``__share_group_state`` that it leads."""
 
+import asyncio
 import base64
 import importlib
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -11,9 +12,12 @@ from esp.broker.share_states.config import ShareStatesConfig
 from esp.broker.share_states.topics import MetadataTopics
 from esp.broker.tasks import Tasks
 from esp.controller.image import ClusterDelta, ClusterImage
+from esp.model.errors import ApiError
+from esp.model.features import SHARE_VERSION
 from esp.model.ids import SHARE_STATES_TOPIC
 from esp.ports.env import Env
 from esp.schemas.share_state_records import ShareStateKey
+from esp.share.coordinator.requests import Refused, Request, Result
 
 if TYPE_CHECKING:
     from esp.broker.share_states.driver import ShareCoordinatorDriver
@@ -43,6 +47,11 @@ class ShareCoordinators(PartitionCoordinators["ShareCoordinatorDriver"]):
         self._config = config
         self._topics = MetadataTopics(metadata)
 
+    @property
+    def feature_level(self) -> int:
+        """The cluster's ``share.version``: at 0 there are no share groups."""
+        return self._metadata.image.features.get(SHARE_VERSION, 0)
+
     def coordinator_of(self, key: ShareStateKey) -> "ShareCoordinatorDriver":
         """The coordinator that has a share partition.
 
@@ -50,6 +59,16 @@ class ShareCoordinators(PartitionCoordinators["ShareCoordinatorDriver"]):
             ApiError: NOT_COORDINATOR.
         """
         return self._of_key(coordinator_key(key))
+
+    def ask(self, request: Request) -> asyncio.Future[Result]:
+        """Ask the coordinator of this node that has a share partition; the answer may be there already."""
+        try:
+            coordinator = self.coordinator_of(request.key)
+            return coordinator.ask(coordinator.core.handle, request)
+        except ApiError as error:
+            refused: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+            refused.set_result(Refused(error.code, error.message))
+            return refused
 
     def on_metadata(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """States end with their topics; those in the trash when they are purged (TRASH-3)."""

@@ -72,18 +72,21 @@ def build_request(requests: Sequence[Request]) -> Any:
     )
 
 
-def read_request_message(message: Any) -> Iterator[Request | tuple[ShareStateKey, Refused]]:
-    """The requests in a message, in its order; with a refusal those that say what cannot be."""
-    shape = _SHAPES[_KINDS[type(message)]]
+def kind_of(message: Any) -> type[Request]:
+    """The kind of the requests in a message."""
+    return _KINDS[type(message)]
+
+
+def read_request_message(message: Any) -> Iterator[tuple[ShareStateKey, Request | Refused]]:
+    """The requests in a message, in its order; in place of those that say what cannot be, a refusal."""
+    shape = _SHAPES[kind_of(message)]
     for topic in message.topics:
         for partition in topic.partitions:
             key = ShareStateKey(message.group_id, TopicId(topic.topic_id or NO_TOPIC_ID), int(partition.partition))
             try:
-                request = shape.read(key, partition)
+                yield key, shape.read(key, partition)
             except ValueError as error:
                 yield key, Refused(ErrorCode.invalid_request, str(error))
-            else:
-                yield request
 
 
 def build_response(kind: type[Request], results: Iterable[tuple[ShareStateKey, Result]]) -> Any:
@@ -102,17 +105,20 @@ def build_response(kind: type[Request], results: Iterable[tuple[ShareStateKey, R
 
 
 def read_response_message(kind: type[Request], group_id: str, message: Any) -> dict[ShareStateKey, Result]:
-    """The results in an answer."""
+    """The results in an answer; UNKNOWN_SERVER_ERROR in place of those that say what cannot be."""
     shape = _SHAPES[kind]
-    return {
-        ShareStateKey(group_id, TopicId(topic.topic_id or NO_TOPIC_ID), int(partition.partition)): (
-            shape.read_result(partition)
-            if partition.error_code is ErrorCode.none
-            else Refused(ErrorCode(partition.error_code), partition.error_message)
-        )
-        for topic in message.results
-        for partition in topic.partitions
-    }
+    results: dict[ShareStateKey, Result] = {}
+    for topic in message.results:
+        for partition in topic.partitions:
+            key = ShareStateKey(group_id, TopicId(topic.topic_id or NO_TOPIC_ID), int(partition.partition))
+            if partition.error_code is not ErrorCode.none:
+                results[key] = Refused(ErrorCode(partition.error_code), partition.error_message)
+                continue
+            try:
+                results[key] = shape.read_result(partition)
+            except ValueError as error:
+                results[key] = Refused(ErrorCode.unknown_server_error, str(error))
+    return results
 
 
 def _told(refused: Refused) -> tuple[ErrorCode, str | None]:

@@ -5,7 +5,7 @@ by then. That is harmless, as a change that is made twice leads to the same stat
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from esp.broker.cluster_view.cache import MetadataCache
 from esp.broker.share_states.coordinators import ShareCoordinators, coordinator_key
@@ -15,8 +15,10 @@ from esp.model.ids import SHARE_STATES_TOPIC, NodeId
 from esp.ports.clock import Clock
 from esp.schemas.share_state_records import ShareStateKey
 from esp.share.coordinator.requests import Delete, Initialize, Read, ReadSummary, Refused, Request, Result, Write
-from esp.share.partition import StateWrite
 from esp.share.persister import PersistedRead, PersistedSummary
+
+if TYPE_CHECKING:
+    from esp.share.partition import StateWrite
 
 GIVE_UP_US: Final = 30_000_000
 """The time for which a question is asked again."""
@@ -32,6 +34,7 @@ AGAIN: Final = frozenset(
         ErrorCode.coordinator_load_in_progress,
         ErrorCode.coordinator_not_available,
         ErrorCode.network_exception,
+        ErrorCode.unsupported_version,  # of a node that does not know yet that the cluster has share groups
     )
 )
 """The answers that say nothing of the state."""
@@ -78,7 +81,7 @@ class ClusterPersister:
         """See :meth:`esp.share.persister.Persister.read`."""
         return _expect(await self._ask(Read(key, leader_epoch)), PersistedRead)
 
-    async def write(self, key: ShareStateKey, state_epoch: int, leader_epoch: int, write: StateWrite) -> None:
+    async def write(self, key: ShareStateKey, state_epoch: int, leader_epoch: int, write: "StateWrite") -> None:
         """See :meth:`esp.share.persister.Persister.write`."""
         await self._ask(Write(key, state_epoch, leader_epoch, write.start_offset, write.complete_count, write.batches))
 
@@ -118,19 +121,10 @@ class ClusterPersister:
             return Refused(ErrorCode.coordinator_not_available)
         leader = topic.partitions[partition_for(coordinator_key(request.key), len(topic.partitions))].leader
         if leader == self._node_id:
-            return await self._ask_here(request)
+            return await self._here.ask(request)
         if leader not in self._metadata.alive:
             return Refused(ErrorCode.coordinator_not_available)
         return await self._elsewhere.ask(leader, request)
-
-    async def _ask_here(self, request: Request) -> Result:
-        try:
-            coordinator = self._here.coordinator_of(request.key)
-            answer = coordinator.ask(coordinator.core.handle, request)
-        except ApiError as error:
-            return Refused(error.code, error.message)
-        result: Result = await answer
-        return result
 
 
 def _expect(result: Result, kind: type[Answer]) -> Answer:

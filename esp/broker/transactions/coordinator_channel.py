@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from esp.broker.cluster_view.cache import MetadataCache
-from esp.broker.connections.peer import Peer, PeerUnavailableError
+from esp.broker.connections.broker_peers import BrokerPeers
 from esp.broker.transactions.coordinators import TransactionCoordinators
 from esp.broker.transactions.verifier import Producer
 from esp.groups.partitioning import partition_for
@@ -51,15 +51,11 @@ class CoordinatorChannel:
         *,
         terms: PeerTerms,
     ) -> None:
-        self._env = env
-        self._terms = terms
         self.node_id = node_id
         """This node, whose coordinators are asked by :meth:`ask_here`."""
         self._metadata = metadata
-        self._address_of = address_of
         self._transactions = transactions
-        self._client_id = f"broker-{node_id}-transaction-verifier"
-        self._peers: dict[NodeId, Peer] = {}
+        self._peers = BrokerPeers(env, address_of, client_id=f"broker-{node_id}-transaction-verifier", terms=terms)
 
     def find(self, transactional_id: str) -> NodeId | None:
         """The node that coordinates a transactional id, if the metadata knows one that serves."""
@@ -75,7 +71,7 @@ class CoordinatorChannel:
         Raises:
             PeerUnavailableError: there was no answer.
         """
-        response: AddPartitionsToTxnResponse = await self._peer(node_id).call(
+        response: AddPartitionsToTxnResponse = await self._peers.find(node_id).call(
             ApiKey.ADD_PARTITIONS_TO_TXN, request, timeout_ms=TIMEOUT_MS
         )
         return response
@@ -97,18 +93,4 @@ class CoordinatorChannel:
 
     def close(self) -> None:
         """Ask nothing any more."""
-        for peer in self._peers.values():
-            peer.close()
-
-    def _peer(self, node_id: NodeId) -> Peer:
-        address = self._address_of(node_id)
-        peer = self._peers.get(node_id)
-        if peer is not None and peer.address == address:
-            return peer
-        if peer is not None:
-            peer.close()
-            del self._peers[node_id]
-        if address is None:
-            raise PeerUnavailableError(Address("", 0), f"node {node_id} has no address on the inter-broker listener")
-        peer = self._peers[node_id] = Peer(self._env, address, client_id=self._client_id, terms=self._terms)
-        return peer
+        self._peers.close()

@@ -10,8 +10,8 @@ from esp.broker.coordination.coordinators import PartitionCoordinators
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.tasks import Tasks
 from esp.broker.transactions.level import require_transactions
-from esp.controller.features import TRANSACTION_VERSION
 from esp.model.errors import ApiError, ErrorCode
+from esp.model.features import TRANSACTION_VERSION
 from esp.model.ids import TRANSACTIONS_TOPIC, NodeId
 from esp.ports.env import Env
 from esp.ports.network import Address

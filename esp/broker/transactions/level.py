@@ -1,9 +1,9 @@
 """The level of the feature ``transaction.version``: at level 0 no transactions are served (decision 38)."""
 
 from esp.broker.answer_fields import NO_TRANSACTIONS, NO_TRANSACTIONS_MESSAGE
-from esp.controller.features import TRANSACTION_VERSION
 from esp.controller.image import ClusterImage
 from esp.model.errors import ApiError
+from esp.model.features import TRANSACTION_VERSION
 
 
 def require_transactions(image: ClusterImage) -> None:

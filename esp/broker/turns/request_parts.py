@@ -22,6 +22,9 @@ CHANGES: Final = 10
 COMMITS: Final = 128
 """Offsets of a part that are committed together: a consumer has seldom more, and its commit should be there whole or not at all."""
 
+STATES: Final = 128
+"""Share partitions of a part whose states change together: brokers ask about no more at a time."""
+
 
 class Lists(NamedTuple):
     """The place of the elements: the names of the fields from the outermost list to the innermost.
@@ -44,6 +47,7 @@ class Part(NamedTuple):
 
 
 _TOPICS_AND_PARTITIONS: Final = (("topics", "partitions"), ("topics", "partitions"))
+_SHARE_PARTITIONS: Final = (("topics", "partitions"), ("results", "partitions"))
 
 PARTS: Final[Mapping[int, tuple[Lists, ...]]] = MappingProxyType(
     {
@@ -86,6 +90,11 @@ PARTS: Final[Mapping[int, tuple[Lists, ...]]] = MappingProxyType(
         ApiKey.DESCRIBE_PRODUCERS: (Lists(("topics", "partition_indexes"), ("topics", "partitions")),),
         ApiKey.ADD_PARTITIONS_TO_TXN: (Lists(("transactions",), ("results_by_transaction",), COMMITS),),
         ApiKey.DESCRIBE_TRANSACTIONS: (Lists(("transactional_ids",), ("transaction_states",)),),
+        ApiKey.INITIALIZE_SHARE_GROUP_STATE: (Lists(*_SHARE_PARTITIONS, STATES),),
+        ApiKey.READ_SHARE_GROUP_STATE: (Lists(*_SHARE_PARTITIONS),),
+        ApiKey.WRITE_SHARE_GROUP_STATE: (Lists(*_SHARE_PARTITIONS, STATES),),
+        ApiKey.DELETE_SHARE_GROUP_STATE: (Lists(*_SHARE_PARTITIONS, STATES),),
+        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: (Lists(*_SHARE_PARTITIONS),),
     }
 )
 

@@ -179,7 +179,8 @@ def parse_features(texts: Sequence[str]) -> dict[str, int]:
     Raises:
         OperatorError: one is not of that form, or names a feature or a level that this release does not have.
     """
-    from esp.controller.features import KRAFT_VERSION, SUPPORTED_FEATURES
+    from esp.controller.features import SUPPORTED_FEATURES
+    from esp.model.features import KRAFT_VERSION
 
     levels: dict[str, int] = {}
     for text in texts:
@@ -222,7 +223,8 @@ def format_node(
     from esp.broker.formatting import format_new_directories_blocking
     from esp.broker.node_directories import open_all_blocking
     from esp.controller.bootstrap import FirstMetadata
-    from esp.controller.features import METADATA_VERSION, SUPPORTED_FEATURES
+    from esp.controller.features import SUPPORTED_FEATURES
+    from esp.model.features import METADATA_VERSION
     from esp.storage.layout import META_PROPERTIES_FILE
     from esp.storage.meta_properties import read_meta_properties
 

@@ -10,9 +10,9 @@ from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeatur
 from kio.static.primitive import i8, i16, i32Timedelta
 
 from esp.controller.feature_updates import UpgradeType
-from esp.controller.features import TRANSACTION_VERSION
 from esp.controller.image import ClusterImage
 from esp.model.errors import ErrorCode
+from esp.model.features import TRANSACTION_VERSION
 from esp.model.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from esp.protocol.registry import ApiKey
 from esp.simulation.checkers import probe

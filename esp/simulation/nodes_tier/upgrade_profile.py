@@ -6,8 +6,9 @@ from random import Random
 from types import MappingProxyType
 from typing import Final
 
-from esp.controller.features import ELIGIBLE_LEADER_REPLICAS, SUPPORTED_FEATURES
+from esp.controller.features import SUPPORTED_FEATURES
 from esp.controller.image import FeatureRange
+from esp.model.features import ELIGIBLE_LEADER_REPLICAS
 
 UPGRADING_SHARE: Final = 0.15
 """Of all runs."""

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final
 
 from esp.controller.bootstrap import FirstMetadata
-from esp.controller.features import TRANSACTION_VERSION
+from esp.model.features import TRANSACTION_VERSION
 from esp.settings.broker import BrokerSettings
 from esp.simulation.machine.env import HostNetwork
 from esp.simulation.machine.flips import WireFlips

@@ -11,9 +11,10 @@ from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeatur
 from kio.static.primitive import i8, i16, i32Timedelta
 
 from esp.controller.feature_updates import UpgradeType
-from esp.controller.features import ELIGIBLE_LEADER_REPLICAS, SUPPORTED_FEATURES, find_unsupported
+from esp.controller.features import SUPPORTED_FEATURES, find_unsupported
 from esp.controller.image import ClusterImage
 from esp.model.errors import ErrorCode
+from esp.model.features import ELIGIBLE_LEADER_REPLICAS
 from esp.protocol.registry import ApiKey
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.node import SimulatedNode

@@ -28,27 +28,32 @@ _SETTINGS: Final = {
     "transaction.state.log.num.partitions": "1",
     "transaction.state.log.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
     "share.coordinator.state.topic.replication.factor": "1",
 }
 
 
 @contextmanager
-def running_pair(directory: Path, tools: KafkaTools | None = None) -> Iterator[tuple[Target, Target]]:
+def running_pair(
+    directory: Path, tools: KafkaTools | None = None, ours: type[Node] = Node, *options: str
+) -> Iterator[tuple[Target, Target]]:
     """Start both, each a quorum of its own whose voters stand in the metadata log; they are gone when the block ends.
 
     Args:
         directory: where they keep their data.
         tools: Kafka's, unless they are to be found.
+        ours: makes our node.
+        options: further ones with which ours is formatted.
     """
     (port, controller_port), (kafka_port, kafka_controller_port) = [(free_port(), free_port()) for _ in range(2)]
     settings = _settings(kafka_port, kafka_controller_port)
     kafka = RealKafka(directory / "kafka", settings, kafka_port, tools=tools, heap="400m")
-    esp = Node(directory / "esp", _settings(port, controller_port), port)
+    esp = ours(directory / "esp", _settings(port, controller_port), port)
     cluster_id = random_uuid()
-    for node in (esp, kafka):
-        node.format(cluster_id, "--standalone")
-    with esp as ours, kafka as theirs:
-        targets = Target("ESP", ours, controller_port), Target("Kafka", theirs, kafka_controller_port)
+    esp.format(cluster_id, "--standalone", *options)
+    kafka.format(cluster_id, "--standalone")
+    with esp as our_node, kafka as their_node:
+        targets = Target("ESP", our_node, controller_port), Target("Kafka", their_node, kafka_controller_port)
         try:
             yield targets
         finally:
@@ -57,23 +62,27 @@ def running_pair(directory: Path, tools: KafkaTools | None = None) -> Iterator[t
 
 
 @contextmanager
-def running_guarded_pair(directory: Path, tools: KafkaTools | None = None) -> Iterator[tuple[Target, Target]]:
+def running_guarded_pair(
+    directory: Path, tools: KafkaTools | None = None, ours: type[Node] = Node, *options: str
+) -> Iterator[tuple[Target, Target]]:
     """Start both with rules of access: of what anonymous clients may do on the open listeners, :mod:`tests.conformance.comparer.rights`.
 
     Args:
         directory: where they keep their data.
         tools: Kafka's, unless they are to be found.
+        ours: makes our node.
+        options: further ones with which ours is formatted.
     """
     ports, kafka_ports = ({name: free_port() for name in _LISTENERS} for _ in range(2))
     kafka = RealKafka(directory / "kafka", _guarded(kafka_ports), kafka_ports["PLAINTEXT"], tools=tools, heap="400m")
-    esp = Node(directory / "esp", _guarded(ports), ports["PLAINTEXT"])
+    esp = ours(directory / "esp", _guarded(ports), ports["PLAINTEXT"])
     cluster_id = random_uuid()
-    for node in (esp, kafka):
-        node.format(cluster_id, "--standalone")
-    with esp as ours, kafka as theirs:
+    esp.format(cluster_id, "--standalone", *options)
+    kafka.format(cluster_id, "--standalone")
+    with esp as our_node, kafka as their_node:
         targets = (
-            Target("ESP", ours, ports["OPEN"], ports["ADMIN"]),
-            Target("Kafka", theirs, kafka_ports["OPEN"], kafka_ports["ADMIN"]),
+            Target("ESP", our_node, ports["OPEN"], ports["ADMIN"]),
+            Target("Kafka", their_node, kafka_ports["OPEN"], kafka_ports["ADMIN"]),
         )
         try:
             yield targets

@@ -7,15 +7,18 @@ import asyncio
 from functools import partial
 
 from esp.model.acl import AclOperation, AclPermission, PatternType, ResourceType
+from esp.model.features import SHARE_VERSION, TRANSACTION_VERSION
 from esp.protocol.registry import ApiKey
 from esp.settings.broker import STANDARD_AUTHORIZER
 from esp.simulation.workload.survey_requests import build
+from tests.unit.broker.share_groups import WITH_SHARE_GROUPS
 from tests.unit.broker.simulated_node import simulated
 
 ROOT = "User:root"
 
 guarded = partial(
     simulated,
+    features=WITH_SHARE_GROUPS,
     authorizer_class_name=STANDARD_AUTHORIZER,
     super_users=(ROOT,),
     offsets_topic_num_partitions=1,
@@ -50,9 +53,12 @@ async def ask(client, key, version, /, **content):
 
 
 async def until_coordinated(root):
-    """Have transactions served, and wait until the coordinators of groups and transactions have loaded."""
-    level = {"feature": "transaction.version", "max_version_level": 2, "upgrade_type": 1}
-    answer = await ask(root, ApiKey.UPDATE_FEATURES, 2, feature_updates=[level], timeout=1000)
+    """Have transactions and share groups served, and wait until the coordinators of groups and transactions have loaded."""
+    levels = [
+        {"feature": feature, "max_version_level": level, "upgrade_type": 1}
+        for feature, level in ((TRANSACTION_VERSION, 2), (SHARE_VERSION, 1))
+    ]
+    answer = await ask(root, ApiKey.UPDATE_FEATURES, 2, feature_updates=levels, timeout=1000)
     assert not answer.error_code, answer
     for key, (lookup, content) in enumerate(
         (

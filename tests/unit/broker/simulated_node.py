@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from esp.broker.app import BrokerNode
+from esp.controller.features import SUPPORTED_FEATURES
 from esp.ports.network import Address
 from esp.protocol.headers import read_response_header
 from esp.protocol.messages import decode_response, encode_request, load_class
@@ -35,12 +36,13 @@ class RefusedError(Exception):
 class SimulatedNode:
     """One node through its lives: the disk stays, the process does not."""
 
-    def __init__(self, loop, seed=0, **settings):
+    def __init__(self, loop, seed=0, *, features=SUPPORTED_FEATURES, **settings):
         self.loop = loop
         self.rng = Random(seed)
         self.disk = simulated_disk(loop, Random(self.rng.random()))
         self.network = SimulatedNetwork(loop, Random(self.rng.random()))
         self.settings = replace(SETTINGS, **settings)
+        self.features = features
         self.process = None
         self.node = None
         self.boots = 1
@@ -58,7 +60,7 @@ class SimulatedNode:
             self.network,
             boot_id=f"boot {self.boots}",
         )
-        self.node = self.process.context.copy().run(BrokerNode, self.env, self.settings)
+        self.node = self.process.context.copy().run(BrokerNode, self.env, self.settings, self.features)
         await self.process.run(self.node.start())
 
     async def stop(self):
@@ -191,7 +193,10 @@ def model(api_key, version, kind="request"):
 
 
 def simulated(seed=0, *, start=True, limit_s=3600, **settings):
-    """Make a test of a coroutine function whose first argument is a running node; further ones are the test's parameters."""
+    """Make a test of a coroutine function whose first argument is a running node; further ones are the test's parameters.
+
+    Beside settings, ``features`` are the levels of features that the node can work at.
+    """
 
     async def play(loop, scenario):
         node = SimulatedNode(loop, seed, **settings)

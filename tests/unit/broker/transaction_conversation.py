@@ -5,6 +5,7 @@ import functools
 import inspect
 
 from esp.model.errors import ErrorCode
+from esp.model.features import TRANSACTION_VERSION
 from esp.protocol.registry import ApiKey
 from tests.unit.broker.conversation import ms
 from tests.unit.broker.group_conversation import find_coordinator
@@ -20,12 +21,12 @@ POLL_S = 0.01
 UPGRADE, SAFE_DOWNGRADE = 1, 2
 
 
-async def set_level(node, level):
-    """Let the cluster work at this level of transaction.version."""
+async def set_level(node, level, feature=TRANSACTION_VERSION):
+    """Let the cluster work at this level of a feature."""
     types = model(ApiKey.UPDATE_FEATURES, 2)
-    is_raised = level >= node.metadata.image.features.get("transaction.version", 0)
+    is_raised = level >= node.metadata.image.features.get(feature, 0)
     update = types.FeatureUpdateKey(
-        feature="transaction.version",
+        feature=feature,
         max_version_level=level,
         upgrade_type=UPGRADE if is_raised else SAFE_DOWNGRADE,
     )

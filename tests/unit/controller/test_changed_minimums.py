@@ -8,9 +8,9 @@ from esp.controller.changed_minimums import plan_epochs_of_raised_minimums
 from esp.controller.config_rules import ConfigRules
 from esp.controller.configs import ConfigChange, ConfigOperation, ConfigResource, Operation, decide_alter_configs
 from esp.controller.feature_updates import FeatureAuthority, FeatureUpdate, UpgradeType, decide_update_features
-from esp.controller.features import ELIGIBLE_LEADER_REPLICAS
 from esp.controller.image import MIN_INSYNC_REPLICAS
 from esp.model.errors import ApiError, ErrorCode
+from esp.model.features import ELIGIBLE_LEADER_REPLICAS
 from esp.model.ids import BrokerEpoch, LeaderEpoch, NodeId
 from esp.model.partition import PartitionState
 from esp.replication.isr_changes import IsrAnswer

@@ -6,17 +6,16 @@ import pytest
 
 from esp.controller.bootstrap import bootstrap_records
 from esp.controller.feature_updates import FeatureAuthority, FeatureUpdate, UpgradeType, decide_update_features
-from esp.controller.features import (
+from esp.controller.features import SUPPORTED_FEATURES, find_unsupported
+from esp.controller.image import CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, FeatureRange
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.features import (
     ELIGIBLE_LEADER_REPLICAS,
     GROUP_VERSION,
     KRAFT_VERSION,
     METADATA_VERSION,
-    SUPPORTED_FEATURES,
     TRANSACTION_VERSION,
-    find_unsupported,
 )
-from esp.controller.image import CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, FeatureRange
-from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
 from esp.schemas.metadata_records import BROKER_RESOURCE, ConfigRecord, FeatureLevelRecord
 from tests.unit.controller.samples import Cluster

@@ -11,14 +11,14 @@ from tests.unit.protocol.strategies import kio_read
 
 @pytest.mark.parametrize("kind", ListenerKind)
 def test_the_rows_are_the_advertised_versions_by_ascending_key(kind):
-    rows = [(row.api_key, row.min_version, row.max_version) for row in api_version_rows(kind)]
+    rows = [(row.api_key, row.min_version, row.max_version) for row in api_version_rows(kind, {})]
     assert rows == sorted(rows)
     assert (1, 4, 18) in rows
     assert (18, 0, 4) in rows
 
 
 def test_a_listener_tells_of_what_it_serves_and_no_more():
-    rows = {kind: {row.api_key for row in api_version_rows(kind)} for kind in ListenerKind}
+    rows = {kind: {row.api_key for row in api_version_rows(kind, {})} for kind in ListenerKind}
     assert ApiKey.PRODUCE in rows[ListenerKind.BROKER] - rows[ListenerKind.CONTROLLER]
     assert ApiKey.VOTE in rows[ListenerKind.CONTROLLER] - rows[ListenerKind.BROKER]
     assert ApiKey.DESCRIBE_QUORUM in rows[ListenerKind.BROKER] & rows[ListenerKind.CONTROLLER]

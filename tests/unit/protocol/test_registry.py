@@ -6,6 +6,7 @@ import kio.schema
 import pytest
 from kio.schema.index import api_key_map
 
+from esp.model.features import SHARE_VERSION
 from esp.protocol.entity_fields import entity_fields
 from esp.protocol.messages import load_class
 from esp.protocol.registry import SERVED, SERVED_ON, ApiKey, ListenerKind
@@ -74,6 +75,11 @@ KAFKA_VERSIONS = {  # of Apache Kafka 4.3.1, as the ApiVersions answers of both 
         "DescribeTopicPartitions": (0, 0),
         "AddRaftVoter": (0, 1),
         "RemoveRaftVoter": (0, 0),
+        "InitializeShareGroupState": (0, 0),
+        "ReadShareGroupState": (0, 0),
+        "WriteShareGroupState": (0, 1),
+        "DeleteShareGroupState": (0, 0),
+        "ReadShareGroupStateSummary": (0, 1),
     },
     ListenerKind.CONTROLLER: {
         "Fetch": (4, 18),
@@ -133,6 +139,17 @@ def test_nothing_is_advertised_beyond_kafka_on_any_listener(api):
         low, high = KAFKA_VERSIONS[kind][api.name]
         assert low <= api.advertised_min <= api.min_version <= api.max_version <= high
         assert SERVED_ON[kind][api.key] is api
+
+
+def test_apis_of_a_feature_are_offered_from_its_level_1_on():
+    api = SERVED[ApiKey.READ_SHARE_GROUP_STATE]
+    assert [api.is_offered(levels) for levels in ({}, {SHARE_VERSION: 0}, {SHARE_VERSION: 1}, {SHARE_VERSION: 2})] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert SERVED[ApiKey.FETCH].is_offered({})
 
 
 def test_only_produce_advertises_what_it_does_not_serve():

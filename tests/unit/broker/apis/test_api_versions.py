@@ -2,8 +2,11 @@ import pytest
 
 from esp.controller.features import SUPPORTED_FEATURES
 from esp.model.errors import ErrorCode
+from esp.model.features import SHARE_VERSION
 from esp.protocol.registry import SERVED_ON, ApiKey, ListenerKind
+from tests.unit.broker.share_groups import with_share_groups
 from tests.unit.broker.simulated_node import model, simulated
+from tests.unit.broker.transaction_conversation import set_level
 
 
 async def ask(node, version):
@@ -17,9 +20,28 @@ async def ask(node, version):
 async def test_what_is_advertised_is_what_the_registry_says(node, version):
     answer = await ask(node, version)
     assert {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys} == {
-        api.key: (api.advertised_min, api.max_version) for api in SERVED_ON[ListenerKind.BROKER].values()
+        api.key: (api.advertised_min, api.max_version)
+        for api in SERVED_ON[ListenerKind.BROKER].values()
+        if api.feature is None
     }
     assert answer.error_code == 0
+
+
+@simulated()
+async def test_no_api_of_share_groups_is_offered_by_this_release(node):
+    keys = {row.api_key for row in (await ask(node, 4)).api_keys}
+    assert ApiKey.READ_SHARE_GROUP_STATE not in keys
+    assert max(keys) == ApiKey.REMOVE_RAFT_VOTER
+
+
+@with_share_groups(level=0)
+async def test_apis_of_share_groups_are_offered_from_level_1_on(played):
+    node, _ = played
+    shares = {api.key for api in SERVED_ON[ListenerKind.BROKER].values() if api.feature == SHARE_VERSION}
+    assert ApiKey.READ_SHARE_GROUP_STATE in shares
+    assert not {row.api_key for row in (await ask(node, 4)).api_keys} & shares
+    await set_level(node, 1, SHARE_VERSION)
+    assert {row.api_key for row in (await ask(node, 4)).api_keys} >= shares
 
 
 @simulated()

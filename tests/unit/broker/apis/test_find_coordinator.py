@@ -5,6 +5,7 @@ import pytest
 from esp.model.errors import ErrorCode
 from tests.unit.broker.conversation import metadata
 from tests.unit.broker.group_conversation import find_coordinator
+from tests.unit.broker.share_groups import with_share_groups
 from tests.unit.broker.simulated_node import ADDRESS, simulated
 from tests.unit.broker.transaction_conversation import set_level
 
@@ -61,6 +62,39 @@ async def test_there_are_no_other_coordinators_at_level_0(node, version, key_typ
     assert (answer.error_code, answer.node_id, answer.host, answer.port) == (error, -1, "", -1)
     assert ("no transactions" in (answer.error_message or "")) == (key_type == 1)
     assert "__consumer_offsets" not in node.metadata.image.topics_by_name
+
+
+SHARE = 2
+KEY = "g:6UnuUoZiS92k7yCspX7KfA:0"
+STATES = "__share_group_state"
+
+
+@simulated()
+async def test_this_release_has_no_coordinators_of_share_partitions(node):
+    client = await node.client()
+    for version in range(1, 7):
+        answer = await find_coordinator(client, KEY, key_type=SHARE, version=version)
+        if version >= 4:
+            (answer,) = answer
+        assert (answer.error_code, answer.node_id) == (ErrorCode.invalid_request, -1)
+    assert STATES not in node.metadata.image.topics_by_name
+
+
+@with_share_groups(share_coordinator_state_topic_num_partitions=3)
+async def test_coordinators_of_share_partitions_are_found_by_keys_of_their_form_from_version_6_on(played):
+    node, client = played
+    for version in range(1, 6):
+        answer = await find_coordinator(client, KEY, key_type=SHARE, version=version)
+        if version >= 4:
+            (answer,) = answer
+        assert (answer.error_code, answer.node_id) == (ErrorCode.invalid_request, -1)
+    (answer,) = await find_coordinator(client, "g", key_type=SHARE)
+    assert (answer.error_code, answer.node_id, answer.host, answer.port) == (ErrorCode.invalid_request, -1, "", -1)
+    assert STATES not in node.metadata.image.topics_by_name
+    good, bad, again = await find_coordinator(client, KEY, "g", KEY, key_type=SHARE)
+    assert (good.key, good.error_code, good.node_id, good.port) == (KEY, ErrorCode.none, 1, ADDRESS.port)
+    assert (bad.key, bad.error_code, again) == ("g", ErrorCode.invalid_request, good)
+    assert len(node.metadata.image.topics_by_name[STATES].partitions) == 3
 
 
 @simulated(auto_create_topics_enable=True)

@@ -5,6 +5,7 @@ The codes are those that Kafka 4.3.1 answers.
 
 from dataclasses import fields, is_dataclass
 from typing import NamedTuple
+from uuid import UUID
 
 import pytest
 
@@ -248,6 +249,26 @@ CASES = [
     Case(ApiKey.DESCRIBE_TOPIC_PARTITIONS, {"topics": [{"name": "t"}]}, [(DESCRIBE, TOPIC, TOPIC_DENIED)]),
     Case(ApiKey.ADD_RAFT_VOTER, {"voter_id": 9, "timeout": 1000}, [(ALTER, CLUSTER, CLUSTER_DENIED)]),
     Case(ApiKey.REMOVE_RAFT_VOTER, {"voter_id": 9}, [(ALTER, CLUSTER, CLUSTER_DENIED)]),
+    Case(
+        ApiKey.FIND_COORDINATOR,
+        {"key_type": 2, "coordinator_keys": ["g:6UnuUoZiS92k7yCspX7KfA:0"]},
+        [(AclOperation.CLUSTER_ACTION, CLUSTER, CLUSTER_DENIED)],
+        6,
+    ),
+    *(
+        Case(
+            key,
+            {"group_id": "g", "topics": [{"topic_id": UUID(int=7), "partitions": [{"partition": 0}]}]},
+            [(AclOperation.CLUSTER_ACTION, CLUSTER, CLUSTER_DENIED)],
+        )
+        for key in (
+            ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+            ApiKey.READ_SHARE_GROUP_STATE,
+            ApiKey.WRITE_SHARE_GROUP_STATE,
+            ApiKey.DELETE_SHARE_GROUP_STATE,
+            ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+        )
+    ),
 ]
 
 ELSEWHERE = {

@@ -162,6 +162,7 @@ def test_brokers_are_not_counted():
     node.answer = node_answer
     other = node.connect()
     node.ask(other, 10_000, key=ApiKey.ADD_PARTITIONS_TO_TXN, version=4)
+    node.ask(other, 10_000, key=ApiKey.WRITE_SHARE_GROUP_STATE, version=1)
     assert other.hold.muted_until_us == 0
 
 

@@ -44,7 +44,7 @@ def test_requests_and_results_arrive_as_they_are(make, result):
     requests = [make(key) for key in KEYS]
     message = through_bytes(build_request(requests))
     assert [len(topic.partitions) for topic in message.topics] == [2, 1]
-    assert list(read_request_message(message)) == requests
+    assert list(read_request_message(message)) == [(request.key, request) for request in requests]
     results = {KEYS[0]: result, KEYS[1]: REFUSED, KEYS[2]: result}
     answer = through_bytes(build_response(type(requests[0]), results.items()))
     assert read_response_message(type(requests[0]), "g", answer) == results
@@ -68,11 +68,20 @@ def test_states_that_do_not_exist_are_refused_for_their_partition_alone():
     object.__setattr__(message.topics[0].partitions[0].state_batches[0], "delivery_state", 3)
     (first, second) = read_request_message(message)
     assert first == (KEYS[0], Refused(ErrorCode.invalid_request, "3 is not a valid RecordState"))
-    assert isinstance(second, Write)
+    assert isinstance(second[1], Write)
+
+
+def test_result_that_cannot_be_is_one_of_its_partition_alone():
+    results = {key: PersistedRead(3, 3, BATCHES) for key in KEYS[:2]}
+    answer = build_response(Read, results.items())
+    object.__setattr__(answer.results[0].partitions[0].state_batches[0], "delivery_state", 3)
+    read = read_response_message(Read, "g", answer)
+    assert read[KEYS[0]] == Refused(ErrorCode.unknown_server_error, "3 is not a valid RecordState")
+    assert read[KEYS[1]] == results[KEYS[1]]
 
 
 def test_topic_without_an_id_is_one_that_is_not_there():
     message = build_request([Delete(KEYS[0])])
     object.__setattr__(message.topics[0], "topic_id", None)
-    (request,) = read_request_message(message)
-    assert request.key == ShareStateKey("g", TopicId(uuid.UUID(int=0)), 0)
+    ((key, request),) = read_request_message(message)
+    assert key == request.key == ShareStateKey("g", TopicId(uuid.UUID(int=0)), 0)

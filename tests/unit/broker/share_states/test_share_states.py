@@ -5,9 +5,8 @@ import uuid
 
 import pytest
 
-from esp.broker.auto_create import create_missing_topics
 from esp.broker.share_states.coordinators import coordinator_key, is_coordinator_key
-from esp.broker.share_states.persister import GIVE_UP_US, ClusterPersister
+from esp.broker.share_states.persister import GIVE_UP_US
 from esp.groups.partitioning import partition_for
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import SHARE_STATES_TOPIC, TopicId
@@ -28,28 +27,9 @@ def accepted(start, end):
     return StateBatch(start, end, RecordState.ACKNOWLEDGED, 1)
 
 
-class Nowhere:
-    """No other node."""
-
-    async def ask(self, node_id, request):
-        raise AssertionError(node_id, request)
-
-
-def persister_of(node, elsewhere=None):
+def persister_of(node):
     """The way to the coordinators from a node."""
-    services = node.node.broker.dispatcher._services
-
-    async def create():
-        await create_missing_topics(services, (SHARE_STATES_TOPIC,))
-
-    return ClusterPersister(
-        services.env.clock,
-        services.node_id,
-        services.metadata,
-        services.share_states,
-        elsewhere or Nowhere(),
-        create,
-    )
+    return node.node.broker.running.persister
 
 
 async def write(node, key, *batches, start_offset=0):

@@ -1,4 +1,4 @@
-"""Coordinators of transactions are asked at the address that they have, by one connection each."""
+"""Coordinators of transactions are asked at the address that they have."""
 
 import datetime as dt
 from types import SimpleNamespace
@@ -17,24 +17,19 @@ from tests.unit.broker.played_server import in_world
 
 REQUEST = AddPartitionsToTxnRequest(transactions=())
 ANSWER = AddPartitionsToTxnResponse(throttle_time=dt.timedelta(), error_code=ErrorCode.none, results_by_transaction=())
+PLACE = Address("127.0.0.1", 9101)
 
 
 @in_world
-async def test_a_coordinator_has_one_connection_until_it_has_another_address(world):
-    places = [Address("127.0.0.1", port) for port in (9101, 9102)]
-    servers = [await world.server(place, add_partitions_to_txn=lambda _message: ANSWER) for place in places]
-    addresses = {NodeId(2): places[0]}
+async def test_coordinator_is_called_until_the_channel_is_closed(world):
+    await world.server(PLACE, add_partitions_to_txn=lambda _message: ANSWER)
+    addresses = {NodeId(2): PLACE}
     channel = CoordinatorChannel(
         world.env, NodeId(1), SimpleNamespace(), addresses.get, SimpleNamespace(), terms=PLAINTEXT
     )
-    for _ in range(3):
-        assert await channel.call(NodeId(2), REQUEST) == ANSWER
-    assert [server.accepted for server in servers] == [1, 0]
-    addresses[NodeId(2)] = places[1]
-    for _ in range(3):
-        assert await channel.call(NodeId(2), REQUEST) == ANSWER
-    assert [server.accepted for server in servers] == [1, 1]
-    addresses.clear()
+    assert await channel.call(NodeId(2), REQUEST) == ANSWER
     with pytest.raises(PeerUnavailableError, match="has no address"):
-        await channel.call(NodeId(2), REQUEST)
+        await channel.call(NodeId(3), REQUEST)
     channel.close()
+    with pytest.raises(PeerUnavailableError, match="closed"):
+        await channel.call(NodeId(2), REQUEST)
