@@ -188,10 +188,10 @@ class RunningBroker:
         )
         self.cleaner = LogCleaner(env, replicas, tasks)
         self._peers = BrokerPeers(env, self._address_of, client_id=f"broker-{settings.node_id}-questions", terms=terms)
-        self.groups = GroupCoordinators(env, coordinator_config(settings, replicas.on_disk_error), cache, tasks)
         self.share_states = ShareCoordinators(env, share_states_config(settings, replicas.on_disk_error), cache, tasks)
         self._other_states = OtherNodes(env, settings.node_id, tasks, self._address_of, terms=terms)
         self.persister = self._make_persister()
+        self.groups = self._make_groups()
         self._verification = CoordinatorChannel(
             env, settings.node_id, cache, self._address_of, lambda: self.transactions, terms=terms
         )
@@ -241,6 +241,10 @@ class RunningBroker:
             ControllerChannel(env, settings.node_id, raft, local, client_id=f"{name}-{purpose}", terms=terms)
             for purpose in ("heartbeats", "replication", "forwarded")
         ]
+
+    def _make_groups(self) -> GroupCoordinators:
+        config = coordinator_config(self._settings, self.replicas.on_disk_error)
+        return GroupCoordinators(self._env, config, self._cache, self._tasks, self.persister)
 
     def _make_persister(self) -> ClusterPersister:
         return ClusterPersister(

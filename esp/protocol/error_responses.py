@@ -128,6 +128,26 @@ def _consumer_groups_to_describe(request: Any) -> _Content:
     return {"groups": [{"group_id": group_id} for group_id in request.group_ids]}
 
 
+def _share_groups_to_describe(request: Any) -> _Content:
+    return {"groups": [{"group_id": group.group_id, "topics": ()} for group in request.groups]}
+
+
+def _share_offsets_to_alter(request: Any) -> _Content:
+    return {
+        "responses": [
+            {
+                "topic_name": topic.topic_name,
+                "partitions": [{"partition_index": partition.partition_index} for partition in topic.partitions],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+def _share_offsets_to_delete(request: Any) -> _Content:
+    return {"responses": [{"topic_name": topic.topic_name} for topic in request.topics]}
+
+
 def _groups_to_delete(request: Any) -> _Content:
     return {"results": [{"group_id": group_id} for group_id in request.groups_names]}
 
@@ -288,6 +308,8 @@ _ELEMENTS: Final[Mapping[int, Callable[[Any], _Content]]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _topics_to_describe,
     ApiKey.ELECT_LEADERS: _partitions_to_elect,  # version 0 has no error for the whole
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _partitions_to_reassign,
+    ApiKey.SHARE_GROUP_DESCRIBE: _consumer_groups_to_describe,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: _share_groups_to_describe,
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: _states_of_share_partitions,
     ApiKey.READ_SHARE_GROUP_STATE: _states_of_share_partitions,
     ApiKey.WRITE_SHARE_GROUP_STATE: _states_of_share_partitions,
@@ -306,6 +328,8 @@ _REFUSED_SINGLY: Final[Mapping[int, Callable[[Any], _Content]]] = MappingProxyTy
         ApiKey.DESCRIBE_PRODUCERS: _topics_with_indexes,
         ApiKey.DESCRIBE_GROUPS: _groups_to_describe,
         ApiKey.CONSUMER_GROUP_DESCRIBE: _consumer_groups_to_describe,
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS: _share_offsets_to_alter,
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS: _share_offsets_to_delete,
         ApiKey.DELETE_GROUPS: _groups_to_delete,
         ApiKey.DESCRIBE_TRANSACTIONS: _transactions_to_describe,
     }

@@ -111,6 +111,8 @@ class ApiKey(IntEnum):
     ASSIGN_REPLICAS_TO_DIRS = 73
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
+    SHARE_GROUP_HEARTBEAT = 76
+    SHARE_GROUP_DESCRIBE = 77
     ADD_RAFT_VOTER = 80
     REMOVE_RAFT_VOTER = 81
     UPDATE_RAFT_VOTER = 82
@@ -119,6 +121,9 @@ class ApiKey(IntEnum):
     WRITE_SHARE_GROUP_STATE = 85
     DELETE_SHARE_GROUP_STATE = 86
     READ_SHARE_GROUP_STATE_SUMMARY = 87
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90
+    ALTER_SHARE_GROUP_OFFSETS = 91
+    DELETE_SHARE_GROUP_OFFSETS = 92
 
 
 class ServedApi(NamedTuple):
@@ -290,12 +295,18 @@ _APIS: Final = (
     _served(ApiKey.ADD_RAFT_VOTER, "AddRaftVoter", (0, 1), 0, listeners=_BOTH),
     _served(ApiKey.REMOVE_RAFT_VOTER, "RemoveRaftVoter", (0, 0), 0, listeners=_BOTH),
     _served(ApiKey.UPDATE_RAFT_VOTER, "UpdateRaftVoter", (0, 0), 0, listeners=_CONTROLLER),
+    _served(ApiKey.SHARE_GROUP_HEARTBEAT, "ShareGroupHeartbeat", (1, 1), 0, feature=SHARE_VERSION),
+    _served(ApiKey.SHARE_GROUP_DESCRIBE, "ShareGroupDescribe", (1, 1), 0, feature=SHARE_VERSION),
     _served(ApiKey.INITIALIZE_SHARE_GROUP_STATE, "InitializeShareGroupState", (0, 0), 0, feature=SHARE_VERSION),
     _served(ApiKey.READ_SHARE_GROUP_STATE, "ReadShareGroupState", (0, 0), 0, feature=SHARE_VERSION),
     # From version 1 on writes and summaries say how many records behind the start are done with.
     _served(ApiKey.WRITE_SHARE_GROUP_STATE, "WriteShareGroupState", (0, 1), 0, feature=SHARE_VERSION),
     _served(ApiKey.DELETE_SHARE_GROUP_STATE, "DeleteShareGroupState", (0, 0), 0, feature=SHARE_VERSION),
     _served(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, "ReadShareGroupStateSummary", (0, 1), 0, feature=SHARE_VERSION),
+    # From version 1 on it tells lags.
+    _served(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, "DescribeShareGroupOffsets", (0, 1), 0, feature=SHARE_VERSION),
+    _served(ApiKey.ALTER_SHARE_GROUP_OFFSETS, "AlterShareGroupOffsets", (0, 0), 0, feature=SHARE_VERSION),
+    _served(ApiKey.DELETE_SHARE_GROUP_OFFSETS, "DeleteShareGroupOffsets", (0, 0), 0, feature=SHARE_VERSION),
 )
 
 SERVED: Final[Mapping[int, ServedApi]] = MappingProxyType({int(api.key): api for api in _APIS})

@@ -183,18 +183,6 @@ def test_every_api_has_one_module_a_handler_for_each_of_its_listeners_and_a_row_
     assert f"\n| {int(api.key)} | {api.name} |" in (ROOT / "docs" / "PROTOCOL.md").read_text(encoding="utf-8")
 
 
-NOT_OFFERED = {
-    "alter_share_group_offsets",
-    "delete_share_group_offsets",
-    "describe_share_group_offsets",
-    "share_group_describe",
-    "share_group_heartbeat",
-}
-"""Handlers of share groups, which are registered when share groups can be offered."""
-
-
 def test_every_module_among_the_apis_is_that_of_a_registered_one() -> None:
     modules = {path.stem for path in python_files("esp/broker/apis")} - {"__init__", "acl_refusals", "token_requests"}
-    assert modules >= NOT_OFFERED
-    modules -= NOT_OFFERED
     assert modules == {api.key.name.lower() for api in SERVED.values()}

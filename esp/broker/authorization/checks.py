@@ -348,6 +348,33 @@ CHECKS: Final[Mapping[int, tuple[Check, ...]]] = MappingProxyType(
         ApiKey.ADD_RAFT_VOTER: _ALTER_CLUSTER,
         ApiKey.REMOVE_RAFT_VOTER: _ALTER_CLUSTER,
         ApiKey.UPDATE_RAFT_VOTER: _CLUSTER_ACTION,
+        ApiKey.SHARE_GROUP_HEARTBEAT: (
+            _READ_GROUP,
+            InHandler("Describe topic", "the whole request is refused for one name"),
+        ),
+        ApiKey.SHARE_GROUP_DESCRIBE: (
+            _names(AclOperation.DESCRIBE, ResourceType.GROUP, _GROUP_DENIED, "group_ids", "groups"),
+            InHandler("Describe topic", "a group with a topic that the client may not know of is refused as a whole"),
+        ),
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (
+            Each(
+                _in_words(ResourceType.GROUP, AclOperation.DESCRIBE),
+                "groups",
+                "groups",
+                lambda _image, group: Element(
+                    _GROUP_DENIED, (Permission(AclOperation.DESCRIBE, ResourceType.GROUP, str(group.group_id)),)
+                ),
+            ),
+            InHandler("Describe topic", "each group has topics; all topics may be asked for"),
+        ),
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS: (
+            _READ_GROUP,
+            _topics(AclOperation.READ, answered="responses", name="topic_name"),
+        ),
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS: (
+            _group(AclOperation.DELETE),
+            _topics(AclOperation.READ, answered="responses", name="topic_name"),
+        ),
         ApiKey.INITIALIZE_SHARE_GROUP_STATE: _CLUSTER_ACTION,
         ApiKey.READ_SHARE_GROUP_STATE: _CLUSTER_ACTION,
         ApiKey.WRITE_SHARE_GROUP_STATE: _CLUSTER_ACTION,

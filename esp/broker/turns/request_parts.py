@@ -77,6 +77,7 @@ PARTS: Final[Mapping[int, tuple[Lists, ...]]] = MappingProxyType(
         ApiKey.ALTER_REPLICA_LOG_DIRS: (Lists(("dirs", "topics", "partitions"), ("results", "partitions")),),
         ApiKey.CREATE_PARTITIONS: (Lists(("topics",), ("results",), CHANGES),),
         ApiKey.CONSUMER_GROUP_DESCRIBE: (Lists(("group_ids",), ("groups",)),),
+        ApiKey.SHARE_GROUP_DESCRIBE: (Lists(("group_ids",), ("groups",)),),
         ApiKey.DELETE_GROUPS: (Lists(("groups_names",), ("results",)),),
         ApiKey.ELECT_LEADERS: (
             Lists(("topic_partitions", "partitions"), ("replica_election_results", "partition_result"), CHANGES),

@@ -250,6 +250,27 @@ CASES = [
     Case(ApiKey.ADD_RAFT_VOTER, {"voter_id": 9, "timeout": 1000}, [(ALTER, CLUSTER, CLUSTER_DENIED)]),
     Case(ApiKey.REMOVE_RAFT_VOTER, {"voter_id": 9}, [(ALTER, CLUSTER, CLUSTER_DENIED)]),
     Case(
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        {"group_id": "g", "member_id": "m", "member_epoch": 0, "subscribed_topic_names": ["t"]},
+        [(READ, GROUP, GROUP_DENIED), (DESCRIBE, TOPIC, TOPIC_DENIED)],
+    ),
+    Case(ApiKey.SHARE_GROUP_DESCRIBE, {"group_ids": ["g"]}, [(DESCRIBE, GROUP, GROUP_DENIED)]),
+    Case(
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        {"groups": [{"group_id": "g", "topics": [{"topic_name": "t", "partitions": [0]}]}]},
+        [(DESCRIBE, GROUP, GROUP_DENIED), (DESCRIBE, TOPIC, TOPIC_DENIED)],
+    ),
+    Case(
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        {"group_id": "g", "topics": [{"topic_name": "t", "partitions": [{"partition_index": 0, "start_offset": 0}]}]},
+        [(READ, GROUP, GROUP_DENIED), (READ, TOPIC, TOPIC_DENIED)],
+    ),
+    Case(
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+        {"group_id": "g", "topics": [{"topic_name": "t"}]},
+        [(DELETE, GROUP, GROUP_DENIED), (READ, TOPIC, TOPIC_DENIED)],
+    ),
+    Case(
         ApiKey.FIND_COORDINATOR,
         {"key_type": 2, "coordinator_keys": ["g:6UnuUoZiS92k7yCspX7KfA:0"]},
         [(AclOperation.CLUSTER_ACTION, CLUSTER, CLUSTER_DENIED)],
