@@ -107,7 +107,8 @@ class OtherNodes:
         waiting = self._waiting[line]
         try:
             while waiting:
-                await self._send(line, _take_batch(waiting))
+                if batch := _take_batch(waiting):
+                    await self._send(line, batch)
         finally:
             del self._waiting[line]
             for question in waiting:  # the node is stopping
@@ -137,11 +138,16 @@ class OtherNodes:
 
 
 def _take_batch(waiting: deque[_Question]) -> _Batch:
-    """Take the questions that go into one message: one for each share partition, by which answers are told apart."""
+    """Take the questions that go into one message: one for each share partition, by which answers are told apart.
+
+    A question whose asker has gone is not asked: a change that was given up must not be made after the one that took its place.
+    """
     batch: dict[ShareStateKey, _Question] = {}
     later: list[_Question] = []
     while waiting and len(batch) < STATES:
         question = waiting.popleft()
+        if question.answer.done():
+            continue
         if question.request.key in batch:
             later.append(question)
         else:

@@ -185,6 +185,23 @@ async def test_asker_that_has_gone_disturbs_no_other(world):
 
 
 @in_world
+async def test_question_whose_asker_has_gone_before_it_was_sent_is_not_asked(world):
+    scene = await scene_of(world)
+    first = scene.ask(Read(key(0), 1))
+    await asyncio.sleep(0)
+    given_up, other = scene.ask(Read(key(1), 1)), scene.ask(Read(key(2), 1))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    assert await first == await other == RESULTS[Read]
+    assert scene.partitions == [[0], [2]]
+    alone = scene.ask(Read(key(3), 1))
+    await asyncio.sleep(0)
+    alone.cancel()
+    assert await scene.ask(Read(key(4), 1)) == RESULTS[Read]
+    assert scene.partitions[-1] == [4]
+
+
+@in_world
 async def test_end_of_the_node_ends_the_questions(world):
     scene = await scene_of(world, lambda _message: None)
     asked = [scene.ask(Read(key(number), 0)) for number in range(3)]
