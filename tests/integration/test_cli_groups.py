@@ -15,7 +15,13 @@ from confluent_kafka import Producer
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node_process import NodeProcess
 from tests.integration.conftest import MakeTopic, eventually
-from tests.integration.group_members import FAMILIES, QUICK_GROUPS, Member, members_of_a_test
+from tests.integration.group_members import (
+    FAMILIES,
+    QUICK_GROUPS,
+    ConsumerProtocolMember,
+    Member,
+    members_of_a_test,
+)
 from tests.integration.java_member import JavaMember
 
 WITHIN_S = 60
@@ -85,6 +91,45 @@ def test_group_with_a_member_of_a_family_is_described(
     members.append(family(node.bootstrap, topic, topic).start())
     eventually(lambda: len(members[0].read) == 40, WITHIN_S)
     look_at(node, topic, 1)
+
+
+def test_the_time_until_unread_records_are_lost_is_told(node: NodeProcess, make_topic: MakeTopic) -> None:
+    hour_ms = 3_600_000
+    topic = make_topic(partitions=PARTITIONS, retention_ms=hour_ms)
+    bounded = make_topic(f"{topic}-bounded", partitions=PARTITIONS, retention_bytes=1)
+    group = ("--group", topic)
+    for name in (topic, bounded):
+        fill(node, name)
+        to_the_third = ("--reset-offsets", "--topic", name, "--to-offset", "3", "--execute")
+        esp(node, "groups", *group, *to_the_third)
+    told = json.loads(esp(node, "groups", "--describe", *group, "--times", "--json"))[0]["offsets"]
+    assert [(each["topic"], each["lag"], each["note"]) for each in told] == [
+        (name, 7, "") for name in (topic, bounded) for _ in range(PARTITIONS)
+    ]
+    assert all(0 <= each["behind_ms"] <= WITHIN_S * 1000 for each in told)
+    by_age, by_size = told[:PARTITIONS], told[PARTITIONS:]
+    assert all(each["loss_ms"] == hour_ms - each["behind_ms"] for each in by_age)
+    assert all(each["loss_ms"] <= 0 for each in by_size), "more than a byte follows each of them"
+    head, *lines = (
+        row for row in rows(esp(node, "groups", "--describe", *group, "--times")) if row[0] in ("GROUP", topic)
+    )
+    assert head[5:8] == ["LAG", "BEHIND", "LOSS-IN"]
+    assert len(lines) == 2 * PARTITIONS
+
+
+def test_the_epochs_of_a_group_whose_coordinator_assigns_are_told(
+    node: NodeProcess, make_topic: MakeTopic, members: list[Member]
+) -> None:
+    topic = make_topic(partitions=PARTITIONS)
+    fill(node, topic)
+    members.append(ConsumerProtocolMember(node.bootstrap, topic, topic).start())
+    eventually(lambda: len(members[0].read) == 40, WITHIN_S)
+    told = described(node, topic)
+    [member] = told["members"]
+    assert told["type"] == "consumer"
+    assert told["epoch"] == told["assignment_epoch"] == member["epoch"] > 0
+    assert member["target"] == member["assignment"]
+    assert len(member["target"]) == PARTITIONS
 
 
 @pytest.mark.kafka

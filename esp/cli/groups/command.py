@@ -17,6 +17,23 @@ from esp.model.errors import OperatorError
 _ACTIONS: Final = ("--list", "--describe", "--delete", "--delete-offsets", "--reset-offsets")
 _RESET: Final = "Target of --reset-offsets"
 
+_State = Annotated[
+    str | None,
+    typer.Option(
+        "--state",
+        metavar="[STATES]",
+        help="With --describe: the state. With --list: show states, or only groups in these states.",
+    ),
+]
+
+_Times = Annotated[
+    bool,
+    typer.Option(
+        "--times",
+        help="With --describe: the age of the first record that is not read, and the time until retention may delete it.",
+    ),
+]
+
 
 def groups(
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
@@ -44,19 +61,13 @@ def groups(
     offsets: Annotated[
         bool, typer.Option("--offsets", help="With --describe: lag by partition (the default).")
     ] = False,
-    state: Annotated[
-        str | None,
-        typer.Option(
-            "--state",
-            metavar="[STATES]",
-            help="With --describe: the state. With --list: show states, or only groups in these states.",
-        ),
-    ] = None,
+    state: _State = None,
     type_: Annotated[
         str | None,
         typer.Option("--type", metavar="[TYPES]", help="With --list: show types, or only groups of these types."),
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="With --describe: more columns.")] = False,
+    times: _Times = False,
     to_earliest: Annotated[
         bool, typer.Option("--to-earliest", help="The first offset.", rich_help_panel=_RESET)
     ] = False,
@@ -104,6 +115,8 @@ def groups(
 
     esp groups --describe --group readers
 
+    esp groups --describe --group readers --times
+
     esp groups --describe --all-groups --members --verbose
 
     esp groups --reset-offsets --group readers --topic flights:0,1 --to-earliest --dry-run
@@ -135,16 +148,18 @@ def groups(
             print_warning("no offset is changed without --execute; --dry-run silences this warning")
     elif delete_offsets_ and not topic:
         raise OperatorError("--delete-offsets needs --topic", "Write --topic NAME or --topic NAME:0,1")
-    if describe and members + offsets + (state is not None) > 1:
-        raise OperatorError("--members, --offsets and --state exclude each other", "Give one of them.")
+    _check_view(describe=describe, members=members, offsets=offsets, state=state is not None, times=times)
     with GroupsAdmin(bootstrap_server, LOOK_TIMEOUT_S if list_ or describe else None) as admin:
         if list_:
             list_groups(admin, state, type_, json)
             return
         named = [each.group_id for each in known_groups(admin)] if all_groups else list(dict.fromkeys(group or []))
         if describe:
-            show = describe_members if members else describe_states if state is not None else describe_offsets
-            show(admin, named, verbose, json)
+            if members or state is not None:
+                show = describe_members if members else describe_states
+                show(admin, named, verbose, json)
+            else:
+                describe_offsets(admin, named, verbose, json, times_from=bootstrap_server if times else None)
         elif delete:
             delete_groups(admin, named)
         elif delete_offsets_:
@@ -152,6 +167,15 @@ def groups(
         else:
             assert reset is not None, "read above"
             reset_offsets(admin, named, reset, execute=execute, export=export, json=json)
+
+
+def _check_view(*, describe: bool, members: bool, offsets: bool, state: bool, times: bool) -> None:
+    if describe and members + offsets + state > 1:
+        raise OperatorError("--members, --offsets and --state exclude each other", "Give one of them.")
+    if times and (not describe or members or state):
+        raise OperatorError(
+            "--times belongs to --describe with offsets", "Write esp groups --describe --group NAME --times"
+        )
 
 
 def _require_groups(chosen: str, group: list[str] | None, all_groups: bool) -> None:

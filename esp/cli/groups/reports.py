@@ -3,10 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from esp.cli.durations import format_span
+from esp.cli.groups.changes import now_ms
 from esp.cli.kafka.answers import CommittedOffset, GroupInfo, GroupListing, GroupMember, PartitionId, RefusedError
 from esp.cli.kafka.groups import CoordinatorSilentError, GroupsAdmin
+from esp.cli.kafka.held_records import first_unread_times, look_at_held
 from esp.cli.output import print_columns, print_json, print_line, print_warning, working
 from esp.model.errors import ErrorCode, OperatorError
+from esp.model.unread_records import Unread, judge_unread
 
 STATES: Final = (
     "Stable",
@@ -23,6 +27,8 @@ TYPES: Final = ("Classic", "Consumer")
 
 _UNKNOWN: Final = "-"
 
+_SILENT: Final = Unread(None, None, None, "its leader does not answer")
+
 
 class Progress(NamedTuple):
     """The progress of a group in a partition. None: nothing is committed, the partition is gone, or it is no member's."""
@@ -31,6 +37,8 @@ class Progress(NamedTuple):
     committed: CommittedOffset | None
     log_end_offset: int | None
     member: GroupMember | None
+    unread: Unread | None = None
+    """None: it was not asked for."""
 
     @property
     def lag(self) -> int | None:
@@ -95,13 +103,26 @@ def _print_listing(found: Sequence[GroupListing], *, with_types: bool, with_stat
     )
 
 
-def describe_offsets(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, json: bool) -> None:
-    """Print how far groups are, by partition."""
+def describe_offsets(
+    admin: GroupsAdmin, groups: Sequence[str], verbose: bool, json: bool, *, times_from: str | None = None
+) -> None:
+    """Print how far groups are, by partition.
+
+    Args:
+        admin: where to ask.
+        groups: of these.
+        verbose: with leader epochs.
+        json: print JSON.
+        times_from: bootstrap servers, where the age of the first unread record is read and the time until it may be deleted; None: they
+            are not printed.
+    """
     told: list[dict[str, Any]] = []
     for info in _describe_all(admin, groups):
         group = info.group_id
         with working(f"asking for {group}"):
             progress = read_progress(admin, info)
+            if times_from is not None:
+                progress = _with_times(times_from, admin, progress)
         if json:
             told.append(_as_json(info) | {"offsets": [_progress_as_json(each) for each in progress]})
             continue
@@ -110,6 +131,23 @@ def describe_offsets(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, j
             _print_progress(group, progress, verbose)
     if json:
         print_json(told)
+
+
+def _with_times(servers: str, admin: GroupsAdmin, progress: Sequence[Progress]) -> list[Progress]:
+    ends = {each.partition: each.log_end_offset for each in progress if each.log_end_offset is not None}
+    offsets = {each.partition: each.committed.offset for each in progress if each.committed is not None}
+    held = look_at_held(servers, admin, ends)
+    there = {each for some in admin.partitions({each.topic for each in offsets}).values() for each in some}
+    times = first_unread_times(servers, offsets, held)
+    at_ms = now_ms()
+    return [
+        each._replace(
+            unread=judge_unread(offsets.get(each.partition), held.get(each.partition), times.get(each.partition), at_ms)
+            if each.partition in held or each.partition not in there
+            else _SILENT
+        )
+        for each in progress
+    ]
 
 
 def read_progress(admin: GroupsAdmin, info: GroupInfo) -> list[Progress]:
@@ -128,14 +166,18 @@ def read_progress(admin: GroupsAdmin, info: GroupInfo) -> list[Progress]:
 
 
 def _print_progress(group: str, progress: Sequence[Progress], verbose: bool) -> None:
+    with_times = any(each.unread is not None for each in progress)
+
     def row(each: Progress) -> list[str]:
         epoch = each.committed.leader_epoch if each.committed is not None else -1
-        member = each.member
+        member, unread = each.member, each.unread
         return [
             *(group, each.partition.topic, str(each.partition.partition)),
             *([_text(epoch if epoch >= 0 else None)] * verbose),
             *(_text(each.committed and each.committed.offset), _text(each.log_end_offset), _text(each.lag)),
+            *((_span(unread.behind_ms), _span(unread.loss_ms)) if unread is not None else ()),
             *((member.member_id, member.host, member.client_id) if member else (_UNKNOWN,) * 3),
+            *((unread.note,) if unread is not None else ()),
         ]
 
     print_line("")
@@ -144,7 +186,9 @@ def _print_progress(group: str, progress: Sequence[Progress], verbose: bool) -> 
             *(("GROUP", 15), ("TOPIC", 15), ("PARTITION", 10)),
             *([("LEADER-EPOCH", 15)] * verbose),
             *(("CURRENT-OFFSET", 15), ("LOG-END-OFFSET", 15), ("LAG", 15)),
-            *(("CONSUMER-ID", 15), ("HOST", 15), ("CLIENT-ID", 0)),
+            *([("BEHIND", 12), ("LOSS-IN", 12)] * with_times),
+            *(("CONSUMER-ID", 15), ("HOST", 15), ("CLIENT-ID", 15 if with_times else 0)),
+            *([("NOTE", 0)] * with_times),
         ],
         [row(each) for each in progress],
     )
@@ -174,7 +218,9 @@ def describe_members(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, j
             row = [info.group_id, member.member_id] + [member.instance_id or ""] * static
             row += [member.host, member.client_id] + [member.protocol] * with_protocols + [str(len(member.assignment))]
             if verbose:
-                row += [_UNKNOWN, _assignment(member) or _UNKNOWN, _UNKNOWN, _UNKNOWN]
+                target = _UNKNOWN if member.target is None else _assignment(member.target) or _UNKNOWN
+                row += [_text(member.epoch), _assignment(member.assignment) or _UNKNOWN]
+                row += [_text(info.assignment_epoch), target]
             rows.append(row)
         print_line("")
         print_columns(columns, rows)
@@ -196,7 +242,9 @@ def describe_states(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, js
         [
             [
                 *(info.group_id, f"{info.coordinator.host}:{info.coordinator.port}  ({info.coordinator.node_id})"),
-                *(info.assignor or _UNKNOWN, info.state, *([_UNKNOWN] * 2 * verbose), str(len(info.members))),
+                *(info.assignor or _UNKNOWN, info.state),
+                *((_text(info.epoch), _text(info.assignment_epoch)) if verbose else ()),
+                str(len(info.members)),
             ]
             for info in found
         ],
@@ -240,9 +288,9 @@ def _warn_of_state(info: GroupInfo) -> None:
         print_warning(f"Consumer group '{info.group_id}' is rebalancing.")
 
 
-def _assignment(member: GroupMember) -> str:
+def _assignment(partitions: Sequence[PartitionId]) -> str:
     by_topic: dict[str, list[int]] = {}
-    for topic, partition in member.assignment:
+    for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
     return ";".join(f"{topic}:{','.join(map(str, numbers))}" for topic, numbers in by_topic.items())
 
@@ -250,11 +298,16 @@ def _assignment(member: GroupMember) -> str:
 def _as_json(info: GroupInfo) -> dict[str, Any]:
     return {
         "group_id": info.group_id,
+        "type": info.type_,
         "state": info.state,
         "coordinator": info.coordinator._asdict(),
         "assignor": info.assignor,
+        "epoch": info.epoch,
+        "assignment_epoch": info.assignment_epoch,
         "members": [
-            member._asdict() | {"assignment": [partition._asdict() for partition in member.assignment]}
+            member._asdict()
+            | {"assignment": [partition._asdict() for partition in member.assignment]}
+            | {"target": None if member.target is None else [partition._asdict() for partition in member.target]}
             for member in info.members
         ],
     }
@@ -268,8 +321,17 @@ def _progress_as_json(each: Progress) -> Mapping[str, Any]:
         "log_end_offset": each.log_end_offset,
         "lag": each.lag,
         "member_id": each.member and each.member.member_id,
+        **(
+            {}
+            if each.unread is None
+            else {name: getattr(each.unread, name) for name in ("behind_ms", "loss_ms", "note")}
+        ),
     }
 
 
 def _text(number: int | None) -> str:
     return _UNKNOWN if number is None else str(number)
+
+
+def _span(span_ms: int | None) -> str:
+    return _UNKNOWN if span_ms is None else format_span(span_ms)

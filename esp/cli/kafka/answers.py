@@ -115,6 +115,10 @@ class GroupMember(NamedTuple):
     assignment: tuple[PartitionId, ...]
     protocol: str = "classic"
     """``classic`` or ``consumer``: in a group that moves between the protocols there are members of both."""
+    epoch: int | None = None
+    """The member epoch, in a group whose coordinator assigns."""
+    target: tuple[PartitionId, ...] | None = None
+    """The partitions that the coordinator wants the member to have, likewise."""
 
 
 class GroupInfo(NamedTuple):
@@ -125,6 +129,12 @@ class GroupInfo(NamedTuple):
     state: str
     assignor: str
     members: tuple[GroupMember, ...]
+    type_: str = "classic"
+    """``classic``, or ``consumer``: the coordinator assigns (KIP-848)."""
+    epoch: int | None = None
+    """The group epoch of a consumer group."""
+    assignment_epoch: int | None = None
+    """The group epoch for which partitions are assigned, likewise."""
 
 
 class CommittedOffset(NamedTuple):

@@ -237,6 +237,9 @@ def _describe_consumers(client: Any, coordinator: Coordinator, group: str) -> Gr
         told["group_state"],
         told["assignor_name"],
         tuple(_consumer(member) for member in sorted(told["members"], key=lambda each: str(each["member_id"]))),
+        "consumer",
+        told["group_epoch"],
+        told["assignment_epoch"],
     )
 
 
@@ -246,15 +249,21 @@ def _consumer(member: Mapping[str, Any]) -> GroupMember:
         member["instance_id"],
         member["client_id"],
         member["client_host"],
-        tuple(
-            sorted(
-                PartitionId(topic["topic_name"], number)
-                for topic in member["assignment"]["topic_partitions"]
-                for number in topic["partitions"]
-            )
-        ),
+        _partitions(member["assignment"]),
         # version 0 of the answer does not say it
-        protocol="classic" if member.get("member_type") == _CLASSIC_MEMBER else "consumer",
+        "classic" if member.get("member_type") == _CLASSIC_MEMBER else "consumer",
+        member["member_epoch"],
+        _partitions(member["target_assignment"]),
+    )
+
+
+def _partitions(assignment: Mapping[str, Any]) -> tuple[PartitionId, ...]:
+    return tuple(
+        sorted(
+            PartitionId(topic["topic_name"], number)
+            for topic in assignment["topic_partitions"]
+            for number in topic["partitions"]
+        )
     )
 
 

@@ -9,7 +9,7 @@ import typer
 
 from esp.checkpoints.batch_files import Place, parse_offsets, write_offsets
 from esp.checkpoints.checkpoint import Checkpoint, read_checkpoint
-from esp.checkpoints.progress import Held, Progress, report, unread
+from esp.checkpoints.progress import Progress, report
 from esp.checkpoints.setting_back import (
     Change,
     check_can_be_set_back,
@@ -18,16 +18,16 @@ from esp.checkpoints.setting_back import (
     plan_to_offsets,
     set_back,
 )
+from esp.cli.durations import format_span
 from esp.cli.groups.changes import now_ms
 from esp.cli.groups.offset_reset import parse_datetime
 from esp.cli.kafka.answers import PartitionId
-from esp.cli.kafka.configs import ConfigsAdmin, ResourceType
 from esp.cli.kafka.groups import GroupsAdmin
+from esp.cli.kafka.held_records import first_unread_times, look_at_held
 from esp.cli.kafka.record_times import read_times
 from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import print_columns, print_json, print_line, print_note, working
 from esp.cli.spark.checkpoint_places import open_files
-from esp.cli.spark.durations import format_span
 from esp.model.errors import OperatorError
 
 Directory = Annotated[
@@ -186,25 +186,17 @@ def _there(admin: GroupsAdmin, places: Iterable[Place]) -> list[PartitionId]:
 def _look(checkpoint: Checkpoint, servers: str | None) -> list[Progress]:
     offsets = checkpoint.offsets
     if servers is None:
-        return [row._replace(note="") for row in report(checkpoint, {}, {}, {}, 0)]
+        return [row._replace(note="") for row in report(checkpoint, {}, {}, 0)]
     with GroupsAdmin(servers) as admin, working("asking the leaders"):
         there = [each for some in admin.partitions({place.topic for place in offsets}).values() for each in some]
-        earliest, ends = admin.earliest(there), admin.latest(there)
-    held = {Place(*each): Held(earliest[each], ends[each]) for each in there}
-    first = {PartitionId(*place): offset for place, offset in unread(offsets, held).items()}
-    times = {Place(*each): at_ms for each, at_ms in read_times(servers, first).items()}
-    return report(checkpoint, held, times, _retention(servers, sorted({each.topic for each in there})), now_ms())
-
-
-def _retention(servers: str, topics: list[str]) -> dict[str, int | None]:
-    """The time for which each topic keeps records; None: for ever."""
-    found: dict[str, int | None] = {}
-    with ConfigsAdmin(servers) as admin:
-        for topic, entries in admin.settings(ResourceType.TOPIC, topics).items():
-            settings = {entry.name: entry.value or "" for entry in entries}
-            keeps_ms = int(settings.get("retention.ms") or -1)
-            found[topic] = keeps_ms if keeps_ms >= 0 and "delete" in settings.get("cleanup.policy", "") else None
-    return found
+        held = look_at_held(servers, admin, admin.latest(there))
+    times = first_unread_times(servers, {PartitionId(*place): offset for place, offset in offsets.items()}, held)
+    return report(
+        checkpoint,
+        {Place(*each): what for each, what in held.items()},
+        {Place(*each): at_ms for each, at_ms in times.items()},
+        now_ms(),
+    )
 
 
 def _cells(row: Progress) -> list[str]:

@@ -5,6 +5,7 @@ import pytest
 
 from esp.cli.app import run_tools
 from esp.cli.groups import command as groups_module
+from esp.cli.groups import reports
 from esp.cli.kafka.answers import (
     CommittedOffset,
     Coordinator,
@@ -16,10 +17,13 @@ from esp.cli.kafka.answers import (
 )
 from esp.cli.kafka.groups import CoordinatorSilentError
 from esp.model.errors import ErrorCode
+from esp.model.unread_records import HeldRecords, Retention
 
 T0, T1, U0, GONE = PartitionId("t", 0), PartitionId("t", 1), PartitionId("u", 0), PartitionId("gone", 0)
 MEMBER = GroupMember("m-1", "static", "client", "/127.0.0.1", (T0, T1))
 LIVE = GroupInfo("live", Coordinator(1, "host", 9092), "Stable", "range", (MEMBER,))
+CONSUMER = GroupMember("m-2", None, "client", "/127.0.0.1", (T0,), "consumer", 7, (T0, T1))
+MODERN = GroupInfo("modern", Coordinator(1, "host", 9092), "Reconciling", "uniform", (CONSUMER,), "consumer", 8, 7)
 IDLE = GroupInfo("idle", Coordinator(1, "host", 9092), "Empty", "", ())
 
 
@@ -46,6 +50,8 @@ class FakeAdmin:
         )
 
     def describe(self, group):
+        if group == "modern":
+            return MODERN
         if group not in ("live", "idle"):
             raise RefusedError(ErrorCode.group_id_not_found, f"Group {group} not found.")
         if group in self.without_coordinators:
@@ -172,6 +178,49 @@ def test_members_and_states_are_other_views(capsys):
         ["live", "host:9092", "(1)", "range", "Stable", "1"],
     ]
     assert "Group nope not found." in run(capsys, "--describe", "--group", "nope", status=1).err
+
+
+def test_the_epochs_and_targets_of_a_group_whose_coordinator_assigns_are_told(capsys):
+    [_, member] = rows(run(capsys, "--describe", "--group", "modern", "--members", "--verbose").out)
+    assert member == ["modern", "m-2", "/127.0.0.1", "client", "consumer", "1", "7", "t:0", "7", "t:0,1"]
+    told = rows(run(capsys, "--describe", "--group", "modern", "--state", "--verbose").out)
+    assert told[1] == ["modern", "host:9092", "(1)", "uniform", "Reconciling", "8", "7", "1"]
+    [told] = json.loads(run(capsys, "--describe", "--group", "modern", "--state", "--json").out)
+    assert (told["type"], told["epoch"], told["assignment_epoch"]) == ("consumer", 8, 7)
+    assert told["members"][0]["epoch"] == 7
+    assert told["members"][0]["target"] == [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 1}]
+
+
+def test_the_age_of_unread_records_is_told_and_the_time_until_they_are_lost(capsys, cluster, monkeypatch):
+    now_ms = 1_000_000_000
+    keeps = Retention(age_ms=3_600_000)
+    monkeypatch.setattr(reports, "now_ms", lambda: now_ms)
+    monkeypatch.setattr(
+        reports,
+        "look_at_held",
+        lambda servers, admin, ends: {each: HeldRecords(50, end, keeps) for each, end in ends.items()},
+    )
+    monkeypatch.setattr(reports, "first_unread_times", lambda servers, offsets, held: {T0: now_ms - 120_000})
+    head, gone, t0, u0 = run(capsys, "--describe", "--group", "idle", "--times").out.split("\n")[1:5]
+    assert head.split()[5:8] == ["LAG", "BEHIND", "LOSS-IN"]
+    assert gone.endswith("the partition is not there any more")
+    assert " 2 min " in t0
+    assert " 58 min " in t0
+    assert t0.endswith("10 unread records are gone")
+    assert u0.split()[5:8] == ["0", "-", "-"]
+    [told] = json.loads(run(capsys, "--describe", "--group", "idle", "--times", "--json").out)
+    assert [(each["behind_ms"], each["loss_ms"]) for each in told["offsets"]] == [
+        (None, None),
+        (120_000, 3_480_000),
+        (None, None),
+    ]
+    monkeypatch.setattr(cluster, "without_leaders", [T0])
+    assert "its leader does not answer" in run(capsys, "--describe", "--group", "idle", "--times").out
+
+
+@pytest.mark.parametrize("arguments", [("--list",), ("--describe", "--members", "--group", "live")])
+def test_times_belong_to_offsets(capsys, arguments):
+    assert "--times belongs to --describe with offsets" in run(capsys, *arguments, "--times", status=1).err
 
 
 def test_without_execute_offsets_are_only_planned(cluster, capsys):

@@ -1,6 +1,6 @@
 import pytest
 
-from esp.cli.spark.durations import format_span
+from esp.cli.durations import format_span
 
 
 @pytest.mark.parametrize(
