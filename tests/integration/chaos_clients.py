@@ -141,7 +141,8 @@ class PyWriter(Writer):
         for index, future in futures:
             if future.succeeded():
                 self.acknowledge(index, future.value.partition, future.value.offset)
-        producer.close(timeout=10)
+        with contextlib.suppress(PyKafkaError):  # it may keep a batch beyond delivery_timeout_ms, without any request under way
+            producer.close(timeout=10)
 
     def _begin(self) -> KafkaProducer:
         """A producer that has its id: an InitProducerId that gets no answer, as from a paused node, ends a producer of kafka-python."""
