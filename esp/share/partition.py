@@ -148,6 +148,14 @@ class SharePartition:
         has_room = self._window.span < self.settings.partition_max_record_locks
         return self._window.end_offset if has_room else None
 
+    def find_fetch_end(self, fetch_offset: int, records_max: int) -> int:
+        """The offset behind which nothing need be read for so many records, for which :meth:`find_fetch_offset` said where to begin."""
+        reached, missing = self._window.count_free(fetch_offset, records_max)
+        if not missing:
+            return reached
+        bound = max(reached, self._window.start_offset + self.settings.partition_max_record_locks)
+        return min(reached + missing, bound)
+
     # Members.
 
     def acquire(

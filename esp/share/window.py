@@ -121,6 +121,17 @@ class Window:
         self._free_from = self._end_offset
         return None
 
+    def count_free(self, start_offset: int, wanted: int) -> tuple[int, int]:
+        """The end of the first so many free offsets from one on, or else that of the window, and the number that is missing."""
+        for index in range(self._index(start_offset), len(self._runs)):
+            run = self._runs[index]
+            if run.is_free and run.end_offset > start_offset:
+                first = max(run.start_offset, start_offset)
+                wanted -= run.end_offset - first
+                if wanted <= 0:
+                    return run.end_offset + wanted, 0
+        return self._end_offset, wanted
+
     def between(self, start_offset: int, end_offset: int) -> Iterator[Run]:
         """The runs of a range, cut to it."""
         for index in range(self._index(start_offset), len(self._runs)):
