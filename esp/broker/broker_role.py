@@ -32,6 +32,9 @@ from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.replication.maintenance import Maintenance
 from esp.broker.running_node import RunningNode
 from esp.broker.services import Services
+from esp.broker.share.leaders import ShareLeaders
+from esp.broker.share.led_partition import Parts
+from esp.broker.share.log_reads import Searching
 from esp.broker.share_states.config import share_states_config
 from esp.broker.share_states.coordinators import ShareCoordinators
 from esp.broker.share_states.other_nodes import OtherNodes
@@ -304,10 +307,13 @@ class RunningBroker:
     def _provide(self, client_side: ClientSide, controller: ControllerChannel) -> None:
         """Give the dispatcher what its handlers work with."""
         settings, dispatcher = self._settings, client_side.dispatcher
+        searches, cpu = asyncio.Semaphore(SEARCHES_AT_A_TIME), CpuShare(self._env.cpu, OPENED_AT_A_TIME)
+        searching = Searching(self._env.clock, cpu, searches)
+        share_parts = Parts(self.persister, searching, self._tasks, dispatcher.turns)
         services = self._services = Services(
             env=self._env,
-            searches=asyncio.Semaphore(SEARCHES_AT_A_TIME),
-            searching=CpuShare(self._env.cpu, OPENED_AT_A_TIME),
+            searches=searches,
+            searching=cpu,
             node_id=settings.node_id,
             settings=settings,
             metadata=self._cache,
@@ -324,6 +330,7 @@ class RunningBroker:
             transactions=self.transactions,
             share_states=self.share_states,
             persister=self.persister,
+            share_leaders=ShareLeaders(settings, self._cache, self.replicas, self._node.access, share_parts),
             access=self._node.access,
             quotas=client_side.quotas,
             features=self._node.features,

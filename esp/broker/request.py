@@ -111,6 +111,9 @@ class Meter(Protocol):
     def charge_fetch(self, size: int) -> "FetchVerdict":
         """Count the answer to a fetch, if it may be sent."""
 
+    def charge_sent(self, size: int) -> int:
+        """Count fetched records that are sent in any case, and return the milliseconds for which the client is throttled for them."""
+
     @property
     def counts_mutations(self) -> bool:
         """True if a quota bounds the partitions that the client creates and deletes: the active controller counts them."""

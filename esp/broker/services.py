@@ -14,6 +14,7 @@ from esp.broker.groups.coordinators import GroupCoordinators
 from esp.broker.quotas.switch import QuotaSwitch
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.replication.host import ReplicaHost
+from esp.broker.share.leaders import ShareLeaders
 from esp.broker.share_states.coordinators import ShareCoordinators
 from esp.broker.share_states.persister import ClusterPersister
 from esp.broker.transactions.coordinators import TransactionCoordinators
@@ -57,6 +58,8 @@ class Services:
     share_states: ShareCoordinators
     persister: ClusterPersister
     """The states of share partitions, wherever in the cluster their coordinators are."""
+    share_leaders: ShareLeaders
+    """The share partitions of the partitions that this node leads."""
     access: Access
     """The permissions of clients here."""
     quotas: QuotaSwitch

@@ -113,6 +113,8 @@ class ApiKey(IntEnum):
     DESCRIBE_TOPIC_PARTITIONS = 75
     SHARE_GROUP_HEARTBEAT = 76
     SHARE_GROUP_DESCRIBE = 77
+    SHARE_FETCH = 78
+    SHARE_ACKNOWLEDGE = 79
     ADD_RAFT_VOTER = 80
     REMOVE_RAFT_VOTER = 81
     UPDATE_RAFT_VOTER = 82
@@ -297,6 +299,9 @@ _APIS: Final = (
     _served(ApiKey.UPDATE_RAFT_VOTER, "UpdateRaftVoter", (0, 0), 0, listeners=_CONTROLLER),
     _served(ApiKey.SHARE_GROUP_HEARTBEAT, "ShareGroupHeartbeat", (1, 1), 0, feature=SHARE_VERSION),
     _served(ApiKey.SHARE_GROUP_DESCRIBE, "ShareGroupDescribe", (1, 1), 0, feature=SHARE_VERSION),
+    # From version 2 on records may be renewed, and acquired one by one (KIP-1206, KIP-1222).
+    _served(ApiKey.SHARE_FETCH, "ShareFetch", (1, 2), 0, feature=SHARE_VERSION),
+    _served(ApiKey.SHARE_ACKNOWLEDGE, "ShareAcknowledge", (1, 2), 0, feature=SHARE_VERSION),
     _served(ApiKey.INITIALIZE_SHARE_GROUP_STATE, "InitializeShareGroupState", (0, 0), 0, feature=SHARE_VERSION),
     _served(ApiKey.READ_SHARE_GROUP_STATE, "ReadShareGroupState", (0, 0), 0, feature=SHARE_VERSION),
     # From version 1 on writes and summaries say how many records behind the start are done with.

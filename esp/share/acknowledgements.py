@@ -1,6 +1,6 @@
 """Acknowledgements as members send them: ranges of offsets, with one type for all or one for each offset."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from itertools import groupby
 from typing import NamedTuple
@@ -94,6 +94,20 @@ def in_pieces(batch: AcknowledgementBatch, start_offset: int) -> Iterator[Acknow
         size = sum(1 for _ in run)
         yield Acknowledged(offset, offset + size, AcknowledgeType(number))
         offset += size
+
+
+def join(words: Iterable[Acknowledged]) -> Iterator[Acknowledged]:
+    """The words with neighbours of one type joined, as members send one batch for each record."""
+    last: Acknowledged | None = None
+    for word in words:
+        if last is not None and last.end_offset == word.start_offset and last.type is word.type:
+            last = Acknowledged(last.start_offset, word.end_offset, last.type)
+            continue
+        if last is not None:
+            yield last
+        last = word
+    if last is not None:
+        yield last
 
 
 def _invalid(message: str) -> ApiError:

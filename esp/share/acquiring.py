@@ -56,8 +56,8 @@ class Wish(NamedTuple):
 
 def acquire(
     window: Window, fetched: Sequence[FetchedBatch], fetch_offset: int, wish: Wish
-) -> Iterator[AcquiredRecords]:
-    """Give a member what it may have; yields each piece when the window says that it is the member's.
+) -> Sequence[AcquiredRecords]:
+    """Give a member what it may have.
 
     Args:
         window: the share partition's window, which changes.
@@ -65,13 +65,65 @@ def acquire(
         fetch_offset: as it was when the read began. What has changed since is found in the window.
         wish: the member's.
     """
+    giving = _Giving(window, wish)
+    given = list(_acquire(window, fetched, max(fetch_offset, window.start_offset), wish, giving))
+    giving.finish()
+    return given
+
+
+class _Giving:
+    """Gives pieces to a member. Neighbours of one delivery count change the window together, when :meth:`finish` is called at the latest:
+    a log of small batches costs little more than one of large ones."""
+
+    def __init__(self, window: Window, wish: Wish) -> None:
+        self._window: Final = window
+        self._wish: Final = wish
+        self._piece: Run | None = None
+        """Given, and not in the window yet."""
+
+    @property
+    def end_offset(self) -> int:
+        """The end of the window with what was given."""
+        end_offset = self._window.end_offset
+        return end_offset if self._piece is None else max(end_offset, self._piece.end_offset)
+
+    def give(self, piece: Run) -> AcquiredRecords:
+        """Give a piece that is free, or new to the window and next to its end."""
+        last = self._piece
+        if last is None or last.end_offset != piece.start_offset or last.delivery_count != piece.delivery_count:
+            self.finish()
+            self._piece = piece
+        else:
+            self._piece = last._replace(end_offset=piece.end_offset)
+        return AcquiredRecords(piece.start_offset, piece.end_offset, piece.delivery_count + 1)
+
+    def finish(self) -> None:
+        """The window says what was given."""
+        piece, self._piece = self._piece, None
+        if piece is not None:
+            self._window.extend(piece.end_offset, RecordState.AVAILABLE)
+            self._window.change(piece.start_offset, piece.end_offset, self._acquired)
+
+    def _acquired(self, run: Run) -> Run:
+        return run._replace(
+            state=next_state(run.state, RecordEvent.ACQUIRE),
+            delivery_count=run.delivery_count + 1,
+            member_id=self._wish.member_id,
+            lock_us=self._wish.lock_us,
+        )
+
+
+def _acquire(
+    window: Window, fetched: Sequence[FetchedBatch], place: int, wish: Wish, giving: _Giving
+) -> Iterator[AcquiredRecords]:
     room = wish.records_max
-    place = max(fetch_offset, window.start_offset)
     for batch in fetched:
         if room <= 0:
             return
         if batch.end_offset <= place:
             continue
+        if batch.start_offset > place or not batch.is_deliverable:
+            giving.finish()
         if batch.start_offset > place and not _discard(window, place, batch.start_offset, wish):
             return
         place = max(place, batch.start_offset)
@@ -80,8 +132,9 @@ def acquire(
                 return
             place = batch.end_offset
             continue
-        for run in _available(window, place, batch, room, wish):
+        for run in _available(window, place, batch, room, wish, giving.end_offset):
             if run.delivery_count >= wish.attempts_max:
+                giving.finish()
                 window.change(run.start_offset, run.end_offset, _discarded)
                 continue
             isolated = _isolated_count(run.delivery_count, batch, wish.attempts_max)
@@ -90,24 +143,26 @@ def acquire(
             size = run.size if wish.mode is AcquireMode.BATCH_OPTIMIZED else min(run.size, room)
             if isolated is not None:
                 size = min(size, isolated)
-            yield _give(window, run._replace(end_offset=run.start_offset + size), wish)
+            yield giving.give(run._replace(end_offset=run.start_offset + size))
             room -= size
             if isolated is not None or (room <= 0 and wish.mode is AcquireMode.RECORD_LIMIT):
                 return
-        if window.end_offset < batch.end_offset:
+        if giving.end_offset < batch.end_offset:
             return
         place = batch.end_offset
 
 
-def _available(window: Window, place: int, batch: FetchedBatch, room: int, wish: Wish) -> list[Run]:
+def _available(
+    window: Window, place: int, batch: FetchedBatch, room: int, wish: Wish, window_end_offset: int
+) -> list[Run]:
     """The pieces of a batch that are free, with those that are new to the window, as far as it may grow (SHARE-11)."""
     runs = [run for run in window.between(place, batch.end_offset) if run.is_free]
-    start = max(place, window.end_offset)
-    if start < batch.end_offset and window.span < wish.span_max:
+    start, span = max(place, window_end_offset), window_end_offset - window.start_offset
+    if start < batch.end_offset and span < wish.span_max:
         end = batch.end_offset
         if wish.mode is AcquireMode.RECORD_LIMIT:
             left = room - sum(run.size for run in runs)
-            end = min(end, start + min(max(0, left), wish.span_max - window.span))
+            end = min(end, start + min(max(0, left), wish.span_max - span))
         if end > start:
             runs.append(Run(start, end, RecordState.AVAILABLE))
     return runs
@@ -122,21 +177,6 @@ def _isolated_count(delivery_count: int, batch: FetchedBatch, attempts_max: int)
     if delivery_count >= attempts_max - 1:
         return 1
     return max(1, (batch.end_offset - batch.start_offset) >> (delivery_count - from_count + 1))
-
-
-def _give(window: Window, piece: Run, wish: Wish) -> AcquiredRecords:
-    window.extend(piece.end_offset, RecordState.AVAILABLE)
-
-    def acquired(run: Run) -> Run:
-        return run._replace(
-            state=next_state(run.state, RecordEvent.ACQUIRE),
-            delivery_count=run.delivery_count + 1,
-            member_id=wish.member_id,
-            lock_us=wish.lock_us,
-        )
-
-    window.change(piece.start_offset, piece.end_offset, acquired)
-    return AcquiredRecords(piece.start_offset, piece.end_offset, piece.delivery_count + 1)
 
 
 def _discard(window: Window, start_offset: int, end_offset: int, wish: Wish) -> bool:

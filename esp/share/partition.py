@@ -9,7 +9,7 @@ After each call: no offset has two members (SHARE-2); each acquired record has a
 that is not done with, or is empty.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -20,6 +20,7 @@ from esp.share.acknowledgements import (
     AcknowledgementBatch,
     event_of,
     in_pieces,
+    join,
     require_valid_acknowledgements,
 )
 from esp.share.acquiring import AcquiredRecords, AcquireMode, FetchedBatch, Wish, acquire, in_batches
@@ -148,6 +149,14 @@ class SharePartition:
         has_room = self._window.span < self.settings.partition_max_record_locks
         return self._window.end_offset if has_room else None
 
+    def find_fetch_end(self, fetch_offset: int, records_max: int) -> int:
+        """The offset behind which nothing need be read for so many records, for which :meth:`find_fetch_offset` said where to begin."""
+        reached, missing = self._window.count_free(fetch_offset, records_max)
+        if not missing:
+            return reached
+        bound = max(reached, self._window.start_offset + self.settings.partition_max_record_locks)
+        return min(reached + missing, bound)
+
     # Members.
 
     def acquire(
@@ -185,7 +194,7 @@ class SharePartition:
             self.settings.delivery_count_limit,
             self.settings.partition_max_record_locks,
         )
-        records = in_batches(list(acquire(self._window, fetched, fetch_offset, wish)), batch_size)
+        records = in_batches(acquire(self._window, fetched, fetch_offset, wish), batch_size)
         if records:
             self._lock_until(lock_us)
         before = self._window.start_offset
@@ -207,20 +216,18 @@ class SharePartition:
         """
         self._require_current()
         require_valid_acknowledgements(batches, allows_renew=allows_renew)
-        words = [word for batch in batches for word in in_pieces(batch, self._window.start_offset)]
-        for word in words:
-            self._require_held(member_id, word)
-        renewed = [word for word in words if event_of(word.type) is RecordEvent.RENEW]
+        start_offset = self._window.start_offset
+        words = list(join(word for batch in batches for word in in_pieces(batch, start_offset)))
+        pieces = self._require_held(member_id, words)
+        changes = []
         lock_us = now_us + self.settings.record_lock_duration_ms * _US_PER_MS
-        for word in renewed:
-            self._window.change(word.start_offset, word.end_offset, lambda run: _renewed(run, lock_us))
-            self._lock_until(lock_us)
-        changes = [
-            (piece, self._target(piece, event_of(word.type)))
-            for word in words
-            if event_of(word.type) is not RecordEvent.RENEW
-            for piece in self._window.between(word.start_offset, word.end_offset)
-        ]
+        for word, piece in pieces:
+            event = event_of(word.type)
+            if event is RecordEvent.RENEW:
+                self._window.change(piece.start_offset, piece.end_offset, lambda run: _renewed(run, lock_us))
+                self._lock_until(lock_us)
+            else:
+                changes.append((piece, self._target(piece, event)))
         return self._begin(changes) if changes else None
 
     def release_member(self, member_id: str) -> StateWrite | None:
@@ -308,20 +315,25 @@ class SharePartition:
         if self._is_fenced:
             raise ApiError(ErrorCode.not_leader_or_follower)
 
-    def _require_held(self, member_id: str, word: Acknowledged) -> None:
-        if word.end_offset > self._window.end_offset:
-            raise ApiError(
-                ErrorCode.invalid_request,
-                f"Offset {word.end_offset - 1} is past acquired records, which end before {self._window.end_offset}.",
-            )
-        if event_of(word.type) is RecordEvent.RENEW and not self.settings.renew_acknowledge_enable:
-            raise ApiError(ErrorCode.invalid_record_state, "Records are not renewed here.")
-        for run in self._window.between(word.start_offset, word.end_offset):
+    def _require_held(self, member_id: str, words: Sequence[Acknowledged]) -> list[tuple[Acknowledged, Run]]:
+        """The records that a member's words are about, all of which it must have."""
+        for word in words:
+            if word.end_offset > self._window.end_offset:
+                raise ApiError(
+                    ErrorCode.invalid_request,
+                    f"Offset {word.end_offset - 1} is past acquired records, which end before {self._window.end_offset}.",
+                )
+            if event_of(word.type) is RecordEvent.RENEW and not self.settings.renew_acknowledge_enable:
+                raise ApiError(ErrorCode.invalid_record_state, "Records are not renewed here.")
+        pieces = []
+        for place, run in self._window.overlaps((word.start_offset, word.end_offset) for word in words):
             if run.state is not RecordState.ACQUIRED or run.member_id != member_id or run.write != NO_WRITE:
                 raise ApiError(
                     ErrorCode.invalid_record_state,
                     f"Offset {run.start_offset} is not held by the member, or is being written.",
                 )
+            pieces.append((words[place], run))
+        return pieces
 
     def _target(self, run: Run, event: RecordEvent) -> RecordState:
         is_last = event is RecordEvent.RELEASE and run.delivery_count >= self.settings.delivery_count_limit
@@ -330,10 +342,11 @@ class SharePartition:
     def _begin(self, changes: Sequence[tuple[Run, RecordState]]) -> StateWrite:
         """Lock records for the write that is to change them."""
         token = self._last_token + 1
-        for piece, target in changes:
-            self._window.change(piece.start_offset, piece.end_offset, partial(_pending, token=token, target=target))
-        ranges = tuple((piece.start_offset, piece.end_offset) for piece, _target in changes)
-        return self._write(tuple(_state_batch(piece, target) for piece, target in changes), ranges=ranges)
+        ranges = []
+        for runs in _end_to_end([_pending(piece, token=token, target=target) for piece, target in changes]):
+            self._window.replace(runs)
+            ranges.append((runs[0].start_offset, runs[-1].end_offset))
+        return self._write(tuple(_state_batch(piece, target) for piece, target in changes), ranges=tuple(ranges))
 
     def _write(
         self,
@@ -362,6 +375,15 @@ class SharePartition:
     def _lock_until(self, lock_us: int) -> None:
         if self._next_lock_us is None or lock_us < self._next_lock_us:
             self._next_lock_us = lock_us
+
+
+def _end_to_end(runs: Sequence[Run]) -> Iterator[Sequence[Run]]:
+    """The runs, those together that stand end to end."""
+    first = 0
+    for place in range(1, len(runs) + 1):
+        if place == len(runs) or runs[place].start_offset != runs[place - 1].end_offset:
+            yield runs[first:place]
+            first = place
 
 
 def _state_batch(run: Run, target: RecordState) -> StateBatch:

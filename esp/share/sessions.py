@@ -46,7 +46,7 @@ class ShareSession:
 
     __slots__ = ("_wanted", "at_end", "connection", "epoch", "has_ended", "key")
 
-    def __init__(self, key: SessionKey, connection: Hashable, wanted: Iterable[WantedPartition]) -> None:
+    def __init__(self, key: SessionKey, connection: Hashable) -> None:
         self.key = key
         self.connection = connection
         """The connection on which it was opened."""
@@ -56,7 +56,7 @@ class ShareSession:
         """True once nothing may be acquired for it any more."""
         self.at_end: dict[Callable[[], None], None] = {}
         """Called then."""
-        self._wanted = dict.fromkeys(wanted)
+        self._wanted: dict[WantedPartition, None] = {}
 
     def __len__(self) -> int:
         return len(self._wanted)
@@ -95,10 +95,13 @@ class ShareSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(
-        self, key: SessionKey, connection: Hashable, wanted: Iterable[WantedPartition]
-    ) -> tuple[ShareSession, ShareSession | None]:
-        """Open a session, in place of the member's before.
+    def open(self, key: SessionKey, connection: Hashable, expected: int) -> tuple[ShareSession, ShareSession | None]:
+        """Open a session, in place of the member's before. It has no partitions yet: :meth:`update` adds them.
+
+        Args:
+            key: its member.
+            connection: the one on which it is opened.
+            expected: the number of partitions that are to be added.
 
         Returns:
             The session, and the one before if that has ended: its records are to be released.
@@ -107,9 +110,10 @@ class ShareSessions:
             ApiError: SHARE_SESSION_LIMIT_REACHED; nothing has changed.
         """
         before = self._sessions.get(key)
-        session = ShareSession(key, connection, wanted)
-        partitions = self._partitions + len(session) - (len(before) if before is not None else 0)
-        if (before is None and len(self._sessions) >= self._sessions_max) or partitions > self._partitions_max:
+        session = ShareSession(key, connection)
+        partitions = self._partitions - (len(before) if before is not None else 0)
+        is_full = before is None and len(self._sessions) >= self._sessions_max
+        if is_full or partitions + expected > self._partitions_max:
             raise ApiError(ErrorCode.share_session_limit_reached)
         if before is not None:
             self._forget(before)

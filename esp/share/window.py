@@ -6,7 +6,7 @@ succeeded it is locked in its old one (SHARE-6).
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from esp.schemas.share_state_records import RecordState, StateBatch
@@ -51,6 +51,13 @@ class Run(NamedTuple):
     def is_completing(self) -> bool:
         """True if they are done with, or will be once their write has succeeded."""
         return (self.state if self.target is None else self.target).is_terminal
+
+    def cut(self, start_offset: int, end_offset: int) -> "Run":
+        """The part of them in a range."""
+        first, end = max(self.start_offset, start_offset), min(self.end_offset, end_offset)
+        if first == self.start_offset and end == self.end_offset:
+            return self
+        return self._replace(start_offset=first, end_offset=end)
 
     def is_like(self, other: "Run") -> bool:
         """True if both differ in nothing but their offsets."""
@@ -121,6 +128,17 @@ class Window:
         self._free_from = self._end_offset
         return None
 
+    def count_free(self, start_offset: int, wanted: int) -> tuple[int, int]:
+        """The end of the first so many free offsets from one on, or else that of the window, and the number that is missing."""
+        for index in range(self._index(start_offset), len(self._runs)):
+            run = self._runs[index]
+            if run.is_free and run.end_offset > start_offset:
+                first = max(run.start_offset, start_offset)
+                wanted -= run.end_offset - first
+                if wanted <= 0:
+                    return run.end_offset + wanted, 0
+        return self._end_offset, wanted
+
     def between(self, start_offset: int, end_offset: int) -> Iterator[Run]:
         """The runs of a range, cut to it."""
         for index in range(self._index(start_offset), len(self._runs)):
@@ -129,9 +147,21 @@ class Window:
                 return
             if run.end_offset <= start_offset:
                 continue
-            yield run._replace(
-                start_offset=max(run.start_offset, start_offset), end_offset=min(run.end_offset, end_offset)
-            )
+            yield run.cut(start_offset, end_offset)
+
+    def overlaps(self, ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, Run]]:
+        """The runs of ranges that are sorted and apart, cut to them, each with the place of its range."""
+        index: int | None = None
+        for place, (start_offset, end_offset) in enumerate(ranges):
+            if index is None or (index < len(self._runs) and self._runs[index].end_offset < start_offset):
+                index = self._index(start_offset)
+            while index < len(self._runs) and self._runs[index].start_offset < end_offset:
+                run = self._runs[index]
+                if run.end_offset > start_offset:
+                    yield place, run.cut(start_offset, end_offset)
+                if run.end_offset > end_offset:
+                    break
+                index += 1
 
     # Changes.
 
@@ -153,6 +183,18 @@ class Window:
             if new.is_free:
                 self._free_from = min(self._free_from, new.start_offset)
         self._join(first, end)
+
+    def replace(self, runs: Sequence[Run]) -> None:
+        """Have these in place of what is in their range, which lies in the window; they stand end to end."""
+        first, end = self._split(runs[0].start_offset), self._split(runs[-1].end_offset)
+        for old in self._runs[first:end]:
+            self._count(old, -1)
+        for new in runs:
+            self._count(new, 1)
+            if new.is_free:
+                self._free_from = min(self._free_from, new.start_offset)
+        self._runs[first:end] = runs
+        self._join(first, first + len(runs))
 
     def advance(self) -> None:
         """Let the window begin at the first offset that is not done with."""

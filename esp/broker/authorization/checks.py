@@ -356,6 +356,14 @@ CHECKS: Final[Mapping[int, tuple[Check, ...]]] = MappingProxyType(
             _names(AclOperation.DESCRIBE, ResourceType.GROUP, _GROUP_DENIED, "group_ids", "groups"),
             InHandler("Describe topic", "a group with a topic that the client may not know of is refused as a whole"),
         ),
+        ApiKey.SHARE_FETCH: (
+            _READ_GROUP,
+            InHandler("Read topic", "a session, or a request that waits, may be older than a rule"),
+        ),
+        ApiKey.SHARE_ACKNOWLEDGE: (
+            _READ_GROUP,
+            InHandler("Read topic", "the session's epoch counts the request first"),
+        ),
         ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (
             Each(
                 _in_words(ResourceType.GROUP, AclOperation.DESCRIBE),

@@ -9,8 +9,10 @@ or, called the same way,
 
 * a coroutine that returns that message, if it has to wait: the handler is a coroutine function;
 * a generator that returns it and yields after each slice of its work, if the answer may be long and cannot be divided by dividing the
-  request (:mod:`esp.broker.turns.request_parts`): nothing is changed after the first slice;
-* a coroutine that returns such a generator.
+  request (:mod:`esp.broker.turns.request_parts`): unless the connection is held, nothing is changed after the first slice;
+* a coroutine that returns such a generator;
+* while the connection is held, a generator that returns such a coroutine, if what has to be done before the connection's next request may
+  take long.
 
 In any of these forms it raises ApiError to refuse the whole request. Every request that it sees wants an answer. Its module is imported on
 first use, so that a node starts without it (:mod:`esp.broker.warm_up` comes later).
@@ -252,9 +254,10 @@ async def _awaited(request: Request, message: Any, answer: Coroutine[Any, Any, A
 
 def _in_slices(request: Request, message: Any, answer: Generator[None, None, Any]) -> Generator[None, None, Any]:
     try:
-        return (yield from answer)
+        found = yield from answer
     except ApiError as error:
         return (yield from error_response_in_slices(request.api_key, request.api_version, message, error))
+    return _awaited(request, message, found) if isinstance(found, Coroutine) else found
 
 
 async def _settle(future: asyncio.Future[Any], answer: Coroutine[Any, Any, Any]) -> None:

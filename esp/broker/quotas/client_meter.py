@@ -165,6 +165,17 @@ class ClientMeter:
         self._mute(CONSUMER_BYTE_RATE, entity, throttle_ms, now_us)
         return FetchVerdict(throttle_ms, is_first)
 
+    def charge_sent(self, size: int) -> int:
+        """See :class:`esp.broker.request.Meter`."""
+        self._follow()
+        if self._fetched is None:
+            return 0
+        now_us = self._now_us()
+        throttle_ms = self._fetched.rate.count(size, now_us // 1000)
+        if throttle_ms:
+            self._mute(CONSUMER_BYTE_RATE, self._fetched.entity, throttle_ms, now_us)
+        return throttle_ms
+
     @property
     def counts_mutations(self) -> bool:
         """See :class:`esp.broker.request.Meter`."""

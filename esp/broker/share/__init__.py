@@ -2,5 +2,5 @@
 
 :mod:`~esp.broker.share.led_partition` drives one share partition, :mod:`~esp.broker.share.leaders` finds it and has the sessions,
 :mod:`~esp.broker.share.pending_fetch` is one fetch from its first look to its answer, and :mod:`~esp.broker.share.handlers` translates
-ShareFetch and ShareAcknowledge. No listener serves these yet.
+ShareFetch and ShareAcknowledge for their modules in :mod:`esp.broker.apis`.
 """

@@ -15,8 +15,9 @@ from typing import Final, NamedTuple
 from esp.broker.deadline_timer import DeadlineTimer
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.replication.read_errors import READ_ERRORS, code_of
-from esp.broker.share.log_reads import ReadBatches, Searching, find_first_offset, read_batches, visible_end
+from esp.broker.share.log_reads import Range, ReadBatches, Searching, find_first_offset, read_batches, visible_end
 from esp.broker.tasks import Tasks
+from esp.broker.turns.turns import Turns
 from esp.model.errors import ApiError, ErrorCode
 from esp.schemas.share_state_records import NO_START_OFFSET, ShareStateKey
 from esp.share.acknowledgements import AcknowledgementBatch
@@ -49,6 +50,8 @@ class Parts(NamedTuple):
     persister: Persister
     searching: Searching
     tasks: Tasks
+    turns: Turns
+    """The turns of work that may be long because there are many share partitions."""
 
 
 class Wanted(NamedTuple):
@@ -94,6 +97,7 @@ class LedSharePartition:
         self._is_writing = False
         self._waiters: Final[dict[Callable[[], None], None]] = {}
         self._locks: Final = DeadlineTimer(self._clock, self._next_deadline_us, self._on_lock)
+        self._used_us = self._clock.monotonic_us()
 
     @property
     def core(self) -> SharePartition | None:
@@ -149,10 +153,17 @@ class LedSharePartition:
         self._on_end(self)
         self._wake()
 
+    def is_idle(self, since_us: int) -> bool:
+        """True if it holds nothing that is not persisted or free, and no fetch has come since a time, or waits."""
+        core = self._core
+        is_at_rest = core is not None and not core.acquired_count and not core.has_writes and not self._is_writing
+        return is_at_rest and not self._waiters and self._used_us <= since_us
+
     # For fetches.
 
     def wait(self, waiter: Callable[[], None]) -> None:
         """Call ``waiter`` whenever there may be something to acquire, or it has ended, until :meth:`forget`."""
+        self._used_us = self._clock.monotonic_us()
         self._waiters[waiter] = None
 
     def forget(self, waiter: Callable[[], None]) -> None:
@@ -165,10 +176,16 @@ class LedSharePartition:
         offset = None if core is None else core.find_fetch_offset()
         return None if offset is None or offset >= visible_end(self._hosted.log, self._settings()) else offset
 
-    async def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> ReadBatches:
+    def find_fetch_range(self, records_max: int) -> Range | None:
+        """The offsets of which a member would get so many records; None if there is nothing for it."""
+        offset = self.find_fetch_offset()
+        core = self._core
+        return None if offset is None or core is None else Range(offset, core.find_fetch_end(offset, records_max))
+
+    async def read(self, wanted: Range, max_bytes: int, *, at_least_one: bool) -> ReadBatches:
         """Read what a member may get; see :func:`~esp.broker.share.log_reads.read_batches`, whose errors it raises."""
         cpu = self._parts.searching.cpu
-        return await read_batches(self._hosted, offset, max_bytes, self._settings(), cpu, at_least_one=at_least_one)
+        return await read_batches(self._hosted, wanted, max_bytes, self._settings(), cpu, at_least_one=at_least_one)
 
     def acquire(self, read: ReadBatches, wanted: Wanted) -> Sequence[AcquiredRecords]:
         """Give a member what was read, as far as it is free now; nothing if this has ended meanwhile."""
@@ -245,6 +262,10 @@ class LedSharePartition:
         return None if self._core is None else self._core.next_deadline_us
 
     def _on_lock(self) -> None:
+        """A lock may end, as may those of many other share partitions, of which one member had records."""
+        self._parts.turns.call(self._end_locks)
+
+    def _end_locks(self) -> None:
         self.tend()
         self._locks.update()
 

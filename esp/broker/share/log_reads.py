@@ -25,6 +25,8 @@ class ReadBatches(NamedTuple):
     batches: tuple[FetchedBatch, ...]
     positions: tuple[int, ...]
     """The place in the bytes at which each of them begins."""
+    is_cut: bool = False
+    """True if there were more behind those that were wanted."""
 
     def slice_of(self, start_offset: int, end_offset: int) -> Buffer:
         """The bytes of the batches that have offsets of a range, and of those between them."""
@@ -53,14 +55,28 @@ def visible_end(log: Log, settings: ShareGroupSettings) -> int:
     return log.last_stable_offset if settings.is_read_committed else log.high_watermark
 
 
+class Range(NamedTuple):
+    """The offsets that are wanted of a log."""
+
+    offset: int
+    end_offset: int
+    """No batch that begins here or later is read, except for the first one. It bounds the time that a read takes."""
+
+
 async def read_batches(
-    hosted: HostedPartition, offset: int, max_bytes: int, settings: ShareGroupSettings, cpu: Cpu, *, at_least_one: bool
+    hosted: HostedPartition,
+    wanted: Range,
+    max_bytes: int,
+    settings: ShareGroupSettings,
+    cpu: Cpu,
+    *,
+    at_least_one: bool,
 ) -> ReadBatches:
     """Read the batches that members may get from an offset on, waiting for the device where it must.
 
     Args:
         hosted: the replica.
-        offset: the first offset that is wanted.
+        wanted: the offsets.
         max_bytes: the most that is read.
         settings: the group's.
         cpu: searches for aborted transactions off the loop.
@@ -71,13 +87,14 @@ async def read_batches(
         CorruptionError: the log is broken there.
         OSError: the device failed.
     """
+    offset = wanted.offset
     while True:
         log = hosted.log
         end_offset, cuts = visible_end(log, settings), log.cuts
         records = log.read(offset, max_bytes, end_offset, at_least_one=at_least_one)
         if records is None:
             records = await log.read_cold(offset, max_bytes, end_offset, at_least_one=at_least_one)
-        headers = _headers(records)
+        headers, size = _headers(records, wanted.end_offset)
         aborted: Sequence[AbortedTransaction] = ()
         if headers and settings.is_read_committed and log.aborted.may_exist:
             first, last = offset, headers[-1][1].next_offset
@@ -88,7 +105,8 @@ async def read_batches(
                 FetchedBatch(header.base_offset, header.next_offset, is_deliverable=_is_deliverable(header, aborted))
                 for _position, header in headers
             )
-            return ReadBatches(offset, records, batches, tuple(position for position, _header in headers))
+            positions = tuple(position for position, _header in headers)
+            return ReadBatches(offset, memoryview(records)[:size], batches, positions, size < len(records))
 
 
 async def find_first_offset(hosted: HostedPartition, settings: ShareGroupSettings, searching: Searching) -> int:
@@ -114,14 +132,17 @@ async def find_first_offset(hosted: HostedPartition, settings: ShareGroupSetting
     return visible_end(hosted.log, settings)
 
 
-def _headers(records: Buffer) -> list[tuple[int, BatchHeader]]:
-    headers = []
+def _headers(records: Buffer, end_offset: int) -> tuple[list[tuple[int, BatchHeader]], int]:
+    """The headers of the first batch and of those behind it that begin before an offset, with their places, and where they end."""
+    headers: list[tuple[int, BatchHeader]] = []
     position = 0
     while position < len(records):
         header = read_header(records, position)
+        if headers and header.base_offset >= end_offset:
+            break
         headers.append((position, header))
         position += header.size
-    return headers
+    return headers, position
 
 
 def _is_deliverable(header: BatchHeader, aborted: Sequence[AbortedTransaction]) -> bool:

@@ -91,6 +91,11 @@ PARTS: Final[Mapping[int, tuple[Lists, ...]]] = MappingProxyType(
         ApiKey.DESCRIBE_PRODUCERS: (Lists(("topics", "partition_indexes"), ("topics", "partitions")),),
         ApiKey.ADD_PARTITIONS_TO_TXN: (Lists(("transactions",), ("results_by_transaction",), COMMITS),),
         ApiKey.DESCRIBE_TRANSACTIONS: (Lists(("transactional_ids",), ("transaction_states",)),),
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (
+            Lists(("groups", "topics", "partitions"), ("groups", "topics", "partitions"), STATES),
+        ),
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS: (Lists(("topics", "partitions"), ("responses", "partitions"), STATES),),
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS: (Lists(("topics",), ("responses",), CHANGES),),
         ApiKey.INITIALIZE_SHARE_GROUP_STATE: (Lists(*_SHARE_PARTITIONS, STATES),),
         ApiKey.READ_SHARE_GROUP_STATE: (Lists(*_SHARE_PARTITIONS),),
         ApiKey.WRITE_SHARE_GROUP_STATE: (Lists(*_SHARE_PARTITIONS, STATES),),

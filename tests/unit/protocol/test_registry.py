@@ -77,6 +77,8 @@ KAFKA_VERSIONS = {  # of Apache Kafka 4.3.1, as the ApiVersions answers of both 
         "RemoveRaftVoter": (0, 0),
         "ShareGroupHeartbeat": (1, 1),
         "ShareGroupDescribe": (1, 1),
+        "ShareFetch": (1, 2),
+        "ShareAcknowledge": (1, 2),
         "InitializeShareGroupState": (0, 0),
         "ReadShareGroupState": (0, 0),
         "WriteShareGroupState": (0, 1),

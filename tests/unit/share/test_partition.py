@@ -7,6 +7,7 @@ from esp.schemas.share_state_records import RecordState, StateBatch
 from esp.share.acknowledgements import AcknowledgementBatch
 from esp.share.acquiring import AcquireMode, FetchedBatch
 from esp.share.partition import PersistedState, SharePartition, ShareSettings
+from esp.share.window import Window
 
 LOCK_MS = 30_000
 LOCK_US = LOCK_MS * 1_000
@@ -352,3 +353,41 @@ def test_a_new_leader_finds_gaps_between_what_was_written():
     assert (share.start_offset, share.end_offset, share.find_fetch_offset()) == (2, 10, 2)
     assert take(share, (0, 4), (4, 12)) == [(2, 5, 1), (8, 9, 1), (10, 12, 1)]
     assert share.state_epoch == 7
+
+
+def counted(monkeypatch):
+    """The calls that change the window from now on."""
+    calls = []
+    for name in ("change", "replace"):
+        real = getattr(Window, name)
+
+        def call(self, *args, real=real):
+            calls.append(args)
+            return real(self, *args)
+
+        monkeypatch.setattr(Window, name, call)
+    return calls
+
+
+def test_small_batches_and_one_word_for_each_record_cost_no_more_than_large_ones(monkeypatch):
+    part = partition()
+    calls = counted(monkeypatch)
+    fetched = [FetchedBatch(offset, offset + 1) for offset in range(100)]
+    got = part.acquire("m", fetched, 0, 0, records_max=100, batch_size=10)
+    assert [(piece.start_offset, piece.end_offset) for piece in got.records] == [(n, n + 10) for n in range(0, 100, 10)]
+    assert len(calls) == 1
+    write = part.acknowledge("m", [AcknowledgementBatch(offset, offset, [1]) for offset in range(100)], 0)
+    part.on_written(write.token)
+    assert (part.start_offset, len(calls)) == (100, 3)
+
+
+def test_words_of_many_kinds_change_the_window_together(monkeypatch):
+    part = partition()
+    part.acquire("m", [FetchedBatch(0, 100)], 0, 0, records_max=100, batch_size=100)
+    calls = counted(monkeypatch)
+    words = [AcknowledgementBatch(offset, offset, [1 + offset % 3]) for offset in range(100) if offset not in (7, 50)]
+    write = part.acknowledge("m", words, 0)
+    part.on_written(write.token)
+    assert len(calls) == 6, "three stretches, changed twice"
+    assert part.start_offset == 1
+    assert part.acquired_count == 2

@@ -21,9 +21,16 @@ def refusal(call, *args):
     return caught.value.code
 
 
+def open_(sessions, key, connection, wanted):
+    """Open a session for partitions."""
+    session, ended = sessions.open(key, connection, len(wanted))
+    sessions.update(session, wanted, ())
+    return session, ended
+
+
 def test_a_session_counts_its_requests():
     sessions = ShareSessions(10)
-    session, ended = sessions.open(M, "tcp1", [P0])
+    session, ended = open_(sessions, M, "tcp1", [P0])
     assert ended is None
     assert sessions.resume(M, 1) is session
     assert refusal(sessions.resume, M, 1) is ErrorCode.invalid_share_session_epoch
@@ -34,7 +41,7 @@ def test_a_session_counts_its_requests():
 
 def test_the_epoch_after_the_highest_is_1():
     sessions = ShareSessions(10)
-    session, _ = sessions.open(M, "tcp1", [P0])
+    session, _ = open_(sessions, M, "tcp1", [P0])
     session.epoch = 2**31 - 1
     sessions.resume(M, 2**31 - 1)
     assert session.epoch == 1
@@ -42,7 +49,7 @@ def test_the_epoch_after_the_highest_is_1():
 
 def test_partitions_come_and_go_and_those_that_gave_records_wait():
     sessions = ShareSessions(10)
-    session, _ = sessions.open(M, "tcp1", [P0, P1])
+    session, _ = open_(sessions, M, "tcp1", [P0, P1])
     session.gave_records(P0)
     assert list(session) == [P1, P0]
     sessions.update(session, [P2, P0], [P1])
@@ -53,21 +60,21 @@ def test_partitions_come_and_go_and_those_that_gave_records_wait():
 
 def test_sessions_and_partitions_are_bounded():
     sessions = ShareSessions(1, partitions_max=2)
-    session, _ = sessions.open(M, "tcp1", [P0, P1])
-    assert refusal(sessions.open, N, "tcp1", [P0]) is ErrorCode.share_session_limit_reached
-    assert refusal(sessions.open, M, "tcp1", [P0, P1, P2]) is ErrorCode.share_session_limit_reached
+    session, _ = open_(sessions, M, "tcp1", [P0, P1])
+    assert refusal(open_, sessions, N, "tcp1", [P0]) is ErrorCode.share_session_limit_reached
+    assert refusal(open_, sessions, M, "tcp1", [P0, P1, P2]) is ErrorCode.share_session_limit_reached
     assert refusal(sessions.update, session, [P2], []) is ErrorCode.share_session_limit_reached
     assert not session.has_ended
-    assert sessions.open(M, "tcp1", [P0])[0] is not session, "in place of its own there is room"
+    assert open_(sessions, M, "tcp1", [P0])[0] is not session, "in place of its own there is room"
     sessions.close(sessions.resume(M, FINAL_EPOCH))
-    sessions.open(N, "tcp1", [P0, P1])
+    open_(sessions, N, "tcp1", [P0, P1])
 
 
 def test_a_connection_ends_its_own_sessions_only():
     sessions = ShareSessions(10)
-    old, _ = sessions.open(M, "tcp1", [P0])
-    other, _ = sessions.open(N, "tcp1", [P0])
-    new, ended = sessions.open(M, "tcp2", [P0])
+    old, _ = open_(sessions, M, "tcp1", [P0])
+    other, _ = open_(sessions, N, "tcp1", [P0])
+    new, ended = open_(sessions, M, "tcp2", [P0])
     assert ended is old
     assert old.has_ended
     assert sessions.end_connection("tcp1") == [other]
@@ -78,8 +85,8 @@ def test_a_connection_ends_its_own_sessions_only():
 
 def test_a_session_that_is_opened_again_on_its_connection_keeps_its_records():
     sessions = ShareSessions(10)
-    old, _ = sessions.open(M, "tcp1", [P0])
-    new, ended = sessions.open(M, "tcp1", [P1])
+    old, _ = open_(sessions, M, "tcp1", [P0])
+    new, ended = open_(sessions, M, "tcp1", [P1])
     assert ended is None
     assert old.has_ended, "what still waits for it gets nothing"
     sessions.close(old)
@@ -98,7 +105,9 @@ def test_each_session_ends_once_and_the_counts_are_right(steps):
     live = {}
     for step, key, connection, size in steps:
         if step == "open":
-            session, ended = sessions.open(key, connection, [WantedPartition(TOPIC, number) for number in range(size)])
+            session, ended = open_(
+                sessions, key, connection, [WantedPartition(TOPIC, number) for number in range(size)]
+            )
             before = live.get(key)
             assert ended is (before if before is not None and before.connection != connection else None)
             live[key] = session

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from esp.broker.turns.request_parts import STATES
 from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
 from tests.unit.broker.conversation import create_topic
@@ -11,6 +12,8 @@ from tests.unit.broker.group_conversation import delete_groups, until_coordinate
 from tests.unit.broker.guarded_node import ask
 from tests.unit.broker.share_group_conversation import SETTINGS, assigned
 from tests.unit.broker.share_groups import with_share_groups
+
+MANY = 2 * STATES + 50
 
 
 async def beat(client, epoch=0):
@@ -90,3 +93,29 @@ async def test_a_cluster_without_the_feature_has_no_share_groups(scene, key, ver
     answer = await ask(client, key, version, **fields)
     found = answer if hasattr(answer, "error_code") else answer.groups[0]
     assert found.error_code is ErrorCode.unsupported_version
+
+
+@with_share_groups(**SETTINGS)
+async def test_offsets_of_very_many_partitions_are_altered_and_described_in_parts(scene):
+    _node, client = scene
+    await create_topic(client, partitions=MANY)
+    await until_coordinated(client)
+    partitions = [{"partition_index": number, "start_offset": 0} for number in range(MANY)]
+    topics = [{"topic_name": "t", "partitions": partitions}, {"topic_name": "missing", "partitions": partitions}]
+    altered = await ask(client, ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, group_id="g", topics=topics)
+    assert altered.error_code is ErrorCode.none
+    found = {
+        (topic.topic_name, one.partition_index): one.error_code
+        for topic in altered.responses
+        for one in topic.partitions
+    }
+    assert found == {
+        **{("t", number): ErrorCode.none for number in range(MANY)},
+        **{("missing", number): ErrorCode.unknown_topic_or_partition for number in range(MANY)},
+    }
+    wanted = [{"topic_name": "t", "partitions": list(range(MANY))}]
+    (group,) = (
+        await ask(client, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 1, groups=[{"group_id": "g", "topics": wanted}])
+    ).groups
+    assert [(topic.topic_name, len(topic.partitions)) for topic in group.topics] == [("t", MANY)]
+    assert {(one.start_offset, one.lag) for one in group.topics[0].partitions} == {(0, 0)}

@@ -255,6 +255,9 @@ CASES = [
         [(READ, GROUP, GROUP_DENIED), (DESCRIBE, TOPIC, TOPIC_DENIED)],
     ),
     Case(ApiKey.SHARE_GROUP_DESCRIBE, {"group_ids": ["g"]}, [(DESCRIBE, GROUP, GROUP_DENIED)]),
+    # The handler looks at topics once it has a session: tests/unit/broker/share/test_handlers.py.
+    Case(ApiKey.SHARE_FETCH, {"group_id": "g", "member_id": "m"}, [(READ, GROUP, GROUP_DENIED)]),
+    Case(ApiKey.SHARE_ACKNOWLEDGE, {"group_id": "g", "member_id": "m"}, [(READ, GROUP, GROUP_DENIED)]),
     Case(
         ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
         {"groups": [{"group_id": "g", "topics": [{"topic_name": "t", "partitions": [0]}]}]},

@@ -16,6 +16,7 @@ from esp.broker.share.handlers import handle_share_acknowledge, handle_share_fet
 from esp.broker.share.leaders import ShareLeaders
 from esp.broker.share.led_partition import Parts
 from esp.broker.share.log_reads import Searching
+from esp.broker.turns.long_requests import done
 from esp.model.errors import ApiError, ErrorCode
 from esp.ports.network import Address
 from esp.protocol.reader import compile_reader
@@ -81,7 +82,7 @@ def leaders_of(node, persister, **settings):
     """The share partitions of a node, as it will make them."""
     services = node.node.broker.dispatcher._services
     searching = Searching(services.env.clock, services.searching, services.searches)
-    parts = Parts(persister, searching, node.node.broker.running._tasks)
+    parts = Parts(persister, searching, node.node.broker.running._tasks, node.node.broker.dispatcher.turns)
     return ShareLeaders(services.settings, services.metadata, services.replicas, services.access, parts)
 
 
@@ -212,7 +213,7 @@ def triple(piece):
 
 def _answered(answer, wire, model):
     async def travel():
-        return over_the_wire(await answer, wire, model)
+        return over_the_wire(done(await answer), wire, model)
 
     return asyncio.ensure_future(travel())
 

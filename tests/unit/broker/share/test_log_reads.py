@@ -2,7 +2,7 @@
 
 import pytest
 
-from esp.broker.share.log_reads import ReadBatches, read_batches
+from esp.broker.share.log_reads import Range, ReadBatches, read_batches
 from esp.settings.broker import BrokerSettings
 from esp.share.acquiring import FetchedBatch
 from esp.share.group_settings import share_group_settings
@@ -24,9 +24,10 @@ def test_whole_batches_are_sent_for_the_offsets_that_were_acquired(start_offset,
     assert bytes(read.slice_of(start_offset, end_offset)) == expected
 
 
-async def read(node, settings, offset=0):
+async def read(node, settings, offset=0, end_offset=1_000):
     services = node.node.broker.dispatcher._services
-    found = await read_batches(node.hosted("t"), offset, 1 << 20, settings, services.searching, at_least_one=True)
+    wanted = Range(offset, end_offset)
+    found = await read_batches(node.hosted("t"), wanted, 1 << 20, settings, services.searching, at_least_one=True)
     return [(batch.start_offset, batch.end_offset) for batch in found.batches if batch.is_deliverable], found
 
 
@@ -50,3 +51,15 @@ async def test_markers_are_never_delivered_and_aborted_batches_by_the_isolation_
     assert deliverable == [(1, 2), (3, 4)]
     assert (found.fetch_offset, found.batches[-1].end_offset) == (0, 6)
     assert (await read(node, COMMITTED, 2))[0] == [(3, 4)]
+
+
+@simulated()
+async def test_no_more_batches_are_looked_at_than_are_wanted_but_for_the_first(node):
+    await create_topic(await node.client())
+    for producer in (1, 2, 3):
+        write(node, producer)
+    for end_offset, expected in ((0, [(0, 1)]), (1, [(0, 1)]), (2, [(0, 1), (1, 2)]), (3, [(0, 1), (1, 2), (2, 3)])):
+        batches, found = await read(node, UNCOMMITTED, 0, end_offset)
+        assert batches == expected
+        assert found.is_cut == (len(expected) < 3)
+        assert len(found.records) == len(expected) * len(found.records) // len(batches)

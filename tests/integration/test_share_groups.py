@@ -1,0 +1,242 @@
+"""Share groups (KIP-932) of real clients: librdkafka's share consumer and Kafka's Java tools, against a node that offers them."""
+
+import json
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from confluent_kafka import AcknowledgeType, KafkaException, Producer, ShareConsumer
+
+from esp.cli.node.format import random_uuid
+from esp.testing.kafka_tools import KafkaTools
+from esp.testing.node_process import HOST, NodeProcess
+from esp.testing.ports import free_port
+from esp.testing.pytest_plugin import AGAINST_KAFKA
+from esp.testing.real_kafka import RealKafka
+from tests.conformance.share_groups_node import FORMAT_OPTIONS, NodeWithShareGroups
+from tests.integration.conftest import MakeTopic, eventually
+from tests.integration.java_tools import JavaTools
+
+RECORDS: Final = 1000
+PARTITIONS: Final = 3
+WITHIN_S: Final = 60
+
+SETTINGS: Final[Mapping[str, str]] = {
+    "offsets.topic.num.partitions": "3",
+    "offsets.topic.replication.factor": "1",
+    "share.coordinator.state.topic.num.partitions": "3",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.heartbeat.interval.ms": "5000",
+}
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+MakeNode = Callable[[Path], NodeProcess]
+
+
+@pytest.fixture(scope="module")
+def make_share_node(request: pytest.FixtureRequest) -> MakeNode:
+    """Make a node that offers share groups."""
+
+    def make(directory: Path) -> NodeProcess:
+        if AGAINST_KAFKA:
+            return RealKafka(directory / "data", SETTINGS, tools=request.getfixturevalue("kafka_tools"))
+        port = free_port()
+        listeners = {"node.id": "1", "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{free_port()}"}
+        made = NodeWithShareGroups(directory / "data", {**SETTINGS, **listeners}, port)
+        made.format(random_uuid(), "--standalone", *FORMAT_OPTIONS)
+        return made
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def node(make_share_node: MakeNode, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    """One node for all tests."""
+    with make_share_node(tmp_path_factory.mktemp("node")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def tools(kafka_tools: KafkaTools, node: NodeProcess) -> JavaTools:
+    """Kafka's tools for the node."""
+    return JavaTools(kafka_tools, node.bootstrap)
+
+
+def produce(node: NodeProcess, topic: str, values: range) -> None:
+    """Write values, each record to the partition that comes next."""
+    producer = Producer({"bootstrap.servers": node.bootstrap, "linger.ms": 2})
+    for number in values:
+        producer.produce(topic, b"%d" % number, partition=number % PARTITIONS)
+        producer.poll(0)
+    assert producer.flush(30) == 0
+
+
+class Sharer:
+    """A member of librdkafka in a thread of its own: it says of each record what ``judge`` says, until it is stopped."""
+
+    def __init__(self, node: NodeProcess, topic: str, judge: Callable[[int, int], AcknowledgeType]) -> None:
+        self.deliveries: list[tuple[int, int]] = []
+        """Value and delivery count of each record that it got."""
+        self.words: list[tuple[int, AcknowledgeType]] = []
+        self.errors: list[object] = []
+        self._judge = judge
+        self._is_stopped = threading.Event()
+        self._consumer = ShareConsumer(
+            {
+                "bootstrap.servers": node.bootstrap,
+                "group.id": topic,
+                "share.acknowledgement.mode": "explicit",
+                "log_level": 0,
+            }
+        )
+        self._consumer.subscribe([topic])
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._is_stopped.is_set():
+            try:
+                self._take(self._consumer.poll(0.2))
+            except KafkaException as error:
+                self.errors.append(error)
+        self._consumer.close()
+
+    def _take(self, messages: Any) -> None:
+        for message in messages:
+            if message.error() is not None:
+                self.errors.append(message.error())
+                continue
+            value, count = int(message.value()), message.delivery_count()
+            word = self._judge(value, count)
+            self.deliveries.append((value, count))
+            self.words.append((value, word))
+            self._consumer.acknowledge(message, word)
+        if messages:
+            self.errors += [error for error in self._consumer.commit_sync(30).values() if error is not None]
+
+    def stop(self) -> None:
+        """Leave the group."""
+        self._is_stopped.set()
+        self._thread.join(WITHIN_S)
+        assert not self._thread.is_alive()
+
+
+def read_all(tools: JavaTools, group: str) -> None:
+    """Let the group begin at the start of its topics."""
+    tools(
+        "configs",
+        "--alter",
+        "--entity-type",
+        "groups",
+        "--entity-name",
+        group,
+        "--add-config",
+        "share.auto.offset.reset=earliest",
+    )
+
+
+def lags(tools: JavaTools, group: str) -> dict[int, str]:
+    """The lag of each partition, as Kafka's tool tells it."""
+    told = tools("share-groups", "--describe", "--group", group, "--offsets")
+    rows = [line.split() for line in told.splitlines() if line.startswith(group)]
+    return {int(row[2]): row[-1] for row in rows}
+
+
+def judge(value: int, count: int) -> AcknowledgeType:
+    """One in ten is released at first, one in ten is rejected, the rest is accepted."""
+    if value % 10 == 0 and count == 1:
+        return AcknowledgeType.RELEASE
+    return AcknowledgeType.REJECT if value % 10 == 1 else AcknowledgeType.ACCEPT
+
+
+def test_two_members_share_what_several_producers_write(
+    node: NodeProcess, tools: JavaTools, make_topic: MakeTopic
+) -> None:
+    topic = make_topic("shared", PARTITIONS)
+    read_all(tools, topic)
+    produce(node, topic, range(100))
+    members = [Sharer(node, topic, judge) for _ in range(2)]
+    writers = [
+        threading.Thread(target=produce, args=(node, topic, range(start, start + 300))) for start in (100, 400, 700)
+    ]
+    for writer in writers:
+        writer.start()
+    expected = RECORDS + RECORDS // 10
+    eventually(lambda: sum(len(member.deliveries) for member in members) >= expected, WITHIN_S)
+    for writer in writers:
+        writer.join()
+    for member in members:
+        member.stop()
+    assert [member.errors for member in members] == [[], []]
+    deliveries = Counter(each for member in members for each in member.deliveries)
+    wanted = [(value, 1) for value in range(RECORDS)] + [(value, 2) for value in range(0, RECORDS, 10)]
+    assert deliveries == Counter(wanted)
+    eventually(lambda: lags(tools, topic) == dict.fromkeys(range(PARTITIONS), "0"), WITHIN_S)
+
+
+def test_kafkas_own_consumers_share(
+    node: NodeProcess, tools: JavaTools, kafka_tools: KafkaTools, make_topic: MakeTopic
+) -> None:
+    topic = make_topic("java", PARTITIONS)
+    read_all(tools, topic)
+    produce(node, topic, range(300))
+    some = tools(
+        "console-share-consumer", "--topic", topic, "--group", topic, "--max-messages", "10", "--timeout-ms", "40000"
+    )
+    first = {int(line) for line in some.split()}
+    assert len(first) == 10
+    options = ("--topic", topic, "--group-id", topic, "--max-messages", "290", "--acknowledgement-mode", "sync")
+    told = tools("verifiable-share-consumer", *options)
+    events = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+    consumed = sum(event["count"] for event in events if event["name"] == "records_consumed")
+    acknowledged = sum(event["count"] for event in events if event["name"] == "offsets_acknowledged")
+    assert (consumed, acknowledged) == (290, 290)
+    eventually(lambda: lags(tools, topic) == dict.fromkeys(range(PARTITIONS), "0"), WITHIN_S)
+    described = tools("share-groups", "--describe", "--group", topic, "--state")
+    assert re.search(rf"{topic}.*Empty", described), described
+
+
+def test_after_a_kill_unacknowledged_records_come_again_and_accepted_ones_never(
+    make_share_node: MakeNode, kafka_tools: KafkaTools, tmp_path: Path
+) -> None:
+    with make_share_node(tmp_path) as node:
+        tools = JavaTools(kafka_tools, node.bootstrap)
+        tools("topics", "--create", "--topic", "t", "--partitions", str(PARTITIONS))
+        read_all(tools, "t")
+        produce(node, "t", range(300))
+        lost = ShareConsumer(
+            {
+                "bootstrap.servers": node.bootstrap,
+                "group.id": "t",
+                "share.acknowledgement.mode": "explicit",
+                "log_level": 0,
+            }
+        )
+        lost.subscribe(["t"])
+        got: Any = ()
+        deadline = time.monotonic() + WITHIN_S
+        while not got:
+            assert time.monotonic() < deadline
+            got = lost.poll(1)
+        accepted = {int(message.value()) for message in got[::2]}
+        for message in got[::2]:
+            lost.acknowledge(message, AcknowledgeType.ACCEPT)
+        assert set(lost.commit_sync(30).values()) == {None}
+        node.kill()
+        node.start()
+        lost.close()  # the node knows nothing of what it had; as a member of the group it would have partitions still
+        member = Sharer(node, "t", lambda _value, _count: AcknowledgeType.ACCEPT)
+        rest = set(range(300)) - accepted
+        eventually(lambda: {value for value, _count in member.deliveries} >= rest, WITHIN_S)
+        member.stop()
+        assert len(got) > len(accepted)
+        assert Counter(value for value, _count in member.deliveries) == Counter(rest)
+        eventually(lambda: lags(tools, "t") == dict.fromkeys(range(PARTITIONS), "0"), WITHIN_S)
