@@ -30,6 +30,7 @@ from esp.broker.replication.cleaner import LogCleaner
 from esp.broker.replication.host import ReplicaHost
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.replication.maintenance import Maintenance
+from esp.broker.replication.trash_guard import TrashGuard
 from esp.broker.running_node import RunningNode
 from esp.broker.services import Services
 from esp.broker.share_states.config import share_states_config
@@ -205,6 +206,7 @@ class RunningBroker:
             lambda: replicas.settings.current.transaction_partition_verification_enable,
         )
         heartbeats, self._replication, forwarded = self._channels = self._open_channels(local)
+        self.trash_guard = TrashGuard(env, replicas, directories.data, self._replication)
         self.lifecycle = lifecycle = BrokerLifecycle(
             env,
             settings,
@@ -279,7 +281,7 @@ class RunningBroker:
         await lifecycle.unfence()
         await self._cache.until(lambda image: _is_unfenced(image, settings.node_id))
         directories = self._node.directories.data
-        Maintenance(env, settings, replicas, directories, self._replication).start(self._tasks)
+        Maintenance(env, settings, replicas, directories, self.trash_guard).start(self._tasks)
         self.cleaner.start()
 
     async def leave(self) -> BrokerEpoch:
