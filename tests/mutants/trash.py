@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.mutants.mutant import TRASHED_TOPICS, Mutant
+from tests.mutants.mutant import TRASHED_NAMES, TRASHED_TOPICS, TRASHED_TRANSACTIONS, Mutant
 
 TRASH_MUTANTS: Final = (
     Mutant(
@@ -48,8 +48,16 @@ TRASH_MUTANTS: Final = (
         "esp.broker.replication.roles",
         "            if state.restored_epoch >= 0:\n",
         "            if state.restored_epoch >= 1 << 30:\n",
-        kind=TRASHED_TOPICS,
-        is_gap=True,  # no transaction of a run writes to such a topic; tests/unit/broker/test_trashed_topics.py sees it
+        kind=TRASHED_TRANSACTIONS,
+    ),
+    Mutant(
+        "restored-behind-another-topic",
+        "FLOOR-1 broken",
+        "FLOOR-1",
+        "esp.controller.trash",
+        "    if any(piece.topic_id != topic_id for piece in",
+        "    if any(piece.topic_id is None for piece in",
+        kind=TRASHED_NAMES,
     ),
     Mutant(
         "purged-by-the-wall-clock",
@@ -59,6 +67,32 @@ TRASH_MUTANTS: Final = (
         "    return min(max(trashed.until_ms - wall_ms, GRACE_MS), retention_ms)\n",
         "    return trashed.until_ms - wall_ms\n",
         kind=TRASHED_TOPICS,
-        is_gap=True,  # a topic that is purged early is no violation of a run; tests/unit/controller/test_trash.py sees it
+    ),
+    Mutant(
+        "trash-is-due-by-the-wall-clock",
+        "TRASH-5 broken",
+        "TRASH-5",
+        "esp.broker.controller.term",
+        "find_due(self._proposals.newest, clock.monotonic_us(), clock.wall_ms())",
+        "find_due(self._proposals.newest, clock.wall_ms() * 1000, clock.wall_ms())",
+        kind=TRASHED_TOPICS,
+    ),
+    Mutant(
+        "newest-trash-is-purged-first",
+        "TRASH-6 broken",
+        "TRASH-6",
+        "esp.broker.replication.trash_guard",
+        "for topic_id in trashed if topic_id in sizes]",
+        "for topic_id in reversed(trashed) if topic_id in sizes]",
+        kind=TRASHED_TOPICS,
+    ),
+    Mutant(
+        "more-trash-is-purged-than-needed",
+        "TRASH-6 broken",
+        "TRASH-6",
+        "esp.broker.replication.trash_guard",
+        "        kept -= size\n",
+        "        kept -= size // 2\n",
+        kind=TRASHED_TOPICS,
     ),
 )
