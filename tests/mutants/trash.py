@@ -48,6 +48,7 @@ TRASH_MUTANTS: Final = (
         "esp.broker.replication.roles",
         "            if state.restored_epoch >= 0:\n",
         "            if state.restored_epoch >= 1 << 30:\n",
+        node_count=1,
         kind=TRASHED_TRANSACTIONS,
     ),
     Mutant(
@@ -57,6 +58,7 @@ TRASH_MUTANTS: Final = (
         "esp.controller.trash",
         "    if any(piece.topic_id != topic_id for piece in",
         "    if any(piece.topic_id is None for piece in",
+        node_count=1,
         kind=TRASHED_NAMES,
     ),
     Mutant(
@@ -66,6 +68,7 @@ TRASH_MUTANTS: Final = (
         "esp.controller.trash",
         "    return min(max(trashed.until_ms - wall_ms, GRACE_MS), retention_ms)\n",
         "    return trashed.until_ms - wall_ms\n",
+        node_count=1,
         kind=TRASHED_TOPICS,
     ),
     Mutant(
@@ -75,6 +78,7 @@ TRASH_MUTANTS: Final = (
         "esp.broker.controller.term",
         "find_due(self._proposals.newest, clock.monotonic_us(), clock.wall_ms())",
         "find_due(self._proposals.newest, clock.wall_ms() * 1000, clock.wall_ms())",
+        node_count=1,
         kind=TRASHED_TOPICS,
     ),
     Mutant(
@@ -84,15 +88,17 @@ TRASH_MUTANTS: Final = (
         "esp.broker.replication.trash_guard",
         "for topic_id in trashed if topic_id in sizes]",
         "for topic_id in reversed(trashed) if topic_id in sizes]",
+        node_count=1,
         kind=TRASHED_TOPICS,
     ),
     Mutant(
-        "more-trash-is-purged-than-needed",
+        "all-trash-is-purged-where-some-would-do",
         "TRASH-6 broken",
         "TRASH-6",
         "esp.broker.replication.trash_guard",
         "        kept -= size\n",
-        "        kept -= size // 2\n",
+        "        kept -= min(size, 0)\n",
+        node_count=1,
         kind=TRASHED_TOPICS,
     ),
 )

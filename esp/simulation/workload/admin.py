@@ -72,7 +72,10 @@ MIXING: Final = "administrator that creates again what can be restored"
 MIXING_SHARE: Final = 0.3
 """Of the runs in which offsets of topics go on: deleted topics go into the trash, too."""
 
-OLD_SHARE: Final = 0.3
+BEHIND_SHARE: Final = 0.5
+"""Of what is deleted there, and mostly taken out: another topic of the name comes and goes in between."""
+
+OLD_SHARE: Final = 0.5
 """Of what is taken out there: the topic of the name that was deleted first."""
 
 RETENTIONS_MS: Final = (3_000, 60_000, 3_600_000)
@@ -345,6 +348,10 @@ class Administrator:
         await self.before_deletion(name)
         await self.delete(name)
         self._history.on_done(self.client.name, "topic deleted", name)
+        if self._continues and self._mixing.random() < BEHIND_SHARE:
+            await self.create(self._draw_topic(name))
+            await asyncio.sleep(self._mixing.uniform(*SHORT_LIFE_S))
+            await self.delete(name)
         while rng.random() < RESTORED_SHARE and not self.is_stopping:
             await asyncio.sleep(rng.choice((0.1, 1.0, 5.0)) * rng.random())
             try:
