@@ -165,8 +165,7 @@ class RunningBroker:
 
     def __init__(self, client_side: ClientSide, node: RunningNode, local: Dispatcher | None) -> None:
         env, settings, tasks = client_side.env, client_side.settings, client_side.tasks
-        self._env = env
-        self._settings = settings
+        self._env, self._settings = env, settings
         self._node = node
         self._tasks = tasks
         self._server = client_side.server

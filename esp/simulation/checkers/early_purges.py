@@ -99,8 +99,8 @@ class EarlyPurges:
         fault = look.find_fault(topic_id, guard._replicas.image.trashed_topics)  # noqa: SLF001
         look.asked[topic_id] = None
         if fault:
-            who = f"{trashed.topic.name} ({topic_id}) in {directory.path}"
-            self._report(ViolationError("INV-TRASH", who, f"is to be purged early, and {fault}"))
+            place = f"{trashed.topic.name} ({topic_id}) in {directory.path}"
+            self._report(ViolationError("INV-TRASH", place, f"is to be purged early, and {fault}"))
 
 
 def find_left(disk: SimulatedDisk, directories: Iterable[str], known: Container[TopicId]) -> list[str]:

@@ -23,7 +23,7 @@ COMMIT_S: Final = 10.0
 def check_restored_transactions(
     name: TopicPartition, batches: Iterable[BatchView], restored_epoch: int, producer_ids: Container[int]
 ) -> None:
-    """What was open in a partition when it went into the trash ends before its first leader after that takes anything (TRASH-4).
+    """Transactions that were open in a partition in the trash end before its first leader after that takes anything (TRASH-4).
 
     Args:
         name: of the partition.
@@ -61,7 +61,7 @@ class TrashChecker:
         self.restored = 0
         """Topics that were restored."""
         self.early = 0
-        """Topics that were purged before their time, as somebody had asked for it."""
+        """Topics that were purged before their time, on request."""
 
     def on_change(self, old: ClusterImage, new: ClusterImage, now_s: float) -> None:
         """The metadata has changed. Raises ViolationError."""
@@ -90,7 +90,7 @@ class TrashChecker:
                 raise ViolationError("INV-TRASH", new.topics_by_id[topic_id].name, "was purged, and is there again")
 
     def _check_purge(self, topic_id: TopicId, trashed: TrashedTopic, lived_s: float) -> None:
-        """None is purged before its time, or a moment of grace under a new controller, that nobody has asked for (TRASH-5, TRASH-6)."""
+        """None is purged before its time, or a moment of grace under a new controller, without a request (TRASH-5, TRASH-6)."""
         least_s = min(trashed.until_ms - trashed.trashed_ms, GRACE_MS) / 1000 * CLOCK_SLACK - COMMIT_S
         if lived_s >= least_s:
             return
@@ -98,7 +98,7 @@ class TrashChecker:
             raise ViolationError(
                 "INV-TRASH",
                 trashed.topic.name,
-                f"was purged after {lived_s:.1f} s in the trash, and nobody had asked for that: {trashed}",
+                f"was purged after {lived_s:.1f} s in the trash, without a request: {trashed}",
             )
         self.early += 1
 

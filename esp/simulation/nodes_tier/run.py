@@ -141,11 +141,7 @@ class Run:
         self._quotas = Quotas(world, self._clients.history)
         self._replicas.on_committed = self._on_committed
         self._early_purges = EarlyPurges(self._on_found)
-        self._metadata.trash.is_asked = lambda topic_id: (
-            topic_id in self._early_purges.asked or topic_id in self._clients.administrator.asked_purges
-        )
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
-        self._clients.administrator.before_trash = self._transactions.before_trash
         self._clients.administrator.before_deletion = self._nemesis.deletions.before_deletion
         self._one_life = OneLifeChecker(self._nemesis.twins.claimants, world.loop.time, self._on_found)
         self._sessions = SessionChecker(world.loop.time)
@@ -164,7 +160,11 @@ class Run:
         self._attach()
 
     def _attach(self) -> None:
-        """Be told of the turns of the loop, and of the lives of the nodes."""
+        """Be called at the turns of the loop, at the lives of the nodes, and where administrators and checkers need one another."""
+        self._clients.administrator.before_trash = self._transactions.before_trash
+        self._metadata.trash.is_asked = lambda topic_id: (
+            topic_id in self._early_purges.asked or topic_id in self._clients.administrator.asked_purges
+        )
         self._world.loop.on_turn = self._on_turn
         for node in self._world.nodes.values():
             node.on_end = self._on_end

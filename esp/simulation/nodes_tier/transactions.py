@@ -231,7 +231,7 @@ class Transactions:
     async def before_trash(self, name: str) -> None:
         """A topic is about to go into the trash: have a transaction be open in it then.
 
-        Not where offsets are asked for: both kinds of readers are told the same of topics without transactions.
+        Not where offsets are asked for: the checkers hold both kinds of readers to the same answers in topics without transactions.
         """
         if self._profile is None or self._world.profile.asks_offsets:
             return
