@@ -30,6 +30,7 @@ from esp.broker.replication.cleaner import LogCleaner
 from esp.broker.replication.host import ReplicaHost
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.replication.maintenance import Maintenance
+from esp.broker.replication.trash_guard import TrashGuard
 from esp.broker.running_node import RunningNode
 from esp.broker.services import Services
 from esp.broker.share.leaders import ShareLeaders
@@ -167,8 +168,7 @@ class RunningBroker:
 
     def __init__(self, client_side: ClientSide, node: RunningNode, local: Dispatcher | None) -> None:
         env, settings, tasks = client_side.env, client_side.settings, client_side.tasks
-        self._env = env
-        self._settings = settings
+        self._env, self._settings = env, settings
         self._node = node
         self._tasks = tasks
         self._server = client_side.server
@@ -208,6 +208,7 @@ class RunningBroker:
             lambda: replicas.settings.current.transaction_partition_verification_enable,
         )
         heartbeats, self._replication, forwarded = self._channels = self._open_channels(local)
+        self.trash_guard = TrashGuard(env, replicas, directories.data, self._replication)
         self.lifecycle = lifecycle = BrokerLifecycle(
             env,
             settings,
@@ -282,7 +283,7 @@ class RunningBroker:
         await lifecycle.unfence()
         await self._cache.until(lambda image: _is_unfenced(image, settings.node_id))
         directories = self._node.directories.data
-        Maintenance(env, settings, replicas, directories, self._replication).start(self._tasks)
+        Maintenance(env, settings, replicas, directories, self.trash_guard).start(self._tasks)
         self.cleaner.start()
 
     async def leave(self) -> BrokerEpoch:

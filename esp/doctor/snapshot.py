@@ -52,6 +52,17 @@ class FailedDirectory(NamedTuple):
     error: str
 
 
+class Disk(NamedTuple):
+    """A log directory that works, with the bytes of its device; -1 where the broker does not tell."""
+
+    broker: NodeId
+    path: str
+    total_bytes: int
+    usable_bytes: int
+    least_percent: int
+    """``topic.trash.min.free.percent``: with less room than that, topics in the trash are purged."""
+
+
 class ThrottleSetting(NamedTuple):
     """Something that has settings of its own which slow replication."""
 
@@ -121,6 +132,9 @@ class Snapshot:
     is_moving_directories: bool = False
     """True if a broker copies a replica from one of its directories to another."""
     failed_directories: tuple[FailedDirectory, ...] = ()
+    disks: tuple[Disk, ...] = ()
+    trash: tuple[str, ...] = ()
+    """Deleted topics that can be restored, the one that was deleted first at the beginning."""
     quorum: Quorum | None = None
     """None if the cluster does not report it."""
     has_controller: bool = True

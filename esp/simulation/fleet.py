@@ -102,6 +102,7 @@ class Summary:
     continued_partitions: int = 0
     leapt_partitions: int = 0
     restored_topics: int = 0
+    early_purges: int = 0
     moved_replicas: int = 0
     spoilt_batches: int = 0
     excused_reads: int = 0
@@ -174,6 +175,7 @@ class Summary:
         yield f"partitions that went on          {self.continued_partitions:>12,}"
         yield f"  far above the end before       {self.leapt_partitions:>12,}"
         yield f"topics restored from the trash   {self.restored_topics:>12,}"
+        yield f"  purged there before their time {self.early_purges:>12,}"
         yield f"replicas moved on their nodes    {self.moved_replicas:>12,}"
         yield f"markers restored in place        {self.markers_in_place:>12,}"
         yield f"  of the life that had just ended{self.last_lives:>12,}"

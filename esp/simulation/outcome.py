@@ -148,6 +148,8 @@ class Outcome:
     """Partitions that were created again far above the one before, as its leader could not be asked any more (INV-OFFSET-FLOOR)."""
     restored_topics: int = 0
     """Topics that were restored from the trash (INV-TRASH)."""
+    early_purges: int = 0
+    """Topics in the trash that were purged before their time, by an administrator or for want of room (INV-TRASH)."""
     moved_replicas: int = 0
     """The number of times that a replica moved to another log directory of its node."""
     replaced_segments: int = 0

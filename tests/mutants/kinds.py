@@ -41,7 +41,9 @@ from tests.mutants.mutant import (
     TOKENS,
     TRANSACTED_OFFSETS,
     TRANSACTIONS_ALONE,
+    TRASHED_NAMES,
     TRASHED_TOPICS,
+    TRASHED_TRANSACTIONS,
     UPGRADED_BROKERS,
     USERS,
 )
@@ -84,6 +86,15 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     ),
     RECREATED_TOPICS: lambda profile: profile.administrators and continues_offsets(profile.seed),
     TRASHED_TOPICS: lambda profile: profile.administrators and restores_topics(profile.seed),
+    TRASHED_NAMES: lambda profile: (
+        profile.administrators and continues_offsets(profile.seed) and restores_topics(profile.seed)
+    ),
+    TRASHED_TRANSACTIONS: lambda profile: (
+        profile.administrators
+        and profile.transactions is not None
+        and not profile.asks_offsets
+        and restores_topics(profile.seed)
+    ),
     MOVING_LOG_STARTS: lambda profile: profile.log_starts is not None,
     COMPACTED_TOPICS: lambda profile: profile.compaction is not None,
     COMPACTED_TRANSACTIONS: lambda profile: (

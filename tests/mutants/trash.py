@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.mutants.mutant import TRASHED_TOPICS, Mutant
+from tests.mutants.mutant import TRASHED_NAMES, TRASHED_TOPICS, TRASHED_TRANSACTIONS, Mutant
 
 TRASH_MUTANTS: Final = (
     Mutant(
@@ -48,8 +48,18 @@ TRASH_MUTANTS: Final = (
         "esp.broker.replication.roles",
         "            if state.restored_epoch >= 0:\n",
         "            if state.restored_epoch >= 1 << 30:\n",
-        kind=TRASHED_TOPICS,
-        is_gap=True,  # no transaction of a run writes to such a topic; tests/unit/broker/test_trashed_topics.py sees it
+        node_count=1,
+        kind=TRASHED_TRANSACTIONS,
+    ),
+    Mutant(
+        "restored-behind-another-topic",
+        "FLOOR-1 broken",
+        "FLOOR-1",
+        "esp.controller.trash",
+        "    if any(piece.topic_id != topic_id for piece in",
+        "    if any(piece.topic_id is None for piece in",
+        node_count=1,
+        kind=TRASHED_NAMES,
     ),
     Mutant(
         "purged-by-the-wall-clock",
@@ -58,7 +68,37 @@ TRASH_MUTANTS: Final = (
         "esp.controller.trash",
         "    return min(max(trashed.until_ms - wall_ms, GRACE_MS), retention_ms)\n",
         "    return trashed.until_ms - wall_ms\n",
+        node_count=1,
         kind=TRASHED_TOPICS,
-        is_gap=True,  # a topic that is purged early is no violation of a run; tests/unit/controller/test_trash.py sees it
+    ),
+    Mutant(
+        "trash-is-due-by-the-wall-clock",
+        "TRASH-5 broken",
+        "TRASH-5",
+        "esp.broker.controller.term",
+        "find_due(self._proposals.newest, clock.monotonic_us(), clock.wall_ms())",
+        "find_due(self._proposals.newest, clock.wall_ms() * 1000, clock.wall_ms())",
+        node_count=1,
+        kind=TRASHED_TOPICS,
+    ),
+    Mutant(
+        "newest-trash-is-purged-first",
+        "TRASH-6 broken",
+        "TRASH-6",
+        "esp.broker.replication.trash_guard",
+        "for topic_id in trashed if topic_id in sizes]",
+        "for topic_id in reversed(trashed) if topic_id in sizes]",
+        node_count=1,
+        kind=TRASHED_TOPICS,
+    ),
+    Mutant(
+        "all-trash-is-purged-where-some-would-do",
+        "TRASH-6 broken",
+        "TRASH-6",
+        "esp.broker.replication.trash_guard",
+        "        kept -= size\n",
+        "        kept -= min(size, 0)\n",
+        node_count=1,
+        kind=TRASHED_TOPICS,
     ),
 )

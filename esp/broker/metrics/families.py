@@ -24,6 +24,7 @@ from esp.broker.metrics.request_metrics import RequestMetrics
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.replication.cleaner import LogCleaner
 from esp.broker.replication.host import ReplicaHost
+from esp.broker.replication.trash_guard import TrashGuard
 from esp.broker.running_node import RunningNode
 from esp.broker.transactions.coordinators import TransactionCoordinators
 from esp.broker.transactions.verifier import TransactionVerifier
@@ -209,6 +210,20 @@ def _collect_compaction(cleaner: LogCleaner) -> Iterator[Metric]:
         yield CounterMetricFamily(name, text, value)
 
 
+def _collect_trash(guard: TrashGuard) -> Iterator[Metric]:
+    """The deleted topics that can be restored, as far as they stand in this node's log directories."""
+    topics, size = guard.kept()
+    yield from _gauges(
+        ("esp_trash_topics", "Deleted topics that can be restored and have replicas on this node", topics),
+        ("esp_trash_bytes", "Bytes of these replicas, as they were measured last", size),
+    )
+    yield CounterMetricFamily(
+        "esp_trash_early_purges",
+        "Deleted topics that were purged before their time as a log directory of this node lacked room",
+        guard.early_purges,
+    )
+
+
 def _collect_connections(counts: Iterable[tuple[ListenerKind, int]]) -> Iterator[Metric]:
     """The number of clients connected to each kind of the node's listeners."""
     family = GaugeMetricFamily("esp_connections", "Open connections of clients", labels=("listener",))
@@ -354,6 +369,7 @@ def collect_node(
         yield from _collect_transactions(transactions, env.clock.monotonic_us())
         yield from _collect_verification(broker.running.verifier)
         yield from _collect_compaction(broker.running.cleaner)
+        yield from _collect_trash(broker.running.trash_guard)
     yield from _collect_encryption(env.network.tls_status())
     yield from _collect_log_ins(each for _, role in roles if role is not None for each in role.server.log_ins.items())
     if not node.access.is_open:

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from esp.broker.controller_client.channel import ControllerCalls
 from esp.broker.replication.host import ReplicaHost
 from esp.broker.replication.read_errors import READ_ERRORS
 from esp.broker.replication.retention import delete_old_segments
@@ -46,7 +45,7 @@ class Maintenance:
         settings: the node's own.
         replicas: the replicas with the logs that it maintains.
         directories: where they are.
-        controller: the active controller.
+        trash_guard: keeps the trash there within bounds.
     """
 
     def __init__(
@@ -55,13 +54,13 @@ class Maintenance:
         settings: BrokerSettings,
         replicas: ReplicaHost,
         directories: Sequence[LogDirectory],
-        controller: ControllerCalls,
+        trash_guard: TrashGuard,
     ) -> None:
         self._env = env
         self._settings = settings
         self._replicas = replicas
         self._directories = directories
-        self._trash_guard = TrashGuard(env, replicas, directories, controller)
+        self._trash_guard = trash_guard
 
     def start(self, tasks: Tasks) -> None:
         """Start all jobs: each first after a delay, then again after each interval; once only where the interval is not above 0."""

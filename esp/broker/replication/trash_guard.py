@@ -2,7 +2,7 @@
 
 The metadata know nothing of disks. So each node measures the trash of its own data directories, and asks the active controller to purge
 topics where it is too much; such a topic is then gone on all nodes. It asks only for topics of which it has replicas in that directory, and
-for no more of them than give the room back.
+for no more of them than give the room back. Files are removed a while after the purge; until then they count as room.
 """
 
 import contextlib
@@ -22,8 +22,9 @@ from esp.ports.disk import Disk
 from esp.ports.env import Env
 from esp.protocol.registry import ApiKey
 from esp.protocol.trash import PURGE, AlterPartitionReassignmentsRequest
+from esp.storage.layout import DirectoryKind, parse_directory_name
 from esp.storage.log_directory import LogDirectory
-from esp.storage.trashed_replicas import TrashedReplica
+from esp.storage.trashed_replicas import TRASH_FILE, TrashedReplica
 
 log = logging.getLogger(__name__)
 
@@ -76,8 +77,20 @@ class TrashGuard:
         self._replicas = replicas
         self._directories = directories
         self._controller = controller
+        self.early_purges = 0
+        """Topics that this node had purged before their time."""
         self._sizes: dict[LogDirectory, dict[TrashedReplica, int]] = {}
         """The bytes of the replicas in the trash: they do not change."""
+
+    def kept(self) -> tuple[int, int]:
+        """The topics of which replicas are in this node's trash, and the bytes of these, of those that were measured already."""
+        replicas = [
+            (replica, self._sizes.get(directory, {}).get(replica, 0))
+            for directory in self._directories
+            if self._replicas.is_online(directory)
+            for replica in tuple(directory.trashed.by_key.values())
+        ]
+        return len({replica.topic_id for replica, _ in replicas}), sum(size for _, size in replicas)
 
     async def check(self) -> None:
         """Have topics purged where there is too much. Raises OSError."""
@@ -87,8 +100,13 @@ class TrashGuard:
 
     async def _check(self, directory: LogDirectory) -> None:
         free, total, sizes = await self._env.cpu.run(self._measure_blocking, directory)
-        trashed = self._replicas.image.trashed_topics
-        settings = self._replicas.settings.current
+        image, settings = self._replicas.image, self._replicas.settings.current
+        trashed = image.trashed_topics
+        free += sum(
+            size
+            for topic_id, size in sizes.items()
+            if topic_id not in trashed and topic_id not in image.topics_by_id  # purged, and about to be put aside
+        )
         surplus = find_surplus(
             [(topic_id, sizes[topic_id]) for topic_id in trashed if topic_id in sizes],
             free=free,
@@ -112,6 +130,7 @@ class TrashGuard:
             return  # restored or purged, and this node is about to hear of it
         if answer.error_code is not ErrorCode.none:
             raise ApiError(answer.error_code, answer.error_message)
+        self.early_purges += 1
         log.warning(
             "%s lacks room (topic.trash.max.bytes, topic.trash.min.free.percent): the deleted topic %s (%s) is purged and cannot be "
             "restored any more",
@@ -121,18 +140,31 @@ class TrashGuard:
         )
 
     def _measure_blocking(self, directory: LogDirectory) -> tuple[int, int, dict[TopicId, int]]:
-        """The free and all bytes of the device, and the bytes that topics have in the directory's trash."""
+        """The bytes of the device that are free or about to be, all its bytes, and those that topics have in the directory's trash."""
         disk, known = self._env.disk, self._sizes.get(directory, {})
         found: dict[TrashedReplica, int] = {}
         for replica in tuple(directory.trashed.by_key.values()):
             with contextlib.suppress(FileNotFoundError):  # given back or purged meanwhile
-                found[replica] = known[replica] if replica in known else _measure_blocking(disk, replica)
+                found[replica] = known[replica] if replica in known else _measure_blocking(disk, replica.path)
         self._sizes[directory] = found
         sizes: dict[TopicId, int] = {}
         for replica, size in found.items():
             sizes[replica.topic_id] = sizes.get(replica.topic_id, 0) + size
-        return disk.free_bytes(directory.path), disk.total_bytes(directory.path), sizes
+        leaving = _measure_purged_blocking(disk, directory.path)  # first: what goes in between counts twice, not never
+        return disk.free_bytes(directory.path) + leaving, disk.total_bytes(directory.path), sizes
 
 
-def _measure_blocking(disk: Disk, replica: TrashedReplica) -> int:
-    return sum(disk.stat(f"{replica.path}/{name}").size for name in disk.listdir(replica.path))
+def _measure_purged_blocking(disk: Disk, directory: str) -> int:
+    """The bytes of replicas that were purged, and whose files are to be removed."""
+    size = 0
+    for name in disk.listdir(directory):
+        path, parsed = f"{directory}/{name}", parse_directory_name(name)
+        if parsed is None or parsed.kind is not DirectoryKind.DELETE or not disk.exists(f"{path}/{TRASH_FILE}"):
+            continue
+        with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+            size += _measure_blocking(disk, path)
+    return size
+
+
+def _measure_blocking(disk: Disk, path: str) -> int:
+    return sum(disk.stat(f"{path}/{name}").size for name in disk.listdir(path))

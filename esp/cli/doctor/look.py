@@ -11,6 +11,7 @@ from esp.doctor.protection import Protection
 from esp.doctor.snapshot import (
     NEVER_MS,
     BrokerCondition,
+    Disk,
     FailedDirectory,
     HangingTransaction,
     MovingPartition,
@@ -44,6 +45,8 @@ from esp.rebalance.pace import HELD_BYTES_PER_SECOND
 from esp.settings.rebalance import DRAINING
 
 _MIN_ISR: Final = "min.insync.replicas"
+_MIN_FREE: Final = "topic.trash.min.free.percent"
+_MIN_FREE_DEFAULT: Final = 10
 _UNCLEAN: Final = "unclean.leader.election.enable"
 _RATES: Final = (LEADER_THROTTLED_RATE, FOLLOWER_THROTTLED_RATE, LOG_DIRS_THROTTLED_RATE)
 _LISTS: Final = (LEADER_THROTTLED_REPLICAS, FOLLOWER_THROTTLED_REPLICAS)
@@ -72,6 +75,9 @@ class ExaminedCluster(ReassignmentAdmin, Protocol):
 
     def client_quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
         """The quotas of clients by entity and key; none where the client may not know them."""
+
+    def trash(self) -> list[str]:
+        """The deleted topics that can be restored, in the order of deletion; none where there is no trash."""
 
     def hanging_transactions(
         self, by_leader: Mapping[int, Iterable[TopicPartition]], now_ms: int
@@ -138,6 +144,8 @@ def look_for_doctor(
         failed_directories=tuple(
             FailedDirectory(NodeId(node), path, error) for node, path, error in admin.failed_log_dirs(log_dirs)
         ),
+        disks=_disks(log_dirs, own),
+        trash=tuple(admin.trash()) if has_controller else (),
         quorum=quorum,
         has_controller=has_controller,
         groups=tuple(admin.consumer_groups(log_dirs)),
@@ -184,14 +192,31 @@ def _condition(node: NodeId, brokers: Mapping[int, Broker], answering: Collectio
 
 
 def _own_settings(admin: ExaminedCluster, brokers: Iterable[int]) -> dict[ConfigTarget, dict[str, str]]:
-    """The rates of throttles and the mark of draining: settings of all brokers, and of each broker that answers."""
-    found = admin.settings([ALL_BROKERS], _RATES)
+    """The rates of throttles, the mark of draining and the room that the trash leaves, of all brokers, and of each that answers."""
+    found = admin.settings([ALL_BROKERS], (*_RATES, _MIN_FREE))
     for node in brokers:
         try:
-            found |= admin.settings([ConfigTarget(broker=str(node))], (*_RATES, DRAINING))
+            found |= admin.settings([ConfigTarget(broker=str(node))], (*_RATES, DRAINING, _MIN_FREE))
         except OperatorError:  # it has died since
             continue
     return found
+
+
+def _disks(
+    log_dirs: Mapping[int, Collection[LogDir]], own: Mapping[ConfigTarget, Mapping[str, str]]
+) -> tuple[Disk, ...]:
+    default = own.get(ALL_BROKERS, {}).get(_MIN_FREE, str(_MIN_FREE_DEFAULT))
+    return tuple(
+        Disk(
+            NodeId(node),
+            each.path,
+            each.total_bytes,
+            each.usable_bytes,
+            int(own.get(ConfigTarget(broker=str(node)), {}).get(_MIN_FREE, default)),
+        )
+        for node, directories in log_dirs.items()
+        for each in directories
+    )
 
 
 def _offline(topics: Mapping[str, Mapping[int, Partition]]) -> dict[TopicPartition, frozenset[NodeId]]:

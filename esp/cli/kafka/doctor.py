@@ -17,6 +17,7 @@ from esp.cli.kafka.library import (
 from esp.cli.kafka.protection import ProtectionAdmin
 from esp.cli.kafka.reassignments import ReassignmentsAdmin
 from esp.cli.kafka.transactions import ListFilter, TransactionsAdmin, open_transactions
+from esp.cli.kafka.trash import list_trash
 from esp.doctor.open_transactions import (
     MAX_TIMEOUT_MS,
     OPEN_STATES,
@@ -110,6 +111,13 @@ class DoctorAdmin(ReassignmentsAdmin, TransactionsAdmin, ProtectionAdmin):
             }
             for entry in told.get("entries") or ()
         }
+
+    def trash(self) -> list[str]:
+        """The deleted topics that can be restored, in the order of deletion; none where there is no trash, or the client may not see it."""
+        try:
+            return [each.name for each in list_trash(self._servers)]
+        except OperatorError:
+            return []
 
     def hanging_transactions(
         self, by_leader: Mapping[int, Iterable[TopicPartition]], now_ms: int

@@ -50,6 +50,7 @@ class FloorChecker:
                 continue
             continues = new.continues_offsets(topic.name, topic.configs)
             if before is None and topic_id in old.trashed_topics:  # restored: it goes on as it is
+                self._check_restored(topic)
                 before = topic if self._is_last(topic) else None
                 continues = continues and before is not None
             if before is None and not continues:
@@ -79,6 +80,17 @@ class FloorChecker:
                         f"{name}-{partition}",
                         f"begins again at {next_start}, and the topic before it has {committed.last} committed",
                     )
+
+    def _check_restored(self, topic: TopicImage) -> None:
+        """None comes back behind another topic of its name that went on from its offsets. Raises ViolationError."""
+        for state in topic.partitions:
+            ids = [life.topic_id for life in self._lives.get((topic.name, state.partition), ())]
+            if topic.topic_id in ids[:-1]:
+                raise ViolationError(
+                    "INV-OFFSET-FLOOR",
+                    f"{topic.name}-{state.partition}",
+                    f"is restored as topic {topic.topic_id}, and {ids[-1]} has gone on from its offsets",
+                )
 
     def _is_last(self, topic: TopicImage) -> bool:
         """True if no other topic has had the name since."""

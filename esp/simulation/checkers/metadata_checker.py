@@ -115,6 +115,7 @@ class MetadataChecker:
             continued_partitions=self.floors.continued,
             leapt_partitions=self.floors.leapt,
             restored_topics=self.trash.restored,
+            early_purges=self.trash.early,
         )
 
     def _look_at(self, node: SimulatedNode, before: ClusterImage | None, image: ClusterImage) -> None:
@@ -135,7 +136,7 @@ class MetadataChecker:
             del self._known[next(iter(self._known))]
         old, self.image = self.image, image
         self.floors.on_change(old, image)
-        self.trash.on_change(old, image)
+        self.trash.on_change(old, image, now_s)
         self._check_change(old, image, now_s)
         self.on_change(old, image, now_s)
 

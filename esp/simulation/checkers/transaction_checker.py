@@ -77,6 +77,8 @@ class TransactionChecker:
         """Aborts whose timeout was over only because a transaction's time runs from its client's first request."""
         self.unjudged_refusals = 0
         """Batches whose transactions were open and that were refused, in runs that heal only a core."""
+        self.unwatched: Collection[str] = ()
+        """The ids whose transactions no client ends, in topics that come and go: they need not end."""
         self.on_decision: Callable[[TopicPartition, Collection[TopicPartition]], None] = lambda _partition, _joined: (
             None
         )
@@ -367,7 +369,9 @@ class TransactionChecker:
         found = [
             f"{state.transactional_id} is in {state.value.status.name} since {state.seen_s:.3f}"
             for state in self.ids.values()
-            if state.value.status not in AT_REST and state.partitions.isdisjoint(given_up)
+            if state.value.status not in AT_REST
+            and state.partitions.isdisjoint(given_up)
+            and state.transactional_id not in self.unwatched
         ]
         found += [
             f"{partition} has an open transaction of {producer_id} from {one.first_offset}"

@@ -15,6 +15,7 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "esp.broker.replication.cleaner:LogCleaner.uncleanable",
         "esp.broker.replication.session:ReplicaSession.__len__",
         "esp.broker.replication.sessions:ReplicaSessions.__len__",
+        "esp.broker.replication.trash_guard:TrashGuard.kept",
         "esp.broker.transactions.coordinators:TransactionCoordinators.max_timeout_ms",
         "esp.broker.transactions.coordinators:TransactionCoordinators.oldest_start_us",
         "esp.broker.transactions.coordinators:TransactionCoordinators.pending_markers",

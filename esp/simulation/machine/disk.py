@@ -279,6 +279,10 @@ class SimulatedDisk:
         node = self._tree.find(path)
         return node if isinstance(node, FileContent) else None
 
+    def names(self, path: str) -> list[str]:
+        """Those in a directory, for an observer outside the node."""
+        return sorted(self._tree.directory(path).names)
+
     # --- the port ----------------------------------------------------------------------------------------------------------------
 
     def open(self, path: str, *, create: bool = False) -> File:

@@ -20,6 +20,7 @@ from esp.simulation.checkers.convergence import (
     find_stranded,
     find_unconverged,
 )
+from esp.simulation.checkers.early_purges import EarlyPurges, find_left
 from esp.simulation.checkers.feature_checker import FeatureChecker, is_too_old
 from esp.simulation.checkers.losses_told import LossesTold
 from esp.simulation.checkers.metadata_checker import MetadataChecker
@@ -30,6 +31,7 @@ from esp.simulation.checkers.replica_view import BatchView
 from esp.simulation.checkers.rising_starts import RisingStarts
 from esp.simulation.checkers.session_checker import SessionChecker
 from esp.simulation.checkers.told_offsets import ToldOffsets
+from esp.simulation.checkers.trash_checker import check_restored_transactions
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.checkers.voter_checker import find_misplaced_voters, find_quorum_problems
 from esp.simulation.machine.disk import SimulatedDisk
@@ -138,6 +140,7 @@ class Run:
         self._tokens = Tokens(world, self._clients.history)
         self._quotas = Quotas(world, self._clients.history)
         self._replicas.on_committed = self._on_committed
+        self._early_purges = EarlyPurges(self._on_found)
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
         self._clients.administrator.before_deletion = self._nemesis.deletions.before_deletion
         self._one_life = OneLifeChecker(self._nemesis.twins.claimants, world.loop.time, self._on_found)
@@ -157,7 +160,11 @@ class Run:
         self._attach()
 
     def _attach(self) -> None:
-        """Be told of the turns of the loop, and of the lives of the nodes."""
+        """Be called at the turns of the loop, at the lives of the nodes, and where administrators and checkers need one another."""
+        self._clients.administrator.before_trash = self._transactions.before_trash
+        self._metadata.trash.is_asked = lambda topic_id: (
+            topic_id in self._early_purges.asked or topic_id in self._clients.administrator.asked_purges
+        )
         self._world.loop.on_turn = self._on_turn
         for node in self._world.nodes.values():
             node.on_end = self._on_end
@@ -230,6 +237,7 @@ class Run:
             self._rebalance,
             self._one_life,
             self._sessions,
+            self._early_purges,
         )
         transactions = self._profile.transactions
         with contextlib.ExitStack() as stack:
@@ -387,10 +395,16 @@ class Run:
         self._waiting = len(waiting)
         self._phase("rest")
         await asyncio.sleep(2 if self._profile.balances_leaders else 1)
-        topics, events = self._metadata.image.topics_by_id, self._world.trace.events
+        image = self._metadata.image
+        topics, events = image.topics_by_id, self._world.trace.events
         await asyncio.sleep(QUIET_S)
         if self._metadata.image.topics_by_id != topics:
             raise ViolationError("LIVE-QUIET", "the cluster", "partitions change though nothing happens")
+        for node in self._world.living:
+            if node.is_serving and not node.disk_was_faulty and node.node_id in self._core:
+                left = find_left(node.disk, node.settings.log_dirs, {*image.topics_by_id, *image.trashed_topics})
+                if left:
+                    raise ViolationError("INV-TRASH", node.name, f"has {left} of topics that were purged")
         rate = (self._world.trace.events - events) / QUIET_S
         most = QUIET_DELIVERIES_PER_S * len(self._world.nodes)
         if rate > most:
@@ -411,6 +425,13 @@ class Run:
             topic = image.topics_by_id.get(topic_id)
             if topic is None or committed.is_excused or (topic_id, partition) in stranded:
                 continue
+            if topic.partitions[partition].restored_epoch >= 0:
+                check_restored_transactions(
+                    committed.name,
+                    committed.batches.values(),
+                    topic.partitions[partition].restored_epoch,
+                    self._transactions.abandoned.producer_ids,
+                )
             reader = self._clients.final_reader
             end = await reader.read_to(topic.name, topic_id, partition, committed.end_offset, tries=10_000)
             if end < committed.end_offset:

@@ -28,6 +28,7 @@ from esp.simulation.nodes_tier.transaction_profile import LEVEL, LOWER_LEVEL, ST
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.outcome import Outcome
 from esp.simulation.workload import admin_requests
+from esp.simulation.workload.abandoned_transactions import ABANDONED, AbandonedTransactions
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.committed_reader import CommittedReader
 from esp.simulation.workload.connection import NoAnswerError
@@ -35,6 +36,7 @@ from esp.simulation.workload.consumer import Seen
 from esp.simulation.workload.history import History
 from esp.simulation.workload.policy_setter import PolicySetter
 from esp.simulation.workload.producer import KeyDraws
+from esp.simulation.workload.transaction_client import TransactionClient
 from esp.simulation.workload.transaction_crew import NewGroupClient, TransactionCrew
 
 STABLE_S: Final = 120.0
@@ -104,6 +106,14 @@ class Transactions:
         ]
         self._reader = self._new_reader("reader of committed records")
         self._working: list[asyncio.Task[None]] = []
+        self.abandoned = AbandonedTransactions(
+            TransactionClient(self._new_client(ABANDONED), ABANDONED),
+            world.random(ABANDONED),
+            self.checker.history,
+            history,
+        )
+        """Of topics that are deleted."""
+        self.checker.unwatched = frozenset((ABANDONED,))
         self._policy_setter = self._new_policy_setter()
 
     def on_committed(self, partition: TopicPartition, batches: Iterable[BatchView]) -> None:
@@ -217,6 +227,17 @@ class Transactions:
             left_behind_leaders=self.left_behind,
             held_ends=self.held_ends,
         )
+
+    async def before_trash(self, name: str) -> None:
+        """A topic is about to go into the trash: have a transaction be open in it then.
+
+        Not where offsets are asked for: the checkers hold both kinds of readers to the same answers in topics without transactions.
+        """
+        if self._profile is None or self._world.profile.asks_offsets:
+            return
+        topic = self._image().topics_by_name.get(name)
+        if topic is not None and TRANSACTIONS_TOPIC in self._image().topics_by_name:
+            await self.abandoned.begin_in(topic)
 
     def calm(self) -> None:
         """The faults are over."""

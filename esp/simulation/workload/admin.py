@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from esp.controller.image import RECREATE_OFFSETS, TRASH_RETENTION, TopicImage
 from esp.model.errors import ErrorCode
+from esp.model.ids import TopicId
 from esp.model.offset_floor import CONTINUE
 from esp.protocol.registry import ApiKey
 from esp.protocol.trash import PURGE, RESTORE
@@ -65,6 +66,18 @@ RESTORING: Final = "administrator that restores"
 RESTORING_SHARE: Final = 0.4
 """Of the runs in which offsets of topics do not go on: deleted topics go into the trash."""
 
+MIXING: Final = "administrator that creates again what can be restored"
+"""The stream of randomness of topics that go on, and whose predecessors are in the trash."""
+
+MIXING_SHARE: Final = 0.3
+"""Of the runs in which offsets of topics go on: deleted topics go into the trash, too."""
+
+BEHIND_SHARE: Final = 0.5
+"""Of what is deleted there, and mostly taken out: another topic of the name comes and goes in between."""
+
+OLD_SHARE: Final = 0.5
+"""Of what is taken out there: the topic of the name that was deleted first."""
+
 RETENTIONS_MS: Final = (3_000, 60_000, 3_600_000)
 """The times that they have there."""
 
@@ -73,6 +86,25 @@ RESTORED_SHARE: Final = 0.8
 
 PURGED_SHARE: Final = 0.15
 """Of what is taken out: it is purged."""
+
+BOUNDING: Final = "administrator that bounds the trash"
+"""The stream of randomness of how much may be in the trash."""
+
+BOUNDED_SHARE: Final = 0.5
+"""Of the runs with a trash: topics are left there, and the bytes that it may have change."""
+
+FILLING_SHARE: Final = 0.5
+"""Of the times at which topics are put in the trash there: several are, and are left, and then its bounds change."""
+
+FILLING: Final = (2, 4)
+"""The number of them."""
+
+SHORT_LIFE_S: Final = (0.3, 1.5)
+"""The time that is left to each of them to get records."""
+
+TRASH_MAX_BYTES: Final = "topic.trash.max.bytes"
+BOUNDS: Final = (0, 1_000, 3_000, 10_000, -1)
+"""The most bytes of the trash of a log directory; -1: as many as there are."""
 
 NUDGE_SHARE: Final = 0.7
 """Of what is done while a partition that may lose records has no leader: something about that."""
@@ -85,7 +117,9 @@ def continues_offsets(seed: int) -> bool:
 
 def restores_topics(seed: int) -> bool:
     """True if topics that come and go go into the trash in a run, by its seed."""
-    return not continues_offsets(seed) and stream(RESTORING, seed).random() < RESTORING_SHARE
+    if continues_offsets(seed):
+        return stream(MIXING, seed).random() < MIXING_SHARE
+    return stream(RESTORING, seed).random() < RESTORING_SHARE
 
 
 async def _nothing(_name: str) -> None:
@@ -106,6 +140,8 @@ class Administrator:
         nudges: finds partitions without a leader.
         recreating: its stream of randomness for topics whose offsets go on.
         restoring: its stream of randomness for topics that go into the trash.
+        bounding: its stream of randomness for how much may be there.
+        mixing: its stream of randomness for topics of both kinds.
     """
 
     def __init__(
@@ -121,6 +157,8 @@ class Administrator:
         nudges: Nudges,
         recreating: Random,
         restoring: Random,
+        bounding: Random,
+        mixing: Random,
     ) -> None:
         self.is_stopping = False
         self.doubtful_minimums: dict[str, int] = {}
@@ -136,9 +174,16 @@ class Administrator:
         self._recreating = recreating
         self._continues = recreating.random() < CONTINUING_SHARE
         self._restoring = restoring
-        self._restores = not self._continues and restoring.random() < RESTORING_SHARE
+        self._mixing = mixing
+        self._restores = mixing.random() < MIXING_SHARE if self._continues else restoring.random() < RESTORING_SHARE
+        self._bounding = bounding
+        self._bounds = bounding.random() < BOUNDED_SHARE
+        self.asked_purges: dict[TopicId, None] = {}
+        """The topics in the trash whose purge was asked for."""
         self.before_deletion: Callable[[str], Awaitable[None]] = _nothing
         """Awaited before a topic is deleted whose offsets may go on, or that may come back, and before it comes back."""
+        self.before_trash: Callable[[str], Awaitable[None]] = _nothing
+        """Awaited before a topic is deleted that is to come back, ahead of the other."""
         self._takes_back = False
 
     async def create(self, topic: TopicProfile) -> None:
@@ -292,13 +337,21 @@ class Administrator:
             NoAnswerError, RefusedError: something of it is not done.
         """
         rng = self._restoring
+        if self._bounds and self._bounding.random() < FILLING_SHARE:
+            await self._fill_trash(name)
+            return
         topic = self._draw_topic(name)
         await self.create(topic)
         self._history.on_done(self.client.name, "topic created", f"{topic}")
         await asyncio.sleep(rng.uniform(*LIFE_S))
+        await self.before_trash(name)
         await self.before_deletion(name)
         await self.delete(name)
         self._history.on_done(self.client.name, "topic deleted", name)
+        if self._continues and self._mixing.random() < BEHIND_SHARE:
+            await self.create(self._draw_topic(name))
+            await asyncio.sleep(self._mixing.uniform(*SHORT_LIFE_S))
+            await self.delete(name)
         while rng.random() < RESTORED_SHARE and not self.is_stopping:
             await asyncio.sleep(rng.choice((0.1, 1.0, 5.0)) * rng.random())
             try:
@@ -306,6 +359,22 @@ class Administrator:
                 break
             except NoAnswerError as error:
                 self._history.on_no_answer(self.client.name, str(error))
+
+    async def _fill_trash(self, name: str) -> None:
+        """Have several topics of a name end in the trash, then change how much may be there.
+
+        Raises:
+            NoAnswerError, RefusedError: something of it is not done.
+        """
+        rng = self._bounding
+        for _ in range(rng.randint(*FILLING)):
+            topic = self._draw_topic(name)
+            await self.create(topic)
+            self._history.on_done(self.client.name, "topic created", f"{topic}")
+            await asyncio.sleep(rng.uniform(*SHORT_LIFE_S))
+            await self.delete(name)
+            self._history.on_done(self.client.name, "topic deleted", name)
+        await self._configure(admin_requests.BROKER, "", TRASH_MAX_BYTES, f"{rng.choice(BOUNDS)}")
 
     async def _take_out(self, name: str) -> None:
         """Restore the last topic of a name, or purge it.
@@ -320,9 +389,12 @@ class Administrator:
         if not found:
             return
         action = PURGE if self._restoring.random() < PURGED_SHARE else RESTORE
+        topic_id = TopicId(found[0 if self._continues and self._mixing.random() < OLD_SHARE else -1])
         if action == RESTORE:
             await self.before_deletion(name)
-        request = admin_requests.change_trash(action, found[-1], TIMEOUT_S)
+        else:
+            self.asked_purges[topic_id] = None
+        request = admin_requests.change_trash(action, topic_id, TIMEOUT_S)
         version = admin_requests.ALTER_PARTITION_REASSIGNMENTS_VERSION
         answer = await self._call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, request)
         _require_success(answer.error_code)

@@ -20,7 +20,7 @@ from esp.simulation.nodes_tier.nudges import Nudges
 from esp.simulation.nodes_tier.profile import TopicProfile
 from esp.simulation.nodes_tier.transaction_profile import TRANSACTIONAL_TOPIC
 from esp.simulation.nodes_tier.world import World
-from esp.simulation.workload.admin import RECREATING, RESTORING, Administrator
+from esp.simulation.workload.admin import BOUNDING, MIXING, RECREATING, RESTORING, Administrator
 from esp.simulation.workload.batch_mark import BatchMark
 from esp.simulation.workload.budget import RepairBudget
 from esp.simulation.workload.cluster_client import ClusterClient
@@ -334,6 +334,8 @@ class Clients:
             nudges=Nudges(self._world, self._image),
             recreating=self._world.random(RECREATING),
             restoring=self._world.random(RESTORING),
+            bounding=self._world.random(BOUNDING),
+            mixing=self._world.random(MIXING),
         )
 
     def _is_spoilt(self, batch: memoryview) -> bool:

@@ -5,12 +5,13 @@ import asyncio
 from prometheus_client.parser import text_string_to_metric_families
 
 from esp.broker.metrics.families import PARTITIONS_SHOWN
+from esp.broker.replication.trash_guard import GUARD_INTERVAL_MS
 from esp.model.errors import ErrorCode
 from esp.ports.network import Address
 from esp.records.builder import NewRecord, build_batch
 from esp.settings.broker import STANDARD_AUTHORIZER, MetricsListener
 from tests.unit.broker.authentication.raw_client import WRONG, log_in, with_sasl
-from tests.unit.broker.conversation import create_topic, create_topics, fetch_later, produce
+from tests.unit.broker.conversation import create_topic, create_topics, delete_topic, fetch_later, produce
 from tests.unit.broker.guarded_node import client_of
 from tests.unit.broker.metrics.test_http_server import GET, Scraper
 from tests.unit.broker.simulated_node import records, simulated
@@ -218,3 +219,19 @@ async def test_log_ins_and_their_failures_are_told_by_listener_and_mechanism(nod
     told = await _scrape(node)
     assert told["esp_log_ins_total", "plaintext", "PLAIN"] == 2
     assert told["esp_log_in_failures_total", "plaintext", "PLAIN"] == 2
+
+
+@simulated(metrics_listener=METRICS, topic_trash_max_bytes=150_000)
+async def test_the_trash_and_what_had_to_go_early_are_told(node):
+    client = await node.client()
+    told = await _scrape(node)
+    assert told["esp_trash_topics",] == told["esp_trash_bytes",] == told["esp_trash_early_purges_total",] == 0
+    for name in "ab":
+        await create_topic(client, name, topic_trash_retention_ms="3600000")
+        await produce(client, name, records(bytes(100_000)))
+        await delete_topic(client, name)
+    assert (await _scrape(node))["esp_trash_topics",] == 2
+    await asyncio.sleep(3 * GUARD_INTERVAL_MS / 1000)
+    told = await _scrape(node)
+    assert told["esp_trash_topics",] == told["esp_trash_early_purges_total",] == 1
+    assert 100_000 < told["esp_trash_bytes",] < 110_000

@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from esp.broker.replication.trash_guard import CALL_TIMEOUT_MS, GUARD_INTERVAL_MS, TrashGuard, find_surplus
 from esp.model.errors import ApiError, ErrorCode
+from esp.storage.log_directory import LogDirectory
 from tests.unit.broker.conversation import create_topic, delete_topic, produce
 from tests.unit.broker.simulated_node import records, simulated
 
 GIB = 2**30
+LEAST_FREE = 2**40 // 10 + 1
 SIZES = (("a", 10), ("b", 20), ("c", 30))
 
 
@@ -117,3 +119,12 @@ async def test_a_controller_that_does_not_answer_is_asked_for_one_topic_and_agai
     first = next(iter(node.metadata.image.trashed_topics))
     assert controller.asked == [(first, CALL_TIMEOUT_MS)] * 2
     assert "cannot be purged; this is retried" in caplog.text
+
+
+@simulated()
+async def test_files_that_are_about_to_be_removed_count_as_room(node, monkeypatch):
+    monkeypatch.setattr(LogDirectory, "purge", lambda *_: 0)  # whatever keeps them from going
+    await fill_trash(node)
+    node.disk.fill_up(LEAST_FREE - 50_000)
+    await asyncio.sleep(5 * GUARD_INTERVAL_MS / 1000)
+    assert in_trash(node) == ["b", "c"]

@@ -42,6 +42,7 @@ class Examined(FakeCluster):
         self.asked_for_eligible = []
         self.hanging = []
         self.quotas = {}
+        self.trashed = []
         self.overdue = []
         self.asked_for_transactions = []
 
@@ -72,6 +73,9 @@ class Examined(FakeCluster):
 
     def client_quotas(self):
         return self.quotas
+
+    def trash(self):
+        return self.trashed
 
     def consumer_groups(self, brokers):
         return [f"group{broker}" for broker in brokers]
@@ -312,3 +316,20 @@ def test_quotas_of_clients_are_looked_up():
     cluster = Examined([1], {})
     cluster.quotas = {client_alone("c"): {"producer_byte_rate": 7.0}}
     assert look_for_doctor(cluster).client_quotas == cluster.quotas
+
+
+def test_the_trash_and_the_room_that_each_broker_leaves_are_told(examined):
+    examined.trashed = ["u", "v"]
+    examined.configs = {
+        ALL_BROKERS: {"topic.trash.min.free.percent": "20"},
+        ConfigTarget(broker="3"): {"topic.trash.min.free.percent": "0"},
+    }
+    found = look_for_doctor(examined)
+    assert found.trash == ("u", "v")
+    assert {disk.broker: disk.least_percent for disk in found.disks} == {1: 20, 2: 20, 3: 0}
+
+
+def test_without_a_setting_the_default_counts(examined):
+    found = look_for_doctor(examined)
+    assert found.trash == ()
+    assert {disk.least_percent for disk in found.disks} == {10}

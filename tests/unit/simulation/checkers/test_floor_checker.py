@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from esp.controller.image import EMPTY_IMAGE, TopicImage
+from esp.controller.image import EMPTY_IMAGE, TopicImage, TrashedTopic
 from esp.model.ids import LeaderEpoch, NodeId, TopicId
 from esp.model.offset_floor import OFFSET_SPAN
 from esp.model.partition import PartitionState
@@ -46,14 +46,26 @@ class Scene:
     def delete(self):
         self._change(None)
 
+    def trash(self):
+        (topic,) = self.image.topics_by_id.values()
+        trashed = {**self.image.trashed_topics, topic.topic_id: TrashedTopic(topic, 0, 1)}
+        self._change(None, trashed)
+        return topic
+
+    def restore(self, topic):
+        (state,) = topic.partitions
+        state = replace(state, leader_epoch=LeaderEpoch(state.leader_epoch + 1))
+        self._change(replace(topic, partitions=(state,)))
+
     def _state(self, topic_id, number, start, epoch):
         return PartitionState(
             topic_id, number, (NodeId(1),), (NodeId(1),), NodeId(1), LeaderEpoch(epoch), 0, start_offset=start
         )
 
-    def _change(self, topic):
+    def _change(self, topic, trashed=None):
         topics = {} if topic is None else {topic.topic_id: topic}
-        old, self.image = self.image, replace(self.image, topics_by_id=topics)
+        trashed = self.image.trashed_topics if trashed is None else trashed
+        old, self.image = self.image, replace(self.image, topics_by_id=topics, trashed_topics=trashed)
         self.checker.on_change(old, self.image)
 
 
@@ -124,4 +136,35 @@ def test_nothing_is_asked_of_a_name_that_begins_again_from_0(first, second):
     scene.create(configs=first).end_offset = 5
     scene.delete()
     scene.create(0, 0, second)
+    scene.checker.check()
+
+
+def test_a_restored_topic_goes_on_as_it_is_and_the_next_one_behind_it():
+    scene = Scene()
+    committed = scene.create()
+    committed.end_offset = 5
+    scene.restore(scene.trash())
+    committed.end_offset = 6
+    scene.delete()
+    scene.create(6, 2)
+    assert scene.checker.continued == 1
+
+
+def test_a_topic_that_comes_back_behind_one_that_went_on_is_found():
+    scene = Scene()
+    scene.create().end_offset = 5
+    first = scene.trash()
+    scene.create(5, 1)
+    scene.delete()
+    with pytest.raises(ViolationError, match="has gone on from its offsets"):
+        scene.restore(first)
+
+
+def test_a_topic_comes_back_behind_one_that_began_from_0():
+    scene = Scene()
+    scene.create().end_offset = 5
+    first = scene.trash()
+    scene.create(0, 0, RESET)
+    scene.delete()
+    scene.restore(first)
     scene.checker.check()

@@ -39,6 +39,8 @@ def changed_minimums(eligible):
         nudges=SimpleNamespace(find_leaderless=lambda: None),
         recreating=Random(3),
         restoring=Random(3),
+        bounding=Random(3),
+        mixing=Random(2),
     )
 
     async def act():
