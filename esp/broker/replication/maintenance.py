@@ -11,6 +11,7 @@ from esp.broker.controller_client.channel import ControllerCalls
 from esp.broker.replication.host import ReplicaHost
 from esp.broker.replication.read_errors import READ_ERRORS
 from esp.broker.replication.retention import delete_old_segments
+from esp.broker.replication.retention_holds import RetentionHolds
 from esp.broker.replication.trash_guard import GUARD_INTERVAL_MS, TrashGuard
 from esp.broker.tasks import Tasks
 from esp.ports.env import Env
@@ -47,6 +48,7 @@ class Maintenance:
         replicas: the replicas with the logs that it maintains.
         directories: where they are.
         controller: the active controller.
+        holds: what readers keep of the logs.
     """
 
     def __init__(
@@ -56,11 +58,13 @@ class Maintenance:
         replicas: ReplicaHost,
         directories: Sequence[LogDirectory],
         controller: ControllerCalls,
+        holds: RetentionHolds,
     ) -> None:
         self._env = env
         self._settings = settings
         self._replicas = replicas
         self._directories = directories
+        self._holds = holds
         self._trash_guard = TrashGuard(env, replicas, directories, controller)
 
     def start(self, tasks: Tasks) -> None:
@@ -120,7 +124,7 @@ class Maintenance:
 
     async def delete_old_segments(self) -> None:
         """Apply retention by time and size to every log."""
-        await delete_old_segments(self._env, self._replicas)
+        await delete_old_segments(self._env, self._replicas, self._holds)
 
     async def scrub(self) -> None:
         """Read all sealed segments, slowly: what has rotted is found while other replicas have it (REC-4)."""
