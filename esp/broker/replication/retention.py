@@ -128,6 +128,8 @@ class _Retention:
         now_ms, held = self._env.clock.wall_ms(), self._held.get(hosted)
         hold = self._holds.hold_of(hosted, held)
         front = await hosted.log.hide_old_segments(now_ms, hold)
+        if front is not None and hosted.log.settings.retention_hold_groups:
+            hosted.committed()  # followers, which go by this alone, are told soon
         if hold is not None:
             if held is not None and front is not None:
                 self._holds.on_broken(hosted, held, front.broken)
