@@ -133,7 +133,9 @@ class Deletion:
         reads, and of groups without members, from the commit. A time that the client asked for goes instead of the settings'. Offsets
         of exempt groups never expire, nor do those by which a group holds records against retention.
         """
-        if self._exempt.matches(group.group_id) or self._holds(group.group_id, partition):
+        if self._exempt.matches(group.group_id):
+            return False
+        if self._holds(group.group_id, partition):
             return False
         if group.is_subscribed_to(partition.topic):
             return False

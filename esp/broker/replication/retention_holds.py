@@ -53,7 +53,7 @@ class RetentionHolds:
 
     def hold_unasked(self, hosted: HostedPartition) -> RetentionHold | None:
         """The hold with which one finds out whether there is anything to ask for: replicas that do not lead take nothing."""
-        return WHOLE_LOG if hosted.log.settings.retention_hold_groups and hosted.leader is None else None
+        return WHOLE_LOG if _has_holds(hosted) and hosted.leader is None else None
 
     def hold_of(self, hosted: HostedPartition, held: Held | None) -> RetentionHold | None:
         """The hold of a log at this moment.
@@ -61,10 +61,9 @@ class RetentionHolds:
         A replica that does not lead takes nothing but what is below the leader's log start, and so does a leader that has not asked: what
         was heard for another epoch, or for other groups, does not count.
         """
-        settings = hosted.log.settings
-        if not settings.retention_hold_groups:
+        if not _has_holds(hosted):
             return None
-        leader = hosted.leader
+        settings, leader = hosted.log.settings, hosted.leader
         if (
             leader is None
             or held is None
@@ -78,7 +77,7 @@ class RetentionHolds:
         asked = [
             (hosted, hosted.leader.leader_epoch, hosted.log.settings.retention_hold_groups)
             for hosted in due
-            if hosted.log.settings.retention_hold_groups and hosted.leader is not None
+            if _has_holds(hosted) and hosted.leader is not None
         ]
         if not asked:
             return {}
@@ -128,3 +127,8 @@ class RetentionHolds:
         here = frozenset(replicas)
         self._logs = {hosted: known for hosted, known in self._logs.items() if hosted in here}
         self.held_bytes = {hosted: size for hosted, size in self.held_bytes.items() if hosted in here}
+
+
+def _has_holds(hosted: HostedPartition) -> bool:
+    """True if groups hold the records of the replica's topic."""
+    return bool(hosted.log.settings.retention_hold_groups)
