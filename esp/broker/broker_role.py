@@ -168,10 +168,8 @@ class RunningBroker:
 
     def __init__(self, client_side: ClientSide, node: RunningNode, local: Dispatcher | None) -> None:
         env, settings, tasks = client_side.env, client_side.settings, client_side.tasks
-        self._env = env
-        self._settings = settings
+        self._env, self._settings, self._tasks = env, settings, tasks
         self._node = node
-        self._tasks = tasks
         self._server = client_side.server
         self._endpoints = client_side.endpoints
         self._changes: asyncio.Queue[tuple[ClusterImage, ClusterDelta]] = asyncio.Queue()

@@ -1,4 +1,4 @@
-"""What the readers of a log keep of it against retention by time and size (HOLD-1), as its leader and its log speak of it."""
+"""The part of a log that its readers keep against retention by time and size (HOLD-1), as leaders and logs speak of it."""
 
 from typing import Final, NamedTuple
 

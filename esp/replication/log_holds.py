@@ -37,7 +37,7 @@ def is_pattern(name: str) -> bool:
 
 
 class LogHolds:
-    """What is known of one log's readers in one epoch of its leader.
+    """The readers of one log, as far as they are known in one epoch of its leader.
 
     Args:
         leader_epoch: the epoch.

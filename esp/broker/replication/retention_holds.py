@@ -26,7 +26,7 @@ class Questions(Protocol):
 
 
 class Held(NamedTuple):
-    """What was heard of one log, and for whom."""
+    """The answers about one log, and the groups and the epoch for which they count."""
 
     leader_epoch: int
     names: tuple[str, ...]

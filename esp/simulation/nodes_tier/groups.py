@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Final
 
 from esp.controller.image import ClusterImage
@@ -10,7 +10,8 @@ from esp.groups.partitioning import partition_for
 from esp.model.ids import OFFSETS_TOPIC, TopicId, TopicPartition
 from esp.ports.network import Address
 from esp.simulation.checkers import probe
-from esp.simulation.checkers.group_checker import Commit, GroupChecker
+from esp.simulation.checkers.group_checker import GroupChecker
+from esp.simulation.checkers.hold_checker import HoldChecker
 from esp.simulation.checkers.offsets_log import OffsetsLog
 from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.replica_view import BatchView
@@ -58,12 +59,14 @@ class Groups:
         self.offsets_log = OffsetsLog(
             world.loop.time,
             None if expiry is None else RETENTION_MINUTES * _MINUTE_MS,
-            self.is_excused,
+            self._is_excused,
             names.__contains__,
             self._exempt.__contains__,
             self._generation_at,
         )
-        self.checker = GroupChecker(world.loop.time, self.is_excused, self._is_committed, self.offsets_log.expired)
+        self.checker = GroupChecker(world.loop.time, self._is_excused, self._is_committed, self.offsets_log.expired)
+        self.holds = HoldChecker(self.checker.groups, self._is_excused, world.loop.time)
+        """Sees what retention takes."""
         partitions = [
             TopicPartition(topic.name, number) for topic in profile.topics for number in range(topic.partitions)
         ]
@@ -205,7 +208,7 @@ class Groups:
     @property
     def excused(self) -> int:
         """The number of groups that lost more than is promised."""
-        return sum(self.is_excused(crew.profile.name) for crew in self._crews)
+        return sum(self._is_excused(crew.profile.name) for crew in self._crews)
 
     def _find_problems(self, crew: GroupCrew, since_s: float) -> list[str]:
         found = []
@@ -229,12 +232,7 @@ class Groups:
         topic = self._image().topics_by_name.get(OFFSETS_TOPIC)
         return None if topic is None else (topic.topic_id, partition_for(group_id, len(topic.partitions)))
 
-    def commits(self) -> Mapping[str, Mapping[TopicPartition, Sequence[Commit]]]:
-        """All commits that members have sent, by group and partition."""
-        return {group_id: group.commits for group_id, group in self.checker.groups.items()}
-
-    def is_excused(self, group_id: str) -> bool:
-        """True if more of a group's records was lost than is promised."""
+    def _is_excused(self, group_id: str) -> bool:
         key = self._key(group_id)
         return key is not None and self._replicas.is_excused(key)
 

@@ -22,7 +22,6 @@ from esp.simulation.checkers.convergence import (
     find_unconverged,
 )
 from esp.simulation.checkers.feature_checker import FeatureChecker, is_too_old
-from esp.simulation.checkers.hold_checker import HoldChecker
 from esp.simulation.checkers.losses_told import LossesTold
 from esp.simulation.checkers.metadata_checker import MetadataChecker
 from esp.simulation.checkers.one_life import OneLifeChecker
@@ -124,7 +123,6 @@ class Run:
             self._replicas.is_retired,
         )
         self._groups = Groups(world, self._clients.history, lambda: self._metadata.image, self._replicas)
-        self._holds = HoldChecker(self._groups.commits, self._groups.is_excused, world.loop.time)
         self._replicas.log_starts.on_retained = self._on_retained
         self._consumer_groups = ConsumerGroups(
             world, self._clients.history, lambda: self._metadata.image, self._replicas, self._groups
@@ -640,7 +638,7 @@ class Run:
         """A replica gives up records of a topic that groups hold; one that is not there any more is held by none."""
         topic = self._metadata.image.topics_by_id.get(key[0])
         if topic is not None:
-            self._holds.on_taken(who, TopicPartition(topic.name, key[1]), settings, end_offset)
+            self._groups.holds.on_taken(who, TopicPartition(topic.name, key[1]), settings, end_offset)
 
     def _log_start_on(self, key: tuple[TopicId, int], node_id: int) -> int:
         view = self._replicas.views.get(node_id, {}).get(key)

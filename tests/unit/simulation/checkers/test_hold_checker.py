@@ -4,7 +4,7 @@ import pytest
 
 from esp.model.ids import TopicPartition
 from esp.settings.topic import TopicSettings
-from esp.simulation.checkers.group_checker import Commit
+from esp.simulation.checkers.group_checker import Commit, GroupHistory
 from esp.simulation.checkers.hold_checker import KNOWN_AFTER_S, HoldChecker
 from esp.simulation.checkers.violation import ViolationError
 
@@ -13,14 +13,14 @@ T0 = TopicPartition("t", 0)
 
 class Scene:
     def __init__(self):
-        self.commits = {}
+        self.groups = {}
         self.lost = set()
         self.now_s = 100.0
-        self.checker = HoldChecker(lambda: self.commits, self.lost.__contains__, lambda: self.now_s)
+        self.checker = HoldChecker(self.groups, self.lost.__contains__, lambda: self.now_s)
 
     def commit(self, group, offset, *, is_acked=True):
         commit = Commit(offset, "", None, self.now_s, self.now_s, is_acked=is_acked)
-        self.commits.setdefault(group, {}).setdefault(T0, []).append(commit)
+        self.groups.setdefault(group, GroupHistory()).commits.setdefault(T0, []).append(commit)
 
     def take(self, names, end_offset):
         settings = TopicSettings(retention_hold_groups=tuple(names.split(",")))
