@@ -30,6 +30,7 @@ from esp.broker.replication.cleaner import LogCleaner
 from esp.broker.replication.host import ReplicaHost
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.replication.maintenance import Maintenance
+from esp.broker.replication.retention_holds import Questions, RetentionHolds
 from esp.broker.replication.trash_guard import TrashGuard
 from esp.broker.running_node import RunningNode
 from esp.broker.services import Services
@@ -70,6 +71,9 @@ _MARKER_WRITER: Final = "esp.broker.data_path.marker_writer"
 
 _AUTO_CREATE: Final = "esp.broker.auto_create"
 """Loaded with the first state of a share partition, for the same reason."""
+
+_HOLD_QUESTIONS: Final = "esp.broker.holds.position_questions"
+"""Loaded when retention has something to ask for, for the same reason."""
 
 _METADATA_POLL_US: Final = 1_000_000
 """The interval at which a broker looks for its own registration in the metadata although no change was reported."""
@@ -168,9 +172,8 @@ class RunningBroker:
 
     def __init__(self, client_side: ClientSide, node: RunningNode, local: Dispatcher | None) -> None:
         env, settings, tasks = client_side.env, client_side.settings, client_side.tasks
-        self._env, self._settings = env, settings
+        self._env, self._settings, self._tasks = env, settings, tasks
         self._node = node
-        self._tasks = tasks
         self._server = client_side.server
         self._endpoints = client_side.endpoints
         self._changes: asyncio.Queue[tuple[ClusterImage, ClusterDelta]] = asyncio.Queue()
@@ -195,6 +198,7 @@ class RunningBroker:
         self._other_states = OtherNodes(env, settings.node_id, tasks, self._address_of, terms=terms)
         self.persister = self._make_persister()
         self.groups = self._make_groups()
+        self.holds = RetentionHolds(self._make_hold_questions)
         self._verification = CoordinatorChannel(
             env, settings.node_id, cache, self._address_of, lambda: self.transactions, terms=terms
         )
@@ -283,7 +287,7 @@ class RunningBroker:
         await lifecycle.unfence()
         await self._cache.until(lambda image: _is_unfenced(image, settings.node_id))
         directories = self._node.directories.data
-        Maintenance(env, settings, replicas, directories, self.trash_guard).start(self._tasks)
+        Maintenance(env, settings, replicas, directories, self.trash_guard, self.holds).start(self._tasks)
         self.cleaner.start()
 
     async def leave(self) -> BrokerEpoch:
@@ -349,6 +353,10 @@ class RunningBroker:
 
     async def _create_share_states_topic(self) -> None:
         await importlib.import_module(_AUTO_CREATE).create_missing_topics(self._services, (SHARE_STATES_TOPIC,))
+
+    def _make_hold_questions(self) -> Questions:
+        made: Questions = importlib.import_module(_HOLD_QUESTIONS).PositionQuestions(self._services)
+        return made
 
     def _write_markers(
         self, markers: Sequence[tuple[EndMarker, Sequence[TopicPartition]]]

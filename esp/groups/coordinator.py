@@ -6,7 +6,7 @@ The parts are :mod:`~esp.groups.joining`, :mod:`~esp.groups.leaving`, :mod:`~esp
 they share is the :class:`~esp.groups.coordinator_state.CoordinatorState`.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from esp.groups.appends import Appends
@@ -25,6 +25,7 @@ from esp.groups.directory import GroupDirectory
 from esp.groups.effects import Effect, Outbox
 from esp.groups.group import Group
 from esp.groups.group_log import load_group
+from esp.groups.held_positions import HeldPosition, find_held_positions
 from esp.groups.joining import Joining
 from esp.groups.leaving import Leaving, Syncing
 from esp.groups.offset_requests import OffsetRequests
@@ -238,6 +239,10 @@ class GroupCoordinator:
     def fetch_offsets(self, request: OffsetFetch) -> OffsetFetchResult:
         """OffsetFetch: committed offsets only, or stable ones."""
         return self._offset_requests.fetch(request)
+
+    def find_held_positions(self, wanted: Mapping[TopicPartition, Sequence[str]]) -> list[HeldPosition]:
+        """The offsets of the groups that hold partitions against retention (:mod:`esp.groups.held_positions`)."""
+        return find_held_positions(self._state.offsets, wanted)
 
     def delete_offsets(self, request: OffsetDelete, ticket: object, now: Now) -> list[Effect]:
         """OffsetDelete; answered with an OffsetDeleteResult."""

@@ -8,7 +8,7 @@ from esp.groups.consumer.group import ConsumerGroup
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.deadlines import Timer
 from esp.groups.group import Group, GroupState
-from esp.groups.group_patterns import GroupPatterns
+from esp.groups.group_patterns import GroupPatterns, group_patterns
 from esp.groups.responses import DeleteGroupResult
 from esp.groups.share.deletion import ShareDeletion
 from esp.groups.transactional_offsets import OffsetChange
@@ -109,11 +109,17 @@ class Deletion:
             if not is_exempt
             and partition not in pending
             and not group.is_subscribed_to(partition.topic)
+            and not self._holds(group.group_id, partition)
             and self._is_old(value, value.commit_timestamp_ms, now)
         ]
         batches.add(group.group_id, expired)
         if not len(group) and not pending and len(expired) == len(offsets):
             batches.remove_consumers(group)
+
+    def _holds(self, group_id: str, partition: TopicPartition) -> bool:
+        """True if the group's offset holds records of the partition: a hold must not end by itself (HOLD-6)."""
+        names = self._state.topics.hold_groups(partition.topic)
+        return bool(names) and group_patterns(tuple(names)).matches(group_id)
 
     def _is_old(self, value: OffsetCommitValue, since_ms: int, now: Now) -> bool:
         if value.expire_timestamp_ms != NO_TIMESTAMP:
@@ -125,9 +131,11 @@ class Deletion:
 
         Offsets that members read never expire. Otherwise a group's time runs from when it became empty, that of offsets which no member
         reads, and of groups without members, from the commit. A time that the client asked for goes instead of the settings'. Offsets
-        of exempt groups never expire.
+        of exempt groups never expire, nor do those by which a group holds records against retention.
         """
         if self._exempt.matches(group.group_id):
+            return False
+        if self._holds(group.group_id, partition):
             return False
         if group.is_subscribed_to(partition.topic):
             return False

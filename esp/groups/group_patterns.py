@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 
 class GroupPatterns:
@@ -20,3 +21,9 @@ class GroupPatterns:
     def matches(self, group_id: str) -> bool:
         """True if the whole id fits one of the patterns."""
         return not self._is_empty and self._any.fullmatch(group_id) is not None
+
+
+@lru_cache(maxsize=256)
+def group_patterns(patterns: tuple[str, ...]) -> GroupPatterns:
+    """Patterns that are asked for again and again: those of a topic's holds, for each offset of each group."""
+    return GroupPatterns(patterns)

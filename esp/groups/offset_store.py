@@ -5,7 +5,7 @@ Offsets of open transactions are neither, until their transaction commits (:clas
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -49,6 +49,11 @@ class OffsetStore:
     def newest_groups(self) -> list[str]:
         """All groups with offsets, committed or not."""
         return list(dict.fromkeys([*self._committed, *self._pending_counts]))
+
+    def pending(self) -> Iterator[OffsetChange]:
+        """The changes that are on their way into the log, outside of transactions."""
+        for changes in self._pending.values():
+            yield from changes
 
     def apply(self, changes: Iterable[OffsetChange], order: int = 0) -> None:
         """These changes are committed: later ones win.

@@ -41,6 +41,8 @@ _MODULES_OF_OURS: Final[Mapping[tuple[ApiKey, int, str], str]] = MappingProxyTyp
         (ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, "response"): "esp.protocol.trash",
         (ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, "request"): "esp.protocol.trash",
         (ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, "response"): "esp.protocol.trash",
+        (ApiKey.LIST_GROUPS, 5, "request"): "esp.protocol.held_positions",
+        (ApiKey.LIST_GROUPS, 5, "response"): "esp.protocol.held_positions",
         (ApiKey.BROKER_HEARTBEAT, 2, "request"): "esp.protocol.broker_heartbeat",
     }
 )

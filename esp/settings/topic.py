@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from esp.model.retention_hold import NO_CAP
 from esp.settings.broker import BrokerSettings
 from esp.settings.setting import Check, Kind, SettingError, Value, at_least, declared_settings, one_of, setting
 from esp.settings.throttled_replicas import NO_REPLICAS, ThrottledReplicas
@@ -43,6 +44,12 @@ def _throttled(name: str) -> Check:
             )
 
     return check
+
+
+def _named_groups(value: Value) -> None:
+    """The check of ``retention.hold.groups``."""
+    if isinstance(value, tuple) and not all(value):
+        raise SettingError("retention.hold.groups has an entry without a name", f"[{', '.join(value)}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +99,24 @@ class TopicSettings:
     min_insync_replicas: int = _inherited("min.insync.replicas")
     rebalance_throttled_replicas: ThrottledReplicas = NO_REPLICAS
     retention_bytes: int = _inherited("log.retention.bytes")
+    retention_hold_groups: tuple[str, ...] = setting(
+        (),
+        Kind.LIST,
+        "Groups that must have read a record before retention by time or size deletes it: ids, in which * stands for any characters.",
+        _named_groups,
+    )
+    retention_hold_max_bytes: int = setting(
+        NO_CAP,
+        Kind.LONG,
+        "Bytes of a partition from which on retention.hold.groups keep its oldest segments no longer, -1 for no limit.",
+        at_least(NO_CAP),
+    )
+    retention_hold_max_ms: int = setting(
+        NO_CAP,
+        Kind.LONG,
+        "Milliseconds of a record's age after which retention.hold.groups keep it no longer, -1 for no limit.",
+        at_least(NO_CAP),
+    )
     retention_ms: int = _inherited("log.retention.ms", at_least(-1))
     segment_bytes: int = _inherited("log.segment.bytes")
     segment_index_bytes: int = _inherited("log.index.size.max.bytes")

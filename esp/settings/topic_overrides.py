@@ -2,14 +2,22 @@
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from esp.model.errors import ApiError, ErrorCode
 from esp.settings.broker import BrokerSettings
-from esp.settings.setting import LONG_MAX, SettingError, Value
-from esp.settings.throttled_replicas import REPAIRED_REPLICAS, parse_throttled_replicas, read_repaired_replicas
+from esp.settings.setting import LONG_MAX, Setting, SettingError, Value
+from esp.settings.throttled_replicas import (
+    REPAIRED_REPLICAS,
+    ThrottledReplicas,
+    parse_throttled_replicas,
+    read_repaired_replicas,
+)
 from esp.settings.topic import TopicSettings
 from esp.settings.topic_table import EFFECTIVE_TOPIC_SETTINGS, TOPIC_SETTINGS
+
+_DEFAULTS: Final = TopicSettings()
+_HOLD_GROUPS: Final = "retention.hold.groups"
 
 
 def resolve_topic_settings(overrides: Mapping[str, str], broker: BrokerSettings) -> TopicSettings:
@@ -23,20 +31,37 @@ def resolve_topic_settings(overrides: Mapping[str, str], broker: BrokerSettings)
     """
     values: dict[str, Any] = {}
     for name, setting in EFFECTIVE_TOPIC_SETTINGS.items():
-        value: Value = () if setting.broker_name is None else getattr(broker, setting.broker_name.replace(".", "_"))
+        own: Value | None = None
         if name in overrides:
             with suppress(SettingError):
-                value = setting.parse_stored(overrides[name])
-        if setting.broker_name is None:
-            assert isinstance(value, tuple), (
-                "no node's setting stands in for the two lists of throttled replicas, and for nothing else"
-            )
-            values[setting.field] = parse_throttled_replicas(value)
-        else:
-            values[setting.field] = ",".join(value) if isinstance(value, tuple) else value
+                own = setting.parse_stored(overrides[name])
+        values[setting.field] = _effective(setting, own, broker)
     if REPAIRED_REPLICAS in overrides:
         values["rebalance_throttled_replicas"] = read_repaired_replicas(overrides[REPAIRED_REPLICAS])
     return TopicSettings(**values)
+
+
+def read_hold_groups(overrides: Mapping[str, str]) -> tuple[str, ...]:
+    """The groups of ``retention.hold.groups``, of a topic with these settings in the metadata log."""
+    if _HOLD_GROUPS not in overrides:
+        return ()
+    try:
+        value = EFFECTIVE_TOPIC_SETTINGS[_HOLD_GROUPS].parse_stored(overrides[_HOLD_GROUPS])
+    except SettingError:
+        return ()
+    assert isinstance(value, tuple), "the setting is a list"
+    return value
+
+
+def _effective(setting: Setting, own: Value | None, broker: BrokerSettings) -> Any:
+    """The value of a setting's field: the topic's own, else the node's; the default of a setting that nodes do not have."""
+    if setting.broker_name is None:
+        default = getattr(_DEFAULTS, setting.field)
+        if isinstance(own, tuple) and isinstance(default, ThrottledReplicas):
+            return parse_throttled_replicas(own)
+        return default if own is None else own
+    value = getattr(broker, setting.broker_name.replace(".", "_")) if own is None else own
+    return ",".join(value) if isinstance(value, tuple) else value
 
 
 def find_stored_problems(overrides: Mapping[str, str]) -> list[str]:

@@ -15,7 +15,15 @@ EFFECTIVE_TOPIC_SETTINGS: Final[dict[str, Setting]] = {
 }
 
 
-OWN_TOPIC_SETTINGS: Final = frozenset(("topic.recreate.offsets", "topic.trash.retention.ms"))
+OWN_TOPIC_SETTINGS: Final = frozenset(
+    (
+        "retention.hold.groups",
+        "retention.hold.max.bytes",
+        "retention.hold.max.ms",
+        "topic.recreate.offsets",
+        "topic.trash.retention.ms",
+    )
+)
 """Those that Kafka's topics do not have."""
 
 

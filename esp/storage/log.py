@@ -24,6 +24,7 @@ from typing import Final, TypeVar
 from esp.model.buffers import Buffer
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.model.ids import TopicId, TopicPartition
+from esp.model.retention_hold import DroppedFront, RetentionHold
 from esp.ports.cpu import Cpu
 from esp.records.batch_header import CONTROL_BIT, HeaderFields
 from esp.records.transaction_marker import find_marker
@@ -39,7 +40,7 @@ from esp.storage.producer_snapshots import (
     snapshot_path,
 )
 from esp.storage.producer_state import ProducerStates
-from esp.storage.retention import SegmentSummary, count_deletable, find_doubtful
+from esp.storage.retention import OldSegments, SegmentSummary, find_doubtful, find_old_segments
 from esp.storage.rolling import is_roll_due, roll_jitter_ms
 from esp.storage.segment import Segment, noted_timestamp
 from esp.storage.segment_files import CutPlace, SegmentFiles
@@ -671,9 +672,16 @@ class Log:
 
     # --- cut -----------------------------------------------------------------------------------------------------------------------
 
-    def has_old_segments(self, now_ms: int) -> bool:
-        """True if segments are past the limits of retention or below the log start."""
-        return self._count_old_segments(now_ms) > 0
+    def find_old_segments(self, now_ms: int, hold: RetentionHold | None = None) -> OldSegments:
+        """The oldest segments that are past the limits of retention and not held, or below the log start; they may be removed now."""
+        return find_old_segments(
+            self._summaries(),
+            self.settings,
+            now_ms=now_ms,
+            log_start_offset=self.log_start_offset,
+            high_watermark=self.high_watermark,
+            hold=hold,
+        )
 
     def begin_time_proof(self, now_ms: int) -> TimeProof | None:
         """A reading of the first segment that only stays because its age rests on a time index file; None if there is none (REC-4).
@@ -709,8 +717,8 @@ class Log:
         self._conclude(proof)
         return True
 
-    async def hide_old_segments(self, now_ms: int) -> int | None:
-        """Let the log start behind the segments that are past the limits of retention; the active one is replaced if it is among them.
+    async def hide_old_segments(self, now_ms: int, hold: RetentionHold | None = None) -> DroppedFront | None:
+        """Let the log start behind :meth:`find_old_segments`; the active one is replaced if it is among them.
 
         No flush of this log may be running.
 
@@ -720,7 +728,7 @@ class Log:
         Raises:
             OSError: the device failed or is full; the log is as before.
         """
-        return await sync(self._hiding_old_segments(now_ms), self.files.disk)
+        return await sync(self._hiding_old_segments(now_ms, hold), self.files.disk)
 
     async def drop_segments(self, below: int, now_ms: int) -> int:
         """Put segments aside that lie wholly below an offset, some at a time; return how many, 0 when there are no more.
@@ -745,12 +753,12 @@ class Log:
                 if proof.is_wrong and proof.segment is not self._segments.active:
                     proof.save_blocking()
                 self._conclude(proof)
-        start_offset = sync_blocking(self._hiding_old_segments(now_ms), disk)
-        if start_offset is None:
+        front = sync_blocking(self._hiding_old_segments(now_ms, None), disk)
+        if front is None:
             return 0
         self.checkpoint_offsets()
         dropped = 0
-        while count := sync_blocking(self._dropping_segments(start_offset, now_ms), disk):
+        while count := sync_blocking(self._dropping_segments(front.start_offset, now_ms), disk):
             dropped += count
         return dropped
 
@@ -841,16 +849,6 @@ class Log:
         self.truncations += 1
         self.cleaned_to = min(self.cleaned_to, offset)
 
-    def _count_old_segments(self, now_ms: int) -> int:
-        """The number of the oldest segments that may be removed now."""
-        return count_deletable(
-            self._summaries(),
-            self.settings,
-            now_ms=now_ms,
-            log_start_offset=self.log_start_offset,
-            high_watermark=self.high_watermark,
-        )
-
     def _summaries(self) -> list[SegmentSummary]:
         return [
             SegmentSummary(
@@ -867,9 +865,9 @@ class Log:
             self.note_rot(error)
         proof.conclude(is_active=proof.segment is self._segments.active)
 
-    def _hiding_old_segments(self, now_ms: int) -> Syncing[int | None]:
+    def _hiding_old_segments(self, now_ms: int, hold: RetentionHold | None) -> Syncing[DroppedFront | None]:
         segments = self.files.segments
-        while count := self._count_old_segments(now_ms):
+        while count := (old := self.find_old_segments(now_ms, hold)).deletable:
             if count == len(segments):
                 if (
                     count == 1 and not self.names_are_durable
@@ -879,7 +877,7 @@ class Log:
                 self.begin_segment(self.log_end_offset, now_ms)
             start_offset = segments[count].base_offset
             self.raise_log_start(start_offset)
-            return start_offset
+            return DroppedFront(start_offset, old.broken)
         return None
 
     def _dropping_segments(self, below: int, now_ms: int) -> Syncing[int]:

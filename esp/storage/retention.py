@@ -1,8 +1,9 @@
-"""Which segments a log may drop (LOG-12; Kafka's ``UnifiedLog.deleteOldSegments``)."""
+"""Which segments a log may drop (LOG-12; Kafka's ``UnifiedLog.deleteOldSegments``), and what is held of them (HOLD-1, HOLD-3)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from esp.model.retention_hold import CAP_BYTES, CAP_MS, NO_CAP, BrokenHold, RetentionHold
 from esp.settings.topic import TopicSettings
 
 
@@ -17,6 +18,17 @@ class SegmentSummary(NamedTuple):
     is_proven: bool = True
 
 
+class OldSegments(NamedTuple):
+    """The oldest segments of a log, as retention judges them."""
+
+    deletable: int
+    """The number of those that may go."""
+    broken: tuple[BrokenHold, ...] = ()
+    """The held offsets in them; those side by side that one cap lets go are one."""
+    held_bytes: int = 0
+    """The size of those behind them that stay only because they are held."""
+
+
 def count_deletable(
     segments: Sequence[SegmentSummary],
     settings: TopicSettings,
@@ -24,28 +36,86 @@ def count_deletable(
     now_ms: int,
     log_start_offset: int,
     high_watermark: int,
+    hold: RetentionHold | None = None,
 ) -> int:
     """Return the number of the oldest segments that are past the limits of time or size, or wholly below the log start.
 
     A segment with an offset at or above the high watermark stays, and so does an empty last one. Compacted topics know the log
-    start only, unless their policy names ``delete`` too.
+    start only, unless their policy names ``delete`` too. What is past the limits stays if it is held and past no cap of the hold.
     """
-    by_age = "delete" in settings.cleanup_policy
-    excess = -1
-    if by_age and settings.retention_bytes >= 0:
-        excess = sum(segment.size for segment in segments) - settings.retention_bytes
-    count = 0
+    return sum(1 for _cap in _deletable(segments, settings, now_ms, log_start_offset, high_watermark, hold))
+
+
+def find_old_segments(
+    segments: Sequence[SegmentSummary],
+    settings: TopicSettings,
+    *,
+    now_ms: int,
+    log_start_offset: int,
+    high_watermark: int,
+    hold: RetentionHold | None = None,
+) -> OldSegments:
+    """Return the segments that :func:`count_deletable` counts, and the effects of the hold on them and on others."""
+    limits = settings, now_ms, log_start_offset, high_watermark
+    caps = tuple(_deletable(segments, *limits, hold))
+    if hold is None:
+        return OldSegments(len(caps))
+    unheld = sum(1 for _cap in _deletable(segments, *limits, None))
+    broken: list[BrokenHold] = []
+    from_offset = max(log_start_offset, hold.from_offset)
+    for segment, cap in zip(segments, caps, strict=False):
+        if cap is None:
+            continue
+        if broken and broken[-1].cap == cap:
+            broken[-1] = broken[-1]._replace(end_offset=segment.end_offset)
+        else:
+            broken.append(BrokenHold(cap, from_offset, segment.end_offset))
+        from_offset = segment.end_offset
+    return OldSegments(len(caps), tuple(broken), sum(segment.size for segment in segments[len(caps) : unheld]))
+
+
+def _deletable(
+    segments: Sequence[SegmentSummary],
+    settings: TopicSettings,
+    now_ms: int,
+    log_start_offset: int,
+    high_watermark: int,
+    hold: RetentionHold | None,
+) -> Iterator[str | None]:
+    """For each segment that may go, from the oldest on, the cap that it takes for that; None if it is not held."""
+    by_limits = "delete" in settings.cleanup_policy
+    size = sum(segment.size for segment in segments)
     for number, segment in enumerate(segments):
         if segment.end_offset > high_watermark or (number == len(segments) - 1 and not segment.size):
-            break
-        is_old = segment.is_proven and _is_past(segment, settings, now_ms)
-        is_excess = excess >= segment.size
-        is_below_start = segment.end_offset <= log_start_offset
-        if not (is_old or is_excess or is_below_start):
-            break
-        excess -= segment.size
-        count += 1
-    return count
+            return
+        cap = None
+        if segment.end_offset > log_start_offset:  # else it goes whatever the limits are
+            is_old = segment.is_proven and _is_past(segment, settings, now_ms)
+            is_excess = by_limits and 0 <= settings.retention_bytes <= size - segment.size
+            if not (is_old or is_excess):
+                return
+            if hold is not None and segment.end_offset > hold.from_offset:
+                cap = _find_cap(segment, size, hold, now_ms)
+                if cap is None:
+                    return
+        size -= segment.size
+        yield cap
+
+
+def _find_cap(segment: SegmentSummary, size: int, hold: RetentionHold, now_ms: int) -> str | None:
+    """The cap that a held segment is past; None: it stays.
+
+    Args:
+        segment: the oldest one left.
+        size: of the segments that are left.
+        hold: by which it is held.
+        now_ms: wall time.
+    """
+    if hold.max_ms != NO_CAP and segment.is_proven and now_ms - segment.largest_timestamp > hold.max_ms:
+        return CAP_MS
+    if hold.max_bytes != NO_CAP and size - segment.size >= hold.max_bytes:
+        return CAP_BYTES
+    return None
 
 
 def find_doubtful(

@@ -141,7 +141,9 @@ class PyWriter(Writer):
         for index, future in futures:
             if future.succeeded():
                 self.acknowledge(index, future.value.partition, future.value.offset)
-        with contextlib.suppress(PyKafkaError):  # it may keep a batch beyond delivery_timeout_ms, without any request under way
+        with contextlib.suppress(
+            PyKafkaError
+        ):  # it may keep a batch beyond delivery_timeout_ms, without any request under way
             producer.close(timeout=10)
 
     def _begin(self) -> KafkaProducer:

@@ -25,6 +25,7 @@ from tests.mutants.mutant import (
     FLIPPED_BITS,
     GUARDED_NODES,
     HELD_BACK_COPIES,
+    HELD_RECORDS,
     LOST_FILES,
     LOST_TAILS,
     METERED_NODES,
@@ -96,6 +97,7 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
         and restores_topics(profile.seed)
     ),
     MOVING_LOG_STARTS: lambda profile: profile.log_starts is not None,
+    HELD_RECORDS: lambda profile: "retention.hold.groups" in profile.topics[0].configs,
     COMPACTED_TOPICS: lambda profile: profile.compaction is not None,
     COMPACTED_TRANSACTIONS: lambda profile: (
         profile.transactions is not None

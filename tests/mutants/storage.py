@@ -235,8 +235,8 @@ STORAGE_MUTANTS: Final = (
         "KAFKA-5634",
         "LOG-12",
         "esp.storage.log",
-        "            high_watermark=self.high_watermark,\n        )\n\n    def _summaries",
-        "            high_watermark=self.log_end_offset,\n        )\n\n    def _summaries",
+        "            high_watermark=self.high_watermark,\n            hold=hold,\n",
+        "            high_watermark=self.log_end_offset,\n            hold=hold,\n",
         tiers=(LOG,),
     ),
     Mutant(

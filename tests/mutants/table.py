@@ -15,6 +15,7 @@ from tests.mutants.expiry import EXPIRY_MUTANTS
 from tests.mutants.floors import FLOOR_MUTANTS
 from tests.mutants.groups import GROUP_MUTANTS
 from tests.mutants.histories import HISTORY_MUTANTS
+from tests.mutants.holds import HOLD_MUTANTS
 from tests.mutants.losses import LOSS_MUTANTS
 from tests.mutants.lost_files import LOST_FILES_MUTANTS
 from tests.mutants.membership import MEMBERSHIP_MUTANTS
@@ -54,6 +55,7 @@ ALL: Final = (
     *CONSUMER_GROUP_MUTANTS,
     *MOVING_GROUP_MUTANTS,
     *EXPIRY_MUTANTS,
+    *HOLD_MUTANTS,
     *FLOOR_MUTANTS,
     *TRASH_MUTANTS,
     *HISTORY_MUTANTS,

@@ -149,7 +149,7 @@ EQUIVALENT: Final[Mapping[Key, str]] = {
     _await_before(
         "esp/broker/replication/maintenance.py",
         "Maintenance.delete_old_segments",
-        "await delete_old_segments(self._env, self._replicas)",
+        "await delete_old_segments(self._env, self._replicas, self._holds)",
     ): "a round of retention begins a turn of the loop later, minutes after the one before",
     (
         "esp/broker/data_path/produce_appender.py",

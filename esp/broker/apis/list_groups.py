@@ -1,16 +1,26 @@
-"""ListGroups (16), versions 0-5: the groups that this node coordinates. Tools ask all nodes."""
+"""ListGroups (16), versions 0-5: the groups that this node coordinates. Tools ask all nodes.
 
-from kio.schema.list_groups.v5.request import ListGroupsRequest
-from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
+By tagged fields of our own other brokers ask how far groups have read partitions that these hold (HOLD-4). That needs CLUSTER_ACTION.
+"""
+
+from kio.schema.list_groups.v5.response import ListedGroup
 from kio.schema.types import GroupId
 
 from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.authorization.access import allows_on_cluster
+from esp.broker.holds.coordinators_here import find_positions_here
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.requests import ListGroups
 from esp.model.acl import AclOperation, ResourceType
 from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import TopicPartition
+from esp.protocol.held_positions import (
+    CoordinatorPositionsData,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    PositionData,
+)
 
 
 def handle(services: Services, request: Request, message: ListGroupsRequest) -> ListGroupsResponse:
@@ -19,6 +29,8 @@ def handle(services: Services, request: Request, message: ListGroupsRequest) -> 
     Raises:
         ApiError: COORDINATOR_LOAD_IN_PROGRESS: some of the groups are not known yet.
     """
+    if message.coordinators:
+        return _tell_positions(services, request, message)
     wanted = ListGroups(states=tuple(message.states_filter), types=tuple(message.types_filter))
     groups = []
     for coordinator in services.groups:
@@ -47,3 +59,30 @@ def handle(services: Services, request: Request, message: ListGroupsRequest) -> 
             for group in groups
         ),
     )
+
+
+def _tell_positions(services: Services, request: Request, message: ListGroupsRequest) -> ListGroupsResponse:
+    told = None
+    if allows_on_cluster(services.access, request.client, AclOperation.CLUSTER_ACTION):
+        wanted = {
+            TopicPartition(topic.name, number): topic.groups
+            for topic in message.held_topics
+            for number in topic.partitions
+        }
+        epochs = {coordinator.partition: coordinator.leader_epoch for coordinator in message.coordinators}
+        told = tuple(
+            CoordinatorPositionsData(
+                partition=number,
+                positions=tuple(
+                    PositionData(
+                        group_id=position.group_id,
+                        topic=position.partition.topic,
+                        partition=position.partition.partition,
+                        offset=position.offset,
+                    )
+                    for position in positions
+                ),
+            )
+            for number, positions in find_positions_here(services.groups, wanted, epochs).items()
+        )
+    return ListGroupsResponse(throttle_time=NO_THROTTLE, error_code=ErrorCode.none, groups=(), coordinators=told)

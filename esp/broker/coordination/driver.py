@@ -250,6 +250,11 @@ class CoordinatorDriver(Generic[AnyCore]):
     # Requests.
 
     @property
+    def leader_epoch(self) -> int:
+        """The epoch in which this node leads the partition."""
+        return self._leader.leader_epoch
+
+    @property
     def core(self) -> AnyCore:
         """The core that decides.
 

@@ -9,6 +9,7 @@ from esp.controller.image import EMPTY_IMAGE, ClusterImage, TopicImage
 from esp.groups.consumer.assignors import AssignedTopic
 from esp.groups.consumer.topics import KnownTopic
 from esp.model.ids import NodeId, TopicId, TopicPartition
+from esp.settings.topic_overrides import read_hold_groups
 
 _DIGEST_BYTES: Final = 16
 _INTERVALS: Final = ("consumer.assignment.interval.ms", "share.assignment.interval.ms")
@@ -67,6 +68,11 @@ class MetadataTopics:
         if not self._metadata.has_partition(partition.topic, partition.partition):
             return -1
         return self._metadata.image.topics_by_name[partition.topic].partitions[partition.partition].leader_epoch
+
+    def hold_groups(self, name: str) -> tuple[str, ...]:
+        """See the protocol; as the topic's own setting says, which stands in for nothing of the node's."""
+        topic = self._metadata.image.topics_by_name.get(name)
+        return () if topic is None else read_hold_groups(topic.configs)
 
     def group_configs(self, group_id: str) -> Mapping[str, str]:
         """The settings of a group, as they were given to it, or to the node while it runs."""

@@ -24,6 +24,7 @@ from esp.broker.metrics.request_metrics import RequestMetrics
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.replication.cleaner import LogCleaner
 from esp.broker.replication.host import ReplicaHost
+from esp.broker.replication.retention_holds import RetentionHolds
 from esp.broker.replication.trash_guard import TrashGuard
 from esp.broker.running_node import RunningNode
 from esp.broker.transactions.coordinators import TransactionCoordinators
@@ -31,6 +32,7 @@ from esp.broker.transactions.verifier import TransactionVerifier
 from esp.controller.image import ClusterImage
 from esp.controller.self_repair import Proposal
 from esp.model.ids import NO_NODE, TopicPartition
+from esp.model.retention_hold import CAPS
 from esp.model.tls import TlsStatus
 from esp.ports.env import Env
 from esp.protocol.registry import ListenerKind
@@ -224,6 +226,27 @@ def _collect_trash(guard: TrashGuard) -> Iterator[Metric]:
     )
 
 
+def _collect_holds(holds: RetentionHolds) -> Iterator[Metric]:
+    """The records that groups hold against retention, and those that they have lost to caps."""
+    held = GaugeMetricFamily(
+        "esp_retention_held_bytes",
+        "Bytes of a partition led here that retention would have deleted if no group held them",
+        labels=("topic", "partition"),
+    )
+    for hosted, size in nlargest(PARTITIONS_SHOWN, holds.held_bytes.items(), key=_SECOND):
+        held.add_metric((hosted.name.topic, str(hosted.name.partition)), size)
+    breaks = CounterMetricFamily(
+        "esp_retention_hold_breaks", "Times that a cap has let records go that a group had not read", labels=("cap",)
+    )
+    lost = CounterMetricFamily(
+        "esp_retention_hold_lost_offsets", "Offsets that groups had not read and caps have let go", labels=("cap",)
+    )
+    for cap in CAPS:
+        breaks.add_metric((cap,), holds.breaks[cap])
+        lost.add_metric((cap,), holds.lost_offsets[cap])
+    yield from (held, breaks, lost)
+
+
 def _collect_connections(counts: Iterable[tuple[ListenerKind, int]]) -> Iterator[Metric]:
     """The number of clients connected to each kind of the node's listeners."""
     family = GaugeMetricFamily("esp_connections", "Open connections of clients", labels=("listener",))
@@ -370,6 +393,7 @@ def collect_node(
         yield from _collect_verification(broker.running.verifier)
         yield from _collect_compaction(broker.running.cleaner)
         yield from _collect_trash(broker.running.trash_guard)
+        yield from _collect_holds(broker.running.holds)
     yield from _collect_encryption(env.network.tls_status())
     yield from _collect_log_ins(each for _, role in roles if role is not None for each in role.server.log_ins.items())
     if not node.access.is_open:

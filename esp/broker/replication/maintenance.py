@@ -10,6 +10,7 @@ from typing import Final
 from esp.broker.replication.host import ReplicaHost
 from esp.broker.replication.read_errors import READ_ERRORS
 from esp.broker.replication.retention import delete_old_segments
+from esp.broker.replication.retention_holds import RetentionHolds
 from esp.broker.replication.trash_guard import GUARD_INTERVAL_MS, TrashGuard
 from esp.broker.tasks import Tasks
 from esp.ports.env import Env
@@ -46,6 +47,7 @@ class Maintenance:
         replicas: the replicas with the logs that it maintains.
         directories: where they are.
         trash_guard: keeps the trash there within bounds.
+        holds: what readers keep of the logs.
     """
 
     def __init__(
@@ -55,12 +57,14 @@ class Maintenance:
         replicas: ReplicaHost,
         directories: Sequence[LogDirectory],
         trash_guard: TrashGuard,
+        holds: RetentionHolds,
     ) -> None:
         self._env = env
         self._settings = settings
         self._replicas = replicas
         self._directories = directories
         self._trash_guard = trash_guard
+        self._holds = holds
 
     def start(self, tasks: Tasks) -> None:
         """Start all jobs: each first after a delay, then again after each interval; once only where the interval is not above 0."""
@@ -119,7 +123,7 @@ class Maintenance:
 
     async def delete_old_segments(self) -> None:
         """Apply retention by time and size to every log."""
-        await delete_old_segments(self._env, self._replicas)
+        await delete_old_segments(self._env, self._replicas, self._holds)
 
     async def scrub(self) -> None:
         """Read all sealed segments, slowly: what has rotted is found while other replicas have it (REC-4)."""

@@ -5,7 +5,7 @@ the hash of a group that is subscribed to it.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from esp.groups.consumer.assignors import AssignedTopic
@@ -40,6 +40,9 @@ class TopicCatalog(Protocol):
 
     def names(self) -> Iterable[str]:
         """The names of all topics."""
+
+    def hold_groups(self, name: str) -> Sequence[str]:
+        """The groups that hold the records of a topic against retention: names and patterns; none if there is no such topic."""
 
     def group_configs(self, group_id: str) -> Mapping[str, str]:
         """The settings of a group, as they were given to it."""

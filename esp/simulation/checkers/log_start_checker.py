@@ -27,6 +27,10 @@ class LogStartChecker:
     def __init__(self, committed: Mapping[Key, CommittedLog], is_there: Callable[[Key], bool]) -> None:
         self._committed = committed
         self._is_there = is_there
+        self.on_retained: Callable[[str, Key, TopicSettings, int], None] = lambda _who, _key, _settings, _end_offset: (
+            None
+        )
+        """Told of a replica that gives records of a held topic up: the topic's settings, and the end of those that no cap lets go."""
         self._asked: dict[Key, int] = {}
         self._permitted: dict[Key, int] = {}
         self.retained = 0
@@ -109,6 +113,7 @@ class LogStartChecker:
         if start_offset <= permitted:
             return
         size_after = sum(batch.size for batch in view.batches)
+        held_end = 0
         for batch in view.batches:
             size_after -= batch.size
             if batch.next_offset <= permitted:
@@ -123,6 +128,11 @@ class LogStartChecker:
                     view.who,
                     f"starts at {start_offset}; asked for was {permitted}, and {batch} may stay",
                 )
+            is_aged = 0 <= settings.retention_hold_max_ms < now_ms - _timestamp_of(batch)
+            if not (is_aged or 0 <= settings.retention_hold_max_bytes <= size_after):
+                held_end = batch.next_offset
+        if settings.retention_hold_groups and held_end:
+            self.on_retained(view.who, key, settings, held_end)
         self.retained += 1
         self._permitted[key] = start_offset
 

@@ -11,6 +11,7 @@ from esp.model.ids import OFFSETS_TOPIC, TopicId, TopicPartition
 from esp.ports.network import Address
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.group_checker import GroupChecker
+from esp.simulation.checkers.hold_checker import HoldChecker
 from esp.simulation.checkers.offsets_log import OffsetsLog
 from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.replica_view import BatchView
@@ -64,6 +65,8 @@ class Groups:
             self._generation_at,
         )
         self.checker = GroupChecker(world.loop.time, self._is_excused, self._is_committed, self.offsets_log.expired)
+        self.holds = HoldChecker(self.checker.groups, self._is_excused, world.loop.time)
+        """Sees what retention takes."""
         partitions = [
             TopicPartition(topic.name, number) for topic in profile.topics for number in range(topic.partitions)
         ]

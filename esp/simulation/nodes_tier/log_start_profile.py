@@ -1,7 +1,7 @@
 """Moves of log starts in a run: retention by time and by size within seconds, and records that a client deletes (KIP-107)."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -17,6 +17,29 @@ _RETENTION: Final[tuple[Mapping[str, str], ...]] = (
     {"retention.bytes": "3000"},
     {"retention.ms": "8000", "retention.bytes": "1000"},
 )
+
+
+_HOLDING_SHARE: Final = 0.4
+"""Of the runs in which retention moves log starts, and offsets do not expire."""
+
+_ABSENT: Final = "absent"
+"""A group that never commits."""
+
+_CAPS: Final[tuple[Mapping[str, str], ...]] = (
+    {},
+    {},
+    {"retention.hold.max.ms": "8000"},
+    {"retention.hold.max.bytes": "6000"},
+    {"retention.hold.max.ms": "0"},
+)
+
+
+def draw_holds(rng: Random, groups: Sequence[str]) -> Mapping[str, str]:
+    """The settings of topics that some of these groups hold, or one that never commits; none in part of the runs."""
+    if rng.random() >= _HOLDING_SHARE:
+        return {}
+    names = rng.choice((_ABSENT, *groups, ",".join(groups) or _ABSENT, "*"))
+    return {"retention.hold.groups": names, **rng.choice(_CAPS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +65,11 @@ class LogStartProfile:
             checkpoint_interval_ms=rng.choice((1_000, 60_000)),
             deletes_records=not retention or rng.random() < 0.7,
         )
+
+    @property
+    def has_retention(self) -> bool:
+        """True if records go by time or size."""
+        return any(name in self.topic_configs for name in ("retention.ms", "retention.bytes"))
 
     def applied_to(self, settings: BrokerSettings) -> BrokerSettings:
         """A node's settings in such a run."""

@@ -18,7 +18,7 @@ from esp.simulation.nodes_tier.group_profile import NO_GROUPS, OLD_CLIENTS_SHARE
 from esp.simulation.nodes_tier.isr_profile import USUAL_ISR, IsrProfile
 from esp.simulation.nodes_tier.late_timer_profile import CHAOS_S, has_late_timers, with_late_timers
 from esp.simulation.nodes_tier.layout import Layout
-from esp.simulation.nodes_tier.log_start_profile import LogStartProfile
+from esp.simulation.nodes_tier.log_start_profile import LogStartProfile, draw_holds
 from esp.simulation.nodes_tier.loss_profile import draw_losses
 from esp.simulation.nodes_tier.lost_cache_profile import draw_lost_caches, draw_lost_parts
 from esp.simulation.nodes_tier.marker_profile import believes_markers, with_copies_of_last_lives
@@ -383,7 +383,11 @@ def _with_log_starts(profile: Profile, log_starts: LogStartProfile | None) -> Pr
     """The same, with topics whose records go soon."""
     if log_starts is None:
         return profile
-    topics = tuple(replace(topic, configs={**topic.configs, **log_starts.topic_configs}) for topic in profile.topics)
+    configs = dict(log_starts.topic_configs)
+    groups = [group.name for group in profile.groups.groups]
+    if profile.groups.expiry is None and log_starts.has_retention:
+        configs |= draw_holds(stream("holds", profile.seed), groups)
+    topics = tuple(replace(topic, configs={**topic.configs, **configs}) for topic in profile.topics)
     return replace(profile, topics=topics, log_starts=log_starts)
 
 

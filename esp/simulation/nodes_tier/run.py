@@ -9,6 +9,7 @@ from typing import Final
 
 from esp.controller.features import SUPPORTED_FEATURES
 from esp.model.ids import TRANSACTIONS_TOPIC, TopicId, TopicPartition
+from esp.settings.topic import TopicSettings
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.client_checker import ClientChecker
 from esp.simulation.checkers.committed_images import CommittedImages
@@ -124,6 +125,7 @@ class Run:
             self._replicas.is_retired,
         )
         self._groups = Groups(world, self._clients.history, lambda: self._metadata.image, self._replicas)
+        self._replicas.log_starts.on_retained = self._on_retained
         self._consumer_groups = ConsumerGroups(
             world, self._clients.history, lambda: self._metadata.image, self._replicas, self._groups
         )
@@ -652,6 +654,12 @@ class Run:
         rates = self._profile.clock_rates
         stay_s = 0.0 if jumps else stay_ms / 1000 / max(rates)
         return CompactedRecords(self._world.loop.time, stay_s, max(rates) - min(rates))
+
+    def _on_retained(self, who: str, key: tuple[TopicId, int], settings: TopicSettings, end_offset: int) -> None:
+        """A replica gives up records of a topic that groups hold; one that is not there any more is held by none."""
+        topic = self._metadata.image.topics_by_id.get(key[0])
+        if topic is not None:
+            self._groups.holds.on_taken(who, TopicPartition(topic.name, key[1]), settings, end_offset)
 
     def _log_start_on(self, key: tuple[TopicId, int], node_id: int) -> int:
         view = self._replicas.views.get(node_id, {}).get(key)

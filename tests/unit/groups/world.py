@@ -62,6 +62,8 @@ class Topics:
         self._topics = {}
         self._created = 0
         self.configs = {}
+        self.holds = {}
+        """By topic the groups that hold its records."""
         for name, size in counts.items():
             self.create(name, size)
 
@@ -90,6 +92,9 @@ class Topics:
 
     def group_configs(self, group_id):
         return self.configs.get(group_id, {})
+
+    def hold_groups(self, name):
+        return self.holds.get(name, ())
 
     def partitions(self, name, *numbers):
         """The partitions of a topic, all without numbers."""

@@ -156,9 +156,10 @@ def test_defaults_that_stand_in_for_others_are_kafka_s():
     assert all(KAFKA["broker"][name]["default"] is None for name in FALLBACKS)
 
 
-def test_every_field_of_a_topic_but_the_lists_of_throttled_replicas_comes_from_a_setting_of_the_node():
+def test_every_field_of_a_topic_but_lists_of_replicas_and_holds_comes_from_a_setting_of_the_node():
     for setting in EFFECTIVE_TOPIC_SETTINGS.values():
-        if isinstance(getattr(TopicSettings(), setting.field), ThrottledReplicas):
+        of_topics_alone = setting.name.startswith("retention.hold.")
+        if of_topics_alone or isinstance(getattr(TopicSettings(), setting.field), ThrottledReplicas):
             assert setting.broker_name is None
         else:
             assert BROKER_SETTINGS[setting.broker_name].field in dir(BrokerSettings())

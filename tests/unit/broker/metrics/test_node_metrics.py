@@ -89,6 +89,21 @@ async def test_partitions_connections_and_the_cluster_are_told(node):
     assert told["esp_event_loop_delay_seconds_count",] > 0
 
 
+@simulated(metrics_listener=METRICS, log_initial_task_delay_ms=1000, log_retention_check_interval_ms=1000)
+async def test_held_bytes_and_broken_holds_are_counted(node):
+    client = await node.client()
+    caps = {"retention_hold_max_bytes": 1 << 20}
+    await create_topic(client, segment_bytes=1 << 20, retention_bytes=0, retention_hold_groups="g", **caps)
+    for _ in range(3):
+        await produce(client, "t", build_batch([NewRecord(bytes(600_000))], timestamp_ms=node.env.clock.wall_ms()))
+    await asyncio.sleep(3)
+    told = await _scrape(node)
+    assert told["esp_retention_held_bytes", "0", "t"] > 1_000_000
+    assert told["esp_retention_hold_breaks_total", "retention.hold.max.bytes"] == 1
+    assert told["esp_retention_hold_lost_offsets_total", "retention.hold.max.bytes"] == 1
+    assert told["esp_retention_hold_breaks_total", "retention.hold.max.ms"] == 0
+
+
 @simulated(metrics_listener=METRICS, log_cleaner_backoff_ms=100)
 async def test_rounds_of_compaction_are_counted(node):
     client = await node.client()

@@ -170,7 +170,7 @@ async def test_a_job_that_fails_for_want_of_the_device_is_done_again(node):
         turns.append(node.loop.time())
         raise OSError(28, "full")
 
-    upkeep = maintenance.Maintenance(node.env, node.settings, node.replicas, (), None)
+    upkeep = maintenance.Maintenance(node.env, node.settings, node.replicas, (), None, None)
     task = asyncio.ensure_future(upkeep._repeat("purge", 1000, 2000, job))
     await asyncio.sleep(6)
     assert len(turns) == 3
@@ -182,7 +182,7 @@ async def test_a_job_with_a_bug_is_not_hidden(node):
     async def job():
         raise ValueError("a bug")
 
-    upkeep = maintenance.Maintenance(node.env, node.settings, node.replicas, (), None)
+    upkeep = maintenance.Maintenance(node.env, node.settings, node.replicas, (), None, None)
     with pytest.raises(ValueError, match="a bug"):
         await upkeep._repeat("purge", 0, 0, job)
 
@@ -211,7 +211,7 @@ async def test_a_scrub_of_sound_logs_finds_nothing_and_takes_its_time(node):
     await create_topic(client, segment_bytes=1024 * KIB)
     await fill(client, 10)
     begin_s = node.loop.time()
-    await maintenance.Maintenance(node.env, node.settings, node.replicas, [], None).scrub()
+    await maintenance.Maintenance(node.env, node.settings, node.replicas, [], None, None).scrub()
     sealed = 600 * KIB * 9
     assert node.loop.time() - begin_s > 0.9 * sealed / maintenance.SCRUB_BYTES_PER_S
     assert node.hosted("t").log.rot is None
@@ -229,6 +229,6 @@ async def test_a_scrub_tells_of_a_device_that_cannot_be_read_and_goes_on(node, m
 
     monkeypatch.setattr("esp.storage.log.Log.sealed_end_offset", 10)
     monkeypatch.setattr("esp.storage.log.Log.read_cold", fail)
-    await maintenance.Maintenance(node.env, node.settings, node.replicas, [], None).scrub()
+    await maintenance.Maintenance(node.env, node.settings, node.replicas, [], None, None).scrub()
     assert len(asked) == 2
     assert caplog.text.count("cannot be read at offset 0: [Errno 5]") == 2

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from esp.broker.replication.retention import delete_old_segments
+from esp.broker.replication.retention_holds import RetentionHolds
 from esp.model.ids import TopicPartition
 from esp.settings.topic import TopicSettings
 from esp.simulation.machine.clock import SimulatedClock
@@ -55,6 +56,12 @@ class Worker:
             self._disk.is_in_worker = False
 
 
+class Hosted(SimpleNamespace):
+    """What retention needs of a replica."""
+
+    __hash__ = object.__hash__
+
+
 class Replicas:
     """What retention needs of the host of the replicas."""
 
@@ -67,7 +74,7 @@ class Replicas:
             name = TopicPartition("t", number)
             log = self.directory.create_log_blocking(name, TOPIC_ID, settings)
             log.begin_epoch(0)
-            self._hosted.append(SimpleNamespace(name=name, log=log, busy=asyncio.Lock()))
+            self._hosted.append(Hosted(name=name, log=log, busy=asyncio.Lock(), leader=None))
 
     def __iter__(self):
         return iter(self._hosted)
@@ -84,6 +91,8 @@ class Scene:
         self.disk = GuardedDisk()
         self.cpu = Worker(self.disk)
         self.env = SimpleNamespace(clock=SimulatedClock(asyncio.get_running_loop()), cpu=self.cpu)
+        self.holds = RetentionHolds(lambda: self.questions)
+        self.questions = None
         self.replicas = Replicas(self.disk, count, TopicSettings(**{"segment_bytes": 200} | settings))
 
     def fill(self, count=7):
@@ -95,7 +104,7 @@ class Scene:
         self.disk.is_in_worker = False
 
     async def run(self):
-        await delete_old_segments(self.env, self.replicas)
+        await delete_old_segments(self.env, self.replicas, self.holds)
 
 
 def played(scenario):

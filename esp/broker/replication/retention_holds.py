@@ -1,0 +1,134 @@
+"""The holds of the logs that this node leads, as retention asks for them, and what became of them (HOLD-1 to HOLD-5).
+
+Nothing is known of groups between two passes of retention but the exact names that had committed. Groups are asked for when retention
+would take something if nothing were held, right before it does: so holds cost nothing as long as nothing is due, and a new leader has
+nothing to hear first.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from esp.broker.replication.hosted_partition import HostedPartition
+from esp.model.ids import TopicPartition
+from esp.model.retention_hold import WHOLE_LOG, BrokenHold, RetentionHold
+from esp.replication.log_holds import GroupHold, LogHolds, find_breaks, find_hold
+
+log = logging.getLogger(__name__)
+
+
+class Questions(Protocol):
+    """The group coordinators; :class:`esp.broker.holds.asking.PositionQuestions` asks them."""
+
+    async def ask(self, wanted: dict[TopicPartition, tuple[str, ...]]) -> dict[TopicPartition, dict[str, int] | None]:
+        """Return by partition the offsets of the groups that hold it; None where they are not known."""
+
+
+class Held(NamedTuple):
+    """The answers about one log, and the groups and the epoch for which they count."""
+
+    leader_epoch: int
+    names: tuple[str, ...]
+    groups: tuple[GroupHold, ...]
+
+
+class RetentionHolds:
+    """The holds of one node.
+
+    Args:
+        make_questions: called before group coordinators are asked for the first time, so that a node without holds loads nothing.
+    """
+
+    def __init__(self, make_questions: Callable[[], Questions]) -> None:
+        self._make_questions = make_questions
+        self._questions: Questions | None = None
+        self._logs: dict[HostedPartition, LogHolds] = {}
+        self.held_bytes: dict[HostedPartition, int] = {}
+        """The bytes of each log that would have gone if nothing held them, as the last pass found it; of those that have some."""
+        self.breaks: Counter[str] = Counter()
+        """The times that a cap has taken records which a group had not read, by the cap."""
+        self.lost_offsets: Counter[str] = Counter()
+        """The offsets that groups have lost so, by the cap."""
+
+    def hold_unasked(self, hosted: HostedPartition) -> RetentionHold | None:
+        """The hold with which one finds out whether there is anything to ask for: replicas that do not lead take nothing."""
+        return WHOLE_LOG if _has_holds(hosted) and hosted.leader is None else None
+
+    def hold_of(self, hosted: HostedPartition, held: Held | None) -> RetentionHold | None:
+        """The hold of a log at this moment.
+
+        A replica that does not lead takes nothing but what is below the leader's log start, and so does a leader that has not asked: what
+        was heard for another epoch, or for other groups, does not count.
+        """
+        if not _has_holds(hosted):
+            return None
+        settings, leader = hosted.log.settings, hosted.leader
+        if (
+            leader is None
+            or held is None
+            or (held.leader_epoch, held.names) != (leader.leader_epoch, settings.retention_hold_groups)
+        ):
+            return WHOLE_LOG
+        return find_hold(held.groups, settings.retention_hold_max_ms, settings.retention_hold_max_bytes)
+
+    async def hear(self, due: Iterable[HostedPartition]) -> dict[HostedPartition, Held]:
+        """Ask for the groups that hold the logs among these which have holds and are led here."""
+        asked = [
+            (hosted, hosted.leader.leader_epoch, hosted.log.settings.retention_hold_groups)
+            for hosted in due
+            if _has_holds(hosted) and hosted.leader is not None
+        ]
+        if not asked:
+            return {}
+        if self._questions is None:
+            self._questions = self._make_questions()
+        heard = await self._questions.ask({hosted.name: names for hosted, _epoch, names in asked})
+        return {
+            hosted: Held(
+                epoch,
+                names,
+                self._log_of(hosted, epoch).find_holds(names, heard[hosted.name], hosted.log.high_watermark),
+            )
+            for hosted, epoch, names in asked
+        }
+
+    def _log_of(self, hosted: HostedPartition, leader_epoch: int) -> LogHolds:
+        known = self._logs.get(hosted)
+        if known is None or known.leader_epoch != leader_epoch:
+            known = self._logs[hosted] = LogHolds(leader_epoch)
+        return known
+
+    def on_broken(self, hosted: HostedPartition, held: Held, broken: Sequence[BrokenHold]) -> None:
+        """Caps have let records go that were held."""
+        for lost in find_breaks(held.groups, broken):
+            self.breaks[lost.cap] += 1
+            self.lost_offsets[lost.cap] += lost.end_offset - lost.from_offset
+            log.warning(
+                "%s: the hold of group %s is broken by %s: offsets %d to %d are deleted and were not read",
+                hosted.name,
+                lost.group_id,
+                lost.cap,
+                lost.from_offset,
+                lost.end_offset - 1,
+            )
+
+    def note_held(self, hosted: HostedPartition, held_bytes: int) -> None:
+        """A pass has found so many bytes of a log that only a hold keeps."""
+        if held_bytes and hosted.leader is not None:
+            self.held_bytes[hosted] = held_bytes
+        else:
+            self.held_bytes.pop(hosted, None)
+
+    def retain(self, replicas: Iterable[HostedPartition]) -> None:
+        """These replicas are here, and no others."""
+        if not self._logs and not self.held_bytes:
+            return
+        here = frozenset(replicas)
+        self._logs = {hosted: known for hosted, known in self._logs.items() if hosted in here}
+        self.held_bytes = {hosted: size for hosted, size in self.held_bytes.items() if hosted in here}
+
+
+def _has_holds(hosted: HostedPartition) -> bool:
+    """True if groups hold the records of the replica's topic."""
+    return bool(hosted.log.settings.retention_hold_groups)

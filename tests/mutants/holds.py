@@ -1,0 +1,35 @@
+"""Bugs of retention holds: something that a group has not read goes, and no cap allowed it."""
+
+from typing import Final
+
+from tests.mutants.mutant import HELD_RECORDS, Mutant
+
+HOLD_MUTANTS: Final = (
+    Mutant(
+        "followers-apply-time-and-size-to-held-logs",
+        "HOLD-2 broken",
+        "HOLD-2",
+        "esp.broker.replication.retention_holds",
+        "    return bool(hosted.log.settings.retention_hold_groups)\n",
+        "    return bool(hosted.log.settings.retention_hold_groups) and hosted.leader is not None\n",
+        kind=HELD_RECORDS,
+    ),
+    Mutant(
+        "coordinator-that-says-nothing-frees-all",
+        "HOLD-5 broken",
+        "HOLD-5",
+        "esp.replication.log_holds",
+        "            return (GroupHold(UNHEARD, 0),)\n",
+        "            return ()\n",
+        kind=HELD_RECORDS,
+    ),
+    Mutant(
+        "named-group-holds-nothing-before-it-commits",
+        "HOLD-1 broken",
+        "HOLD-1",
+        "esp.replication.log_holds",
+        "            elif name not in self._have_committed:\n",
+        "            elif name in self._have_committed:\n",
+        kind=HELD_RECORDS,
+    ),
+)

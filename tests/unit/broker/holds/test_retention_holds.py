@@ -1,0 +1,212 @@
+"""Topics whose groups hold their records against retention, through a whole node (HOLD-1 to HOLD-6)."""
+
+import asyncio
+
+import pytest
+
+from esp.model.errors import ErrorCode
+from esp.model.retention_hold import CAP_BYTES, CAP_MS
+from tests.unit.broker.config_requests import DELETE, SET, TOPIC, alter, describe
+from tests.unit.broker.conversation import create_topic, create_topics, produce
+from tests.unit.broker.group_conversation import commit, delete_groups, delete_offsets, until_coordinated
+from tests.unit.broker.simulated_node import records, simulated
+
+CHECKS = {"log_initial_task_delay_ms": 1000, "log_retention_check_interval_ms": 1000}
+SEGMENT_BYTES = 1024 * 1024
+PASS_S = 3
+"""A check comes about in this time, and its segments are gone."""
+
+
+async def held_topic(node, count=5, **configs):
+    """A topic of old records, one in a segment, all past retention but for the last one; and a client."""
+    client = await node.client()
+    await until_coordinated(client)
+    configs = {"retention_bytes": 0, "retention_hold_groups": "g", **configs}
+    await create_topic(client, segment_bytes=SEGMENT_BYTES, **configs)
+    for _ in range(count):
+        answer = await produce(client, "t", records(bytes(600_000), timestamp_ms=node.env.clock.wall_ms()))
+        assert answer.error_code is ErrorCode.none
+    return client
+
+
+async def start_of(node):
+    await asyncio.sleep(PASS_S)
+    return node.log("t").log_start_offset
+
+
+def holds_of(node):
+    return node.node.broker.running.holds
+
+
+@simulated(**CHECKS)
+async def test_a_group_that_stands_still_keeps_its_records_and_a_commit_frees_them(node):
+    client = await held_topic(node)
+    await commit(client, {("t", 0): 2})
+    assert await start_of(node) == 2
+    assert await start_of(node) == 2
+    assert holds_of(node).held_bytes[node.hosted("t")] > 2 * 600_000
+    await commit(client, {("t", 0): 4})
+    assert await start_of(node) == 4
+    await commit(client, {("t", 0): 5})
+    assert await start_of(node) == 5
+    assert not holds_of(node).held_bytes
+    assert not holds_of(node).breaks
+
+
+@simulated(**CHECKS)
+async def test_a_named_group_holds_before_its_first_commit_also_without_coordinators(node):
+    client = await node.client()
+    await create_topic(client, segment_bytes=SEGMENT_BYTES, retention_bytes=0, retention_hold_groups="g")
+    for _ in range(3):
+        await produce(client, "t", records(bytes(600_000), timestamp_ms=node.env.clock.wall_ms()))
+    assert await start_of(node) == 0
+    await until_coordinated(client)
+    assert await start_of(node) == 0
+    await commit(client, {("t", 0): 1})
+    assert await start_of(node) == 1
+
+
+@simulated(**CHECKS)
+async def test_the_slowest_group_of_a_pattern_holds_and_others_do_not(node):
+    client = await held_topic(node, count=0, retention_hold_groups="etl-*")
+    for _ in range(3):
+        await produce(client, "t", records(bytes(600_000), timestamp_ms=node.env.clock.wall_ms()))
+    for group, offset in (("etl-a", 3), ("etl-b", 1), ("other", 0)):
+        await until_coordinated(client, group)
+        await commit(client, {("t", 0): offset}, group=group)
+    assert await start_of(node) == 1
+    assert await delete_groups(client, "etl-b") == {"etl-b": ErrorCode.none}
+    assert await start_of(node) == 3
+
+
+@simulated(**CHECKS)
+async def test_a_group_that_is_deleted_holds_nothing_more(node):
+    client = await held_topic(node)
+    await commit(client, {("t", 0): 2})
+    assert await start_of(node) == 2
+    await delete_groups(client, "g")
+    assert await start_of(node) == 5
+
+
+@simulated(**CHECKS)
+async def test_an_offset_that_is_deleted_holds_nothing_more(node):
+    client = await held_topic(node)
+    await commit(client, {("t", 0): 2})
+    assert await start_of(node) == 2
+    await delete_offsets(client, [("t", 0)])
+    assert await start_of(node) == 5
+
+
+@simulated(**CHECKS)
+async def test_a_commit_that_goes_back_holds_what_is_there(node):
+    client = await held_topic(node)
+    await commit(client, {("t", 0): 2})
+    assert await start_of(node) == 2
+    await commit(client, {("t", 0): 4})
+    await commit(client, {("t", 0): 1})
+    assert await start_of(node) == 2
+
+
+@pytest.mark.parametrize(
+    ("configs", "cap"),
+    [({"retention_hold_max_bytes": SEGMENT_BYTES}, CAP_BYTES), ({"retention_hold_max_ms": 60_000}, CAP_MS)],
+)
+def test_a_cap_breaks_a_hold_and_the_log_says_what_was_lost(configs, cap, caplog):
+    @simulated(**CHECKS)
+    async def scenario(node):
+        client = await held_topic(node, **configs)
+        await commit(client, {("t", 0): 2})
+        if cap is CAP_MS:
+            assert await start_of(node) == 2
+            await asyncio.sleep(61)
+        end = await start_of(node)
+        assert end == (3 if cap is CAP_BYTES else 5)
+        text = f"t-0: the hold of group g is broken by {cap}: offsets 2 to {end - 1} are deleted and were not read"
+        assert caplog.text.count(text) == 1
+        assert holds_of(node).breaks == {cap: 1}
+        assert holds_of(node).lost_offsets == {cap: end - 2}
+
+    scenario()
+
+
+@pytest.mark.parametrize("configs", [{"retention_hold_max_bytes": 0}, {"retention_hold_max_ms": 0}])
+def test_a_cap_of_0_holds_nothing(configs):
+    @simulated(**CHECKS)
+    async def scenario(node):
+        await held_topic(node, **configs)
+        assert await start_of(node) == 5
+
+    scenario()
+
+
+@simulated(**CHECKS)
+async def test_a_topic_without_holds_asks_for_nothing(node):
+    await held_topic(node, retention_hold_groups="")
+    assert await start_of(node) == 5
+    assert holds_of(node)._questions is None
+
+
+@simulated(**CHECKS)
+async def test_a_hold_that_nothing_is_due_for_asks_for_nothing(node):
+    await held_topic(node, retention_bytes=-1)
+    assert await start_of(node) == 0
+    assert holds_of(node)._questions is None
+
+
+@simulated(**CHECKS)
+async def test_holds_come_and_go_with_the_setting(node):
+    client = await held_topic(node)
+    assert await start_of(node) == 0
+    await commit(client, {("t", 0): 2})
+    await alter(client, (TOPIC, "t", ("retention.hold.groups", SET, "g,h")))
+    assert await start_of(node) == 0
+    await alter(client, (TOPIC, "t", ("retention.hold.groups", DELETE, None)))
+    assert await start_of(node) == 5
+
+
+@simulated(**CHECKS)
+async def test_a_node_that_starts_again_holds_what_it_held(node):
+    client = await held_topic(node)
+    await commit(client, {("t", 0): 2})
+    assert await start_of(node) == 2
+    await node.restart()
+    assert await start_of(node) == 2
+    client = await node.client()
+    await until_coordinated(client)
+    await commit(client, {("t", 0): 5})
+    assert await start_of(node) == 5
+
+
+@simulated(**CHECKS)
+async def test_everything_is_held_while_the_quorum_has_no_leader_to_ask(node, monkeypatch):
+    client = await held_topic(node)
+    await commit(client, {("t", 0): 5})
+    channel = node.node.broker.dispatcher._services.controller
+    monkeypatch.setattr(type(channel), "_attempt", nothing)
+    assert await start_of(node) == 0
+    await asyncio.sleep(10)
+    assert node.log("t").log_start_offset == 0
+    monkeypatch.undo()
+    await asyncio.sleep(10)
+    assert node.log("t").log_start_offset == 5
+
+
+async def nothing(*_args):
+    return None
+
+
+@simulated(**CHECKS)
+async def test_the_settings_are_checked(node):
+    client = await node.client()
+    for name, value in (
+        ("retention_hold_groups", "a,,b"),
+        ("retention_hold_max_ms", -2),
+        ("retention_hold_max_bytes", "many"),
+    ):
+        (answer,) = await create_topics(client, [("t", 1, {name: value})])
+        assert answer.error_code is ErrorCode.invalid_config, name
+        assert name.replace("_", ".") in answer.error_message
+    await create_topic(client, retention_hold_groups="a, b-*")
+    told = await describe(client, TOPIC, "t")
+    assert told["retention.hold.groups"][0] == "a, b-*"
+    assert "retention.hold.max.ms" not in told, "Kafka's tools see settings of ours where they are set"
