@@ -125,7 +125,6 @@ class Run:
             self._replicas.is_retired,
         )
         self._groups = Groups(world, self._clients.history, lambda: self._metadata.image, self._replicas)
-        self._replicas.log_starts.on_retained = self._on_retained
         self._consumer_groups = ConsumerGroups(
             world, self._clients.history, lambda: self._metadata.image, self._replicas, self._groups
         )
@@ -163,6 +162,7 @@ class Run:
 
     def _attach(self) -> None:
         """Be called at the turns of the loop, at the lives of the nodes, and where administrators and checkers need one another."""
+        self._replicas.log_starts.on_retained = self._on_retained
         self._clients.administrator.before_trash = self._transactions.before_trash
         self._metadata.trash.is_asked = lambda topic_id: (
             topic_id in self._early_purges.asked or topic_id in self._clients.administrator.asked_purges
