@@ -9,7 +9,9 @@ import asyncio
 import importlib
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import cache as once
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from esp.broker.apis.fetch import FetchHandler
 from esp.broker.apis.produce import ProduceHandler
@@ -34,9 +36,6 @@ from esp.broker.replication.retention_holds import Questions, RetentionHolds
 from esp.broker.replication.trash_guard import TrashGuard
 from esp.broker.running_node import RunningNode
 from esp.broker.services import Services
-from esp.broker.share.leaders import ShareLeaders
-from esp.broker.share.led_partition import Parts
-from esp.broker.share.log_reads import Searching
 from esp.broker.share_states.config import share_states_config
 from esp.broker.share_states.coordinators import ShareCoordinators
 from esp.broker.share_states.other_nodes import OtherNodes
@@ -52,6 +51,7 @@ from esp.controller.image import ClusterDelta, ClusterImage
 from esp.controller.offset_floors import FinalEnd
 from esp.model.errors import ErrorCode
 from esp.model.ids import SHARE_STATES_TOPIC, BrokerEpoch, NodeId, TopicPartition
+from esp.ports.cpu import Cpu
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.protocol.broker_heartbeat import FinalEndOfPartition
@@ -59,6 +59,10 @@ from esp.protocol.registry import ApiKey, ListenerKind
 from esp.replication.end_marker import EndMarker
 from esp.settings.broker import BrokerSettings
 from esp.storage.last_stop import previous_broker_epoch
+
+if TYPE_CHECKING:
+    from esp.broker.share.leaders import ShareLeaders
+    from esp.broker.turns.turns import Turns
 
 SEARCHES_AT_A_TIME: Final = 4
 """Each holds a batch while it waits for its turn to open it."""
@@ -313,8 +317,6 @@ class RunningBroker:
         """Give the dispatcher what its handlers work with."""
         settings, dispatcher = self._settings, client_side.dispatcher
         searches, cpu = asyncio.Semaphore(SEARCHES_AT_A_TIME), CpuShare(self._env.cpu, OPENED_AT_A_TIME)
-        searching = Searching(self._env.clock, cpu, searches)
-        share_parts = Parts(self.persister, searching, self._tasks, dispatcher.turns)
         services = self._services = Services(
             env=self._env,
             searches=searches,
@@ -335,7 +337,7 @@ class RunningBroker:
             transactions=self.transactions,
             share_states=self.share_states,
             persister=self.persister,
-            share_leaders=ShareLeaders(settings, self._cache, self.replicas, self._node.access, share_parts),
+            share_leaders=once(partial(self._make_share_leaders, cpu, searches, dispatcher.turns)),
             access=self._node.access,
             quotas=client_side.quotas,
             features=self._node.features,
@@ -353,6 +355,15 @@ class RunningBroker:
 
     async def _create_share_states_topic(self) -> None:
         await importlib.import_module(_AUTO_CREATE).create_missing_topics(self._services, (SHARE_STATES_TOPIC,))
+
+    def _make_share_leaders(self, cpu: Cpu, searches: asyncio.Semaphore, turns: "Turns") -> "ShareLeaders":
+        # Loaded with the first request about share partitions: most nodes see none.
+        from esp.broker.share.leaders import ShareLeaders  # noqa: PLC0415
+        from esp.broker.share.led_partition import Parts  # noqa: PLC0415
+        from esp.broker.share.log_reads import Searching  # noqa: PLC0415
+
+        parts = Parts(self.persister, Searching(self._env.clock, cpu, searches), self._tasks, turns)
+        return ShareLeaders(self._settings, self._cache, self.replicas, self._node.access, parts)
 
     def _make_hold_questions(self) -> Questions:
         made: Questions = importlib.import_module(_HOLD_QUESTIONS).PositionQuestions(self._services)

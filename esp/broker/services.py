@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from esp.broker.authorization.access import Access
 from esp.broker.cluster_view.broker_liveness import BrokerLiveness
@@ -14,7 +15,6 @@ from esp.broker.groups.coordinators import GroupCoordinators
 from esp.broker.quotas.switch import QuotaSwitch
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.replication.host import ReplicaHost
-from esp.broker.share.leaders import ShareLeaders
 from esp.broker.share_states.coordinators import ShareCoordinators
 from esp.broker.share_states.persister import ClusterPersister
 from esp.broker.transactions.coordinators import TransactionCoordinators
@@ -24,6 +24,9 @@ from esp.model.ids import NodeId
 from esp.ports.cpu import Cpu
 from esp.ports.env import Env
 from esp.settings.node import BrokerSettings
+
+if TYPE_CHECKING:
+    from esp.broker.share.leaders import ShareLeaders
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,8 @@ class Services:
     share_states: ShareCoordinators
     persister: ClusterPersister
     """The states of share partitions, wherever in the cluster their coordinators are."""
-    share_leaders: ShareLeaders
-    """The share partitions of the partitions that this node leads."""
+    share_leaders: "Callable[[], ShareLeaders]"
+    """Returns the share partitions of the partitions that this node leads; loaded by the first call."""
     access: Access
     """The permissions of clients here."""
     quotas: QuotaSwitch

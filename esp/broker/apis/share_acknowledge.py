@@ -10,4 +10,4 @@ from esp.broker.share.handlers import Begun, handle_share_acknowledge
 
 def handle(services: Services, request: Request, message: ShareAcknowledgeRequest) -> Begun[ShareAcknowledgeResponse]:
     """Begin at once, or in slices, and answer when there is something to answer."""
-    return handle_share_acknowledge(services.share_leaders, request, message)
+    return handle_share_acknowledge(services.share_leaders(), request, message)

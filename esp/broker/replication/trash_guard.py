@@ -21,7 +21,6 @@ from esp.model.ids import TopicId, uuid_to_base64
 from esp.ports.disk import Disk
 from esp.ports.env import Env
 from esp.protocol.registry import ApiKey
-from esp.protocol.trash import PURGE, AlterPartitionReassignmentsRequest
 from esp.storage.layout import DirectoryKind, parse_directory_name
 from esp.storage.log_directory import LogDirectory
 from esp.storage.trashed_replicas import TRASH_FILE, TrashedReplica
@@ -122,6 +121,9 @@ class TrashGuard:
 
     async def _purge(self, directory: LogDirectory, topic_id: TopicId, trashed: TrashedTopic) -> None:
         """Raises ApiError."""
+        # Loaded with the first purge, so that the start of a node does not wait for it.
+        from esp.protocol.trash import PURGE, AlterPartitionReassignmentsRequest  # noqa: PLC0415
+
         request = AlterPartitionReassignmentsRequest(
             timeout=_TIMEOUT, topics=(), trash_action=PURGE, trash_topic_id=topic_id
         )

@@ -36,7 +36,7 @@ async def filled(client, partitions=MANY, written=WRITTEN):
 def share_partitions(node):
     return {
         wanted.partition
-        for group in node.node.broker.dispatcher._services.share_leaders._groups.values()
+        for group in node.node.broker.dispatcher._services.share_leaders()._groups.values()
         for wanted in group
     }
 
