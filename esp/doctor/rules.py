@@ -3,14 +3,38 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from esp.doctor import availability, balance, brokers, copies, moves, quorum, quotas, security, transactions, trash
+from esp.doctor import (
+    availability,
+    balance,
+    brokers,
+    copies,
+    moves,
+    quorum,
+    quotas,
+    readers,
+    security,
+    transactions,
+    trash,
+)
 from esp.doctor.rule import Finding, Rule, Severity
 from esp.doctor.snapshot import Snapshot
 
 RULES: Final[Mapping[str, Rule]] = {
     rule.name: rule
     for severity in Severity
-    for family in (availability, transactions, brokers, quorum, security, moves, copies, balance, trash, quotas)
+    for family in (
+        availability,
+        transactions,
+        brokers,
+        quorum,
+        security,
+        moves,
+        copies,
+        balance,
+        readers,
+        trash,
+        quotas,
+    )
     for rule in family.RULES
     if rule.severity is severity
 }

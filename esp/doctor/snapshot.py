@@ -52,6 +52,26 @@ class FailedDirectory(NamedTuple):
     error: str
 
 
+class UnreadRecords(NamedTuple):
+    """Records of a topic that a consumer group has not read, and that are gone or soon will be.
+
+    Attributes:
+        group_id: the group.
+        topic: the topic.
+        deleted_offsets: unread offsets that are gone, in all its partitions.
+        near_partitions: the partitions in which the first unread record is in the last tenth of its time.
+        limit_ms: that time; -1 if the records have none.
+        is_held: True if it is the cap of a hold for the group.
+    """
+
+    group_id: str
+    topic: str
+    deleted_offsets: int
+    near_partitions: int
+    limit_ms: int
+    is_held: bool
+
+
 class Disk(NamedTuple):
     """A log directory that works, with the bytes of its device; -1 where the broker does not tell."""
 
@@ -141,6 +161,7 @@ class Snapshot:
     """True if a controller answers. Without one nothing is known of the quorum and of moves."""
     groups: tuple[str, ...] = ()
     """The ids of the consumer groups."""
+    unread: tuple[UnreadRecords, ...] = ()
     unmade: Mapping[TopicPartition, frozenset[NodeId]] = field(default_factory=dict)
     """Replicas of which a broker that serves has nothing, while others have records: new ones, and those on a replaced disk."""
 

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,32 @@ def test_the_time_until_unread_records_are_lost_is_told(node: NodeProcess, make_
     )
     assert head[5:8] == ["LAG", "BEHIND", "LOSS-IN"]
     assert len(lines) == 2 * PARTITIONS
+
+
+def test_the_doctor_finds_groups_that_retention_overtakes(node: NodeProcess, make_topic: MakeTopic) -> None:
+    hour_ms = 3_600_000
+    topic = make_topic(retention_ms=hour_ms)
+    producer = Producer({"bootstrap.servers": node.bootstrap})
+    for _ in range(10):
+        producer.produce(topic, b"old", timestamp=int(time.time() * 1000) - hour_ms * 95 // 100)
+    assert producer.flush(30) == 0
+    esp(node, "groups", "--group", topic, "--reset-offsets", "--topic", topic, "--to-offset", "3", "--execute")
+    rules = ("unread-records-near-deletion", "unread-records-deleted")
+
+    def findings() -> dict[str, list[str]]:
+        told = json.loads(esp(node, "doctor", "--rule", ",".join(rules), "--fail-on", "never", "--json"))
+        places = {
+            each["rule"]: [place for place in each["places"] if place["name"] == topic] for each in told["findings"]
+        }
+        return {rule: [place["detail"] for place in some] for rule, some in places.items() if some}
+
+    near = f"group {topic} has unread records in the last tenth of {hour_ms} ms, in 1 partition"
+    assert findings() == {rules[0]: [near]}
+    esp(node, "delete-records", "--topic", topic, "--before", "5")
+    gone = f"group {topic} had not read 2 offsets that are gone"
+    assert findings() == {rules[0]: [near], rules[1]: [gone]}
+    esp(node, "groups", "--group", topic, "--reset-offsets", "--topic", topic, "--to-latest", "--execute")
+    assert findings() == {}
 
 
 def test_the_epochs_of_a_group_whose_coordinator_assigns_are_told(

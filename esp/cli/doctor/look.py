@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, Protocol
 
+from esp.cli.doctor import unread
 from esp.cli.doctor.throttles import find_held
 from esp.cli.kafka.answers import QuorumInfo
 from esp.doctor.open_transactions import KnownTransaction, OpenTransaction
@@ -55,7 +56,7 @@ WATCH_S: Final = 5.0
 """The default wait between two looks."""
 
 
-class ExaminedCluster(ReassignmentAdmin, Protocol):
+class ExaminedCluster(ReassignmentAdmin, unread.GroupReads, Protocol):
     """The admin API as a doctor uses it. Nothing is changed by it."""
 
     def quorum(self) -> QuorumInfo | None:
@@ -117,7 +118,7 @@ def look_for_doctor(
     settings: dict[str, dict[str, str]] = {}
     topics = admin.topics()
     if topics:
-        settings = admin.topic_settings(topics, (_MIN_ISR, _UNCLEAN, *_LISTS))
+        settings = admin.topic_settings(topics, (_MIN_ISR, _UNCLEAN, *_LISTS, *unread.SETTINGS))
         topics = {topic: partitions for topic, partitions in topics.items() if topic in settings}
     reassignments = admin.reassignments() if has_controller else {}
     reassignments = {name: each for name, each in reassignments.items() if name.partition in topics.get(name.topic, {})}
@@ -131,6 +132,8 @@ def look_for_doctor(
     hanging, overdue = _transactions(admin, topics, wall_ms())
     short = {each.topic for each in view.partitions if len(each.isr) < min_isr_of(each)}
     eligible = admin.eligible_leaders(short) if short else {}
+    groups = tuple(admin.consumer_groups(log_dirs))
+    led = {each.name for each in view.partitions if each.leader in log_dirs}
     return Snapshot(
         view,
         {each.broker_id: _condition(each.broker_id, brokers, log_dirs) for each in view.brokers},
@@ -148,11 +151,12 @@ def look_for_doctor(
         trash=tuple(admin.trash()) if has_controller else (),
         quorum=quorum,
         has_controller=has_controller,
-        groups=tuple(admin.consumer_groups(log_dirs)),
+        groups=groups,
         hanging=hanging,
         client_quotas=admin.client_quotas(),
         overdue=overdue,
         protection=admin.protection({node: brokers[node].address for node in log_dirs}, wall_ms()),
+        unread=unread.find_unread(admin, groups, settings, led, wall_ms()),
     )
 
 

@@ -1,6 +1,7 @@
 """The requests of ``esp doctor`` beyond those of the tools that move partitions."""
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -13,7 +14,9 @@ from esp.cli.kafka.library import (
     IncompatibleBrokerVersion,
     KafkaError,
     ListGroupsRequest,
+    OffsetSpec,
 )
+from esp.cli.kafka.library import TopicPartition as KafkaPartition
 from esp.cli.kafka.protection import ProtectionAdmin
 from esp.cli.kafka.reassignments import ReassignmentsAdmin
 from esp.cli.kafka.transactions import ListFilter, TransactionsAdmin, open_transactions
@@ -92,6 +95,40 @@ class DoctorAdmin(ReassignmentsAdmin, TransactionsAdmin, ProtectionAdmin):
             found.update(each["group_id"] for each in told["groups"] if each["protocol_type"] in _CONSUMERS)
         return sorted(found)
 
+    def group_offsets(self, groups: Iterable[str]) -> dict[str, dict[TopicPartition, int]]:
+        """The committed offsets of those groups whose coordinators tell them."""
+        found = {}
+        for group in groups:
+            with suppress(OperatorError):  # its coordinator has died since, or the client may not see the group
+                told = self._ask(partial(_group_offsets, group))
+                found[group] = {TopicPartition(each.topic, each.partition): told[each].offset for each in told}
+        return {
+            group: {partition: offset for partition, offset in offsets.items() if offset >= 0}
+            for group, offsets in found.items()
+        }
+
+    def first_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset of each partition's first record; none where a leader does not answer."""
+        return self._offsets(partitions, OffsetSpec.EARLIEST)
+
+    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset that each partition's next record gets; likewise."""
+        return self._offsets(partitions, OffsetSpec.LATEST)
+
+    def offsets_since(self, partitions: Collection[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        """The offset of each partition's first record that is not older, -1: there is none; likewise."""
+        return self._offsets(partitions, timestamp_ms)
+
+    def _offsets(self, partitions: Collection[TopicPartition], at: Any) -> dict[TopicPartition, int]:
+        if not partitions:
+            return {}
+        wanted = {KafkaPartition(*each): at for each in partitions}
+        try:
+            told = self._ask(lambda client: client.list_partition_offsets(wanted))
+        except OperatorError:  # a leader has died since
+            return {}
+        return {TopicPartition(each.topic, each.partition): found.offset for each, found in told.items()}
+
     def client_quotas(self) -> dict[QuotaEntity, dict[str, float]]:
         """The quotas of clients by entity and key; none where brokers know no quotas, or the client may not know them."""
 
@@ -140,6 +177,10 @@ class DoctorAdmin(ReassignmentsAdmin, TransactionsAdmin, ProtectionAdmin):
         return [
             each for each in told.values() if isinstance(each, KnownTransaction) and each.overdue_ms(now_ms) is not None
         ]
+
+
+def _group_offsets(group: str, client: Any) -> dict[Any, Any]:
+    return dict(client.list_group_offsets({group: None})[group])
 
 
 def _eligible_leaders(topics: list[str], client: Any) -> dict[TopicPartition, tuple[int, ...]]:

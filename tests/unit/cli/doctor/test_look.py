@@ -44,6 +44,7 @@ class Examined(FakeCluster):
         self.quotas = {}
         self.trashed = []
         self.overdue = []
+        self.committed, self.first, self.since, self.ends = {}, {}, {}, {}
         self.asked_for_transactions = []
 
     def topics(self, names=None):
@@ -79,6 +80,18 @@ class Examined(FakeCluster):
 
     def consumer_groups(self, brokers):
         return [f"group{broker}" for broker in brokers]
+
+    def group_offsets(self, groups):
+        return {group: self.committed.get(group, {}) for group in groups}
+
+    def first_offsets(self, partitions):
+        return {each: self.first.get(each, 0) for each in partitions}
+
+    def end_offsets(self, partitions):
+        return {each: self.ends.get(each, 0) for each in partitions}
+
+    def offsets_since(self, partitions, timestamp_ms):
+        return {each: self.since.get((each, timestamp_ms), -1) for each in partitions}
 
     def quorum(self):
         return self.voters
