@@ -49,7 +49,7 @@ RULES: Final = (
         "unread-records-deleted",
         Severity.WARNING,
         "records that were deleted before a group had read them",
-        "The group goes on by auto.offset.reset, from the first record or from the end, and its readers may never be told.",
+        "The group goes on by auto.offset.reset, from the first record or from the end, and its readers may not notice.",
         "`esp groups --describe --group GROUP --times`; if nothing reads for the group any more, "
         "`esp groups --delete-offsets --group GROUP --topic TOPIC`",
         _deleted,

@@ -18,7 +18,7 @@ _NONE: Final = -1
 
 
 class GroupReads(Protocol):
-    """The admin API as far as it tells of groups and logs. Partitions and groups that nobody answers for are left out."""
+    """The admin API as far as it tells of groups and logs. Partitions and groups for which no broker answers are left out."""
 
     def group_offsets(self, groups: Iterable[str]) -> dict[str, dict[TopicPartition, int]]:
         """The committed offsets of groups."""
