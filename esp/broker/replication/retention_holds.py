@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class Questions(Protocol):
-    """The group coordinators; :class:`esp.broker.holds.asking.PositionQuestions` asks them."""
+    """The group coordinators; :class:`esp.broker.holds.position_questions.PositionQuestions` asks them."""
 
     async def ask(self, wanted: dict[TopicPartition, tuple[str, ...]]) -> dict[TopicPartition, dict[str, int] | None]:
         """Return by partition the offsets of the groups that hold it; None where they are not known."""
