@@ -17,12 +17,13 @@ from kio.static.primitive import i8, i32
 
 from esp.broker.answer_fields import NO_THROTTLE, OPERATIONS_NOT_ASKED
 from esp.broker.authorization.access import authorized_operations
+from esp.broker.authorization.group_topics import require_describable_group
 from esp.broker.groups.level import require_consumer_groups
 from esp.broker.groups.wire import by_topic
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.responses import DescribedConsumer, DescribedConsumerGroup
-from esp.model.acl import AclOperation, ResourceType
+from esp.model.acl import ResourceType
 from esp.model.errors import ApiError, ErrorCode
 from esp.schemas.consumer_group_records import TopicIdPartition
 
@@ -47,31 +48,16 @@ def _describe(services: Services, request: Request, group_id: str) -> DescribedC
     try:
         require_consumer_groups(services.metadata.image)
         group = services.groups.coordinator_of(group_id).core.describe_consumer_group(group_id)
+        require_describable_group(
+            services.access,
+            request.client,
+            services.metadata.image,
+            (name for member in group.members for name in member.about.topic_names),
+            (one for member in group.members for one in member.assigned | member.target),
+        )
     except ApiError as error:
         return DescribedConsumerGroup(group_id=group_id, error=error.code, error_message=error.message)
-    access = services.access
-    if access.is_open or all(
-        access.allows(request.client, AclOperation.DESCRIBE, ResourceType.TOPIC, name)
-        for name in _topic_names(services, group)
-    ):
-        return group
-    return DescribedConsumerGroup(
-        group_id=group_id,
-        error=ErrorCode.topic_authorization_failed,
-        error_message="The group has described topic(s) that the client is not authorized to describe.",
-    )
-
-
-def _topic_names(services: Services, group: DescribedConsumerGroup) -> set[str]:
-    """The topics that the description names: subscribed ones, and those of assignments."""
-    by_id = services.metadata.image.topics_by_id
-    names = {name for member in group.members for name in member.about.topic_names}
-    for member in group.members:
-        for partition in member.assigned | member.target:
-            topic = by_id.get(partition.topic_id)
-            if topic is not None:
-                names.add(topic.name)
-    return names
+    return group
 
 
 def _response(

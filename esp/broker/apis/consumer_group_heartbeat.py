@@ -15,14 +15,15 @@ from kio.schema.consumer_group_heartbeat.v1.response import (
 from kio.static.primitive import i32, i32Timedelta
 
 from esp.broker.answer_fields import NO_THROTTLE
+from esp.broker.authorization.group_topics import require_describable
 from esp.broker.groups.level import require_consumer_groups
 from esp.broker.groups.wire import answered, by_topic, milliseconds
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.requests import ConsumerGroupHeartbeat
 from esp.groups.responses import ConsumerGroupHeartbeatResult
-from esp.model.acl import AclOperation, Permission, ResourceType
-from esp.model.errors import ApiError, ErrorCode
+from esp.model.acl import AclOperation, ResourceType
+from esp.model.errors import ApiError
 from esp.model.ids import TopicId
 from esp.schemas.consumer_group_records import TopicIdPartition
 
@@ -61,18 +62,11 @@ def handle(
     )
     try:
         require_consumer_groups(services.metadata.image)
-        _require_topics(services, request, heartbeat)
+        require_describable(services.access, request.client, heartbeat.topic_names or ())
         coordinator = services.groups.coordinator_of(heartbeat.group_id, or_empty=True)
         return answered(coordinator.ask(coordinator.core.consumer_group_heartbeat, heartbeat), _response)
     except ApiError as error:
         return _response(ConsumerGroupHeartbeatResult(error=error.code, error_message=error.message))
-
-
-def _require_topics(services: Services, request: Request, heartbeat: ConsumerGroupHeartbeat) -> None:
-    """Refuse a subscription to a topic that the client may not know of. Raises ApiError: TOPIC_AUTHORIZATION_FAILED."""
-    for name in heartbeat.topic_names or ():
-        if services.access.refuses(request.client, Permission(AclOperation.DESCRIBE, ResourceType.TOPIC, name)):
-            raise ApiError(ErrorCode.topic_authorization_failed)
 
 
 def _response(result: ConsumerGroupHeartbeatResult) -> ConsumerGroupHeartbeatResponse:

@@ -9,12 +9,12 @@ from kio.schema.share_group_heartbeat.v1.response import Assignment, ShareGroupH
 from kio.static.primitive import i32, i32Timedelta
 
 from esp.broker.answer_fields import NO_THROTTLE
+from esp.broker.authorization.group_topics import require_describable
 from esp.broker.groups.wire import answered, by_topic
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.share.requests import ShareGroupHeartbeat, ShareGroupHeartbeatResult
-from esp.model.acl import AclOperation, Permission, ResourceType
-from esp.model.errors import ApiError, ErrorCode
+from esp.model.errors import ApiError
 
 
 def handle(
@@ -31,18 +31,11 @@ def handle(
         client_host=f"/{request.client.address.host}",
     )
     try:
-        _require_topics(services, request, heartbeat)
+        require_describable(services.access, request.client, heartbeat.topic_names or ())
         coordinator = services.groups.coordinator_of(heartbeat.group_id, or_empty=True)
         return answered(coordinator.ask(coordinator.core.shares.heartbeat, heartbeat), _response)
     except ApiError as error:
         return _response(ShareGroupHeartbeatResult(error=error.code, error_message=error.message))
-
-
-def _require_topics(services: Services, request: Request, heartbeat: ShareGroupHeartbeat) -> None:
-    """Refuse a subscription to a topic that the client may not know of. Raises ApiError: TOPIC_AUTHORIZATION_FAILED."""
-    for name in heartbeat.topic_names or ():
-        if services.access.refuses(request.client, Permission(AclOperation.DESCRIBE, ResourceType.TOPIC, name)):
-            raise ApiError(ErrorCode.topic_authorization_failed)
 
 
 def _response(result: ShareGroupHeartbeatResult) -> ShareGroupHeartbeatResponse:
