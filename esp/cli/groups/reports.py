@@ -137,7 +137,7 @@ def _with_times(servers: str, admin: GroupsAdmin, progress: Sequence[Progress]) 
     ends = {each.partition: each.log_end_offset for each in progress if each.log_end_offset is not None}
     offsets = {each.partition: each.committed.offset for each in progress if each.committed is not None}
     held = look_at_held(servers, admin, ends)
-    there = {each for some in admin.partitions({each.topic for each in offsets}).values() for each in some}
+    there = {each for some in admin.partitions({each.partition.topic for each in progress}).values() for each in some}
     times = first_unread_times(servers, offsets, held)
     at_ms = now_ms()
     return [

@@ -216,6 +216,10 @@ def test_the_age_of_unread_records_is_told_and_the_time_until_they_are_lost(caps
     ]
     monkeypatch.setattr(cluster, "without_leaders", [T0])
     assert "its leader does not answer" in run(capsys, "--describe", "--group", "idle", "--times").out
+    monkeypatch.setattr(cluster, "without_leaders", [T1])
+    *_, uncommitted = rows(run(capsys, "--describe", "--group", "live", "--times").out)
+    assert uncommitted[:3] == ["live", "t", "1"]
+    assert uncommitted[-5:] == ["its", "leader", "does", "not", "answer"]
 
 
 @pytest.mark.parametrize("arguments", [("--list",), ("--describe", "--members", "--group", "live")])
