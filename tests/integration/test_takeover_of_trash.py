@@ -1,6 +1,7 @@
 """A directory with topics in the trash changes hands: Kafka's tools read its metadata, and Kafka serves what is not deleted."""
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -72,17 +73,27 @@ def fill(node: NodeProcess) -> None:
     write(node, "restored")
 
 
+def wait_for_a_snapshot(node: NodeProcess) -> None:
+    """Let the metadata grow until a snapshot has all that is in it now: a snapshot comes with bytes, not with time."""
+    directory = node.data_dir / "__cluster_metadata-0"
+    before = set(directory.glob("*.checkpoint"))
+    sizes = count(1 << 20)
+
+    def has_come() -> bool:
+        of_kept = ("--entity-type", "topics", "--entity-name", "kept", "--add-config", f"segment.bytes={next(sizes)}")
+        assert run_tools(["configs", "--bootstrap-server", node.bootstrap, "--alter", *of_kept]) == 0
+        return bool(set(directory.glob("*.checkpoint")) - before)
+
+    eventually(has_come, WITHIN_S)
+
+
 def test_kafka_reads_the_metadata_and_serves_what_is_not_deleted(
     taken_over: tuple[NodeProcess, NodeProcess], kafka_tools: KafkaTools
 ) -> None:
     ours, kafkas = taken_over
     ours.start()
     fill(ours)
-    metadata = ours.data_dir / "__cluster_metadata-0"
-    snapshots = set(metadata.glob("*.checkpoint"))
-    eventually(
-        lambda: set(metadata.glob("*.checkpoint")) - snapshots, WITHIN_S
-    )  # of the metadata with all of that in it
+    wait_for_a_snapshot(ours)
     ours.stop()
     _, dumped = check_files(kafka_tools, ours.log_dirs)
     assert "esp.trash." in dumped
@@ -95,10 +106,10 @@ def test_kafka_reads_the_metadata_and_serves_what_is_not_deleted(
     listed = kafka_tools.run("topics", *server, "--list")
     assert listed.returncode == 0, listed.stderr
     assert set(listed.stdout.split()) - {"__consumer_offsets"} == LEFT
-    for topic, count in (("kept", 1), ("restored", 2), ("again", 1)):
+    for topic, records in (("kept", 1), ("restored", 2), ("again", 1)):
         eventually(
-            lambda topic=topic, count=count: (
-                f"{topic}:0:{count}"  # type: ignore[misc]
+            lambda topic=topic, records=records: (
+                f"{topic}:0:{records}"  # type: ignore[misc]
                 in kafka_tools.run("get-offsets", *server, "--topic", topic).stdout
             ),
             WITHIN_S,

@@ -42,6 +42,6 @@ def require_describable_group(
     if access.is_open:
         return
     known = (image.topics_by_id.get(partition.topic_id) for partition in assigned)
-    for name in {*names, *(topic.name for topic in known if topic is not None)}:
+    for name in dict.fromkeys([*names, *(topic.name for topic in known if topic is not None)]):
         if not access.allows(client, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
             raise ApiError(ErrorCode.topic_authorization_failed, _NOT_TOLD)
