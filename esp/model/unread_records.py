@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Retention(NamedTuple):
-    """The bounds of a partition's retention; None: there is none of the kind."""
+    """The bounds of a partition's retention, or of a hold; None: there is none of the kind."""
 
     age_ms: int | None = None
     size_bytes: int | None = None
@@ -18,12 +18,14 @@ class HeldRecords(NamedTuple):
         end: the offset that its next record gets.
         retention: its bounds.
         size_bytes: the size of its log; None: not known.
+        hold: the bounds up to which unread records are held for the reader (HOLD-3); None: they are not held.
     """
 
     earliest: int
     end: int
     retention: Retention = Retention()
     size_bytes: int | None = None
+    hold: Retention | None = None
 
     def first_unread(self, offset: int) -> int | None:
         """The offset of the first record that is here and that a reader at an offset has not read; None: there is none."""
@@ -62,23 +64,27 @@ def judge_unread(offset: int | None, held: HeldRecords | None, first_ms: int | N
         return Unread(None, None, None, "")
     lag = max(0, held.end - offset)
     behind_ms = None if first_ms is None else now_ms - first_ms
-    losses_ms = () if behind_ms is None else (_loss_by_age(held, behind_ms), _loss_by_size(held, offset, behind_ms))
-    loss_ms = min((each for each in losses_ms if each is not None), default=None)
+    loss_ms = None if behind_ms is None else _loss(held, held.retention, offset, behind_ms)
+    if loss_ms is not None and behind_ms is not None and held.hold is not None:
+        cap_ms = _loss(held, held.hold, offset, behind_ms)
+        loss_ms = None if cap_ms is None else max(loss_ms, cap_ms)
     return Unread(lag, behind_ms, loss_ms, _note(offset, held))
 
 
-def _loss_by_age(held: HeldRecords, behind_ms: int) -> int | None:
-    age_ms = held.retention.age_ms
-    return None if age_ms is None else age_ms - behind_ms
+def _loss(held: HeldRecords, bounds: Retention, offset: int, behind_ms: int) -> int | None:
+    """The time until the first unread record is beyond one of the bounds."""
+    by_age = None if bounds.age_ms is None else bounds.age_ms - behind_ms
+    by_size = None if bounds.size_bytes is None else _loss_by_size(held, bounds.size_bytes, offset, behind_ms)
+    return min((each for each in (by_age, by_size) if each is not None), default=None)
 
 
-def _loss_by_size(held: HeldRecords, offset: int, behind_ms: int) -> int | None:
+def _loss_by_size(held: HeldRecords, allowed: int, offset: int, behind_ms: int) -> int | None:
     """The time until as many bytes have followed the first unread record as are kept, if they come as they came since that record.
 
     The bytes behind a record are taken to be spread evenly over the offsets.
     """
-    allowed, size, first = held.retention.size_bytes, held.size_bytes, held.first_unread(offset)
-    if allowed is None or not size or first is None:
+    size, first = held.size_bytes, held.first_unread(offset)
+    if not size or first is None:
         return None
     unread = max(1, size * (held.end - first) // (held.end - held.earliest))
     return (allowed - unread) * max(0, behind_ms) // unread

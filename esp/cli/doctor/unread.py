@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Protocol
 
+from esp.cli.kafka.held_records import hold_groups
 from esp.doctor.snapshot import UnreadRecords
 from esp.groups.group_patterns import group_patterns
 from esp.model.ids import TopicPartition
@@ -98,8 +99,7 @@ def _find_old(
 def _limit(settings: Mapping[str, str], group: str) -> tuple[int, bool]:
     """The age at which records go that a group has not read, -1: at none; and whether it is that of the group's hold."""
     age_ms = int(settings.get(RETENTION_MS) or _NONE)
-    holds = tuple(name for name in map(str.strip, settings.get(HOLD_GROUPS, "").split(",")) if name)
-    if age_ms < 0 or not group_patterns(holds).matches(group):
+    if age_ms < 0 or not group_patterns(hold_groups(settings)).matches(group):
         return age_ms, False
     cap_ms = int(settings.get(HOLD_MAX_MS) or _NONE)
     return (_NONE, True) if cap_ms < 0 else (max(age_ms, cap_ms), cap_ms > age_ms)

@@ -122,7 +122,7 @@ def describe_offsets(
         with working(f"asking for {group}"):
             progress = read_progress(admin, info)
             if times_from is not None:
-                progress = _with_times(times_from, admin, progress)
+                progress = _with_times(times_from, admin, group, progress)
         if json:
             told.append(_as_json(info) | {"offsets": [_progress_as_json(each) for each in progress]})
             continue
@@ -133,10 +133,10 @@ def describe_offsets(
         print_json(told)
 
 
-def _with_times(servers: str, admin: GroupsAdmin, progress: Sequence[Progress]) -> list[Progress]:
+def _with_times(servers: str, admin: GroupsAdmin, group: str, progress: Sequence[Progress]) -> list[Progress]:
     ends = {each.partition: each.log_end_offset for each in progress if each.log_end_offset is not None}
     offsets = {each.partition: each.committed.offset for each in progress if each.committed is not None}
-    held = look_at_held(servers, admin, ends)
+    held = look_at_held(servers, admin, ends, group)
     there = {each for some in admin.partitions({each.partition.topic for each in progress}).values() for each in some}
     times = first_unread_times(servers, offsets, held)
     at_ms = now_ms()

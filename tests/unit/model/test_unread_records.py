@@ -30,6 +30,23 @@ def test_what_has_more_than_the_kept_bytes_behind_it_may_go_at_any_moment() -> N
     assert loss_ms < 0
 
 
+@pytest.mark.parametrize(
+    ("hold", "loss_ms"),
+    [
+        (Retention(), None),
+        (Retention(age_ms=20_000), 15_000),
+        (Retention(age_ms=1), 5_000),  # below the limit it holds nothing
+        (Retention(size_bytes=1), 5_000),
+        (Retention(size_bytes=600), 5_000),  # 300 bytes in 5 s: at the same time as the limit
+        (Retention(size_bytes=900), 10_000),
+        (Retention(7_000, 900), 5_000),
+    ],
+)
+def test_held_records_live_until_a_limit_and_a_cap_are_past(hold: Retention, loss_ms: int | None) -> None:
+    held = HeldRecords(0, 100, Retention(10_000), 1_000, hold)
+    assert judge_unread(70, held, NOW_MS - 5_000, NOW_MS).loss_ms == loss_ms
+
+
 @pytest.mark.parametrize("size_bytes", [None, 0])
 def test_without_a_size_a_bound_of_bytes_says_nothing(size_bytes: int | None) -> None:
     held = HeldRecords(0, 100, Retention(size_bytes=500), size_bytes)

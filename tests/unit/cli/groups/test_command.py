@@ -198,7 +198,7 @@ def test_the_age_of_unread_records_is_told_and_the_time_until_they_are_lost(caps
     monkeypatch.setattr(
         reports,
         "look_at_held",
-        lambda servers, admin, ends: {each: HeldRecords(50, end, keeps) for each, end in ends.items()},
+        lambda servers, admin, ends, group: {each: HeldRecords(50, end, keeps) for each, end in ends.items()},
     )
     monkeypatch.setattr(reports, "first_unread_times", lambda servers, offsets, held: {T0: now_ms - 120_000})
     head, gone, t0, u0 = run(capsys, "--describe", "--group", "idle", "--times").out.split("\n")[1:5]
