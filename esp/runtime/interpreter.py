@@ -6,9 +6,9 @@ import sys
 from time import perf_counter
 from typing import Final
 
-SWITCH_INTERVAL_S: Final = 0.0005
+SWITCH_INTERVAL_S: Final = 0.0001
 """The time for which a thread that computes in Python (it opens batches, say) may keep the interpreter while the loop waits for it;
-Python's own default is ten times that."""
+Python's own default is fifty times that."""
 
 YOUNG_OBJECTS: Final = (400, 1, 500)
 """Three thresholds of the garbage collector: the number of new objects after which they are searched for cycles, the number of such

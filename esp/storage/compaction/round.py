@@ -31,8 +31,8 @@ from esp.storage.transaction_index import AbortedTransaction
 if TYPE_CHECKING:
     from esp.storage.log import Log
 
-_KEYS_AT_ONCE: Final = 20_000
-"""Their offsets are sorted in between two steps of a round, in some milliseconds."""
+_KEYS_AT_ONCE: Final = 5_000
+"""Their offsets are taken in between two steps of a round, in part of a millisecond."""
 
 
 class CleanerLimits(NamedTuple):

@@ -9,8 +9,8 @@ from typing import Final
 
 from esp.records.batch_header import BatchHeader
 
-_BUCKET_BITS: Final = 15
-"""16,384 offsets to a bucket, as offsets count twice. A sort keeps the interpreter's lock: none takes longer than some milliseconds."""
+_BUCKET_BITS: Final = 13
+"""4,096 offsets to a bucket, as offsets count twice. A sort keeps the interpreter's lock: none takes longer than part of a millisecond."""
 
 
 class Survivors:
