@@ -34,6 +34,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Profile], bool]]] = {
         profile.layout.controllers
     ),
     "surveyors of groups": lambda profile: profile.surveys and bool(profile.groups.groups),
+    "surveyors of consumer groups": lambda profile: profile.surveys and profile.consumer_group is not None,
     "surveyors of transactions": lambda profile: profile.surveys and profile.transactions is not None,
     "surveyors of one broker with transactions": lambda profile: (
         profile.surveys and profile.transactions is not None and not _is_replicated(profile)

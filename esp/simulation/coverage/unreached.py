@@ -74,6 +74,17 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "esp.broker.apis.metadata:_create_and_answer",
         "esp.broker.apis.metadata:_not_to_create.may_create",
     ),
+    "Handlers count what clients change against quotas, set or not; this is for callers that are no clients. "
+    "tests/unit/controller/test_topics.py.": ("esp.controller.mutations:admit_all",),
+    "Simulated members of the classic protocol tell of their subscriptions as clients do, and groups may move between the protocols. "
+    "tests/unit/groups/consumer/test_migration.py.": ("esp.groups.consumer.conversion:_not_upgradable",),
+    "No run whose offsets expire has a group of KIP-848. tests/unit/groups/consumer/test_offsets_of_members.py.": (
+        "esp.groups.deletion:Deletion._expire_consumers",
+        "esp.groups.deletion:_Batches.remove_consumers",
+    ),
+    "A simulated topic begins again far below the end of all offsets. tests/unit/broker/test_recreated_topics.py.": (
+        "esp.replication.partition_leader:PartitionLeader._refuse_beyond_span",
+    ),
 }
 """The functions by their reason."""
 
@@ -84,6 +95,18 @@ UNREACHED: Final[Mapping[str, str]] = MappingProxyType(
 
 SELDOM: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "esp.broker.replication.host:ReplicaHost._report_lost": "a topic is restored, and this node's log is not in its trash",
+        "esp.broker.replication.loading:ReplicaLoading._last_epoch": "a node finds a replica in two of its log directories",
+        "esp.broker.replication.trash_guard:TrashGuard._purge": "a disk with a trash lacks room",
+        "esp.controller.brokers:listed": "a broker is to be unregistered that holds last complete copies",
+        "esp.groups.consumer.classic_members:_may_describe": "a member of the classic protocol joins a group with a regular expression",
+        "esp.groups.consumer.departures:Departures.forget_classic": "a static member returns with the consumer protocol",
+        "esp.groups.consumer.departures:Departures._on_not_revoked": "a member keeps its partitions for longer than it may",
+        "esp.groups.consumer.departures:Departures._on_not_fenced": "the log refuses the record that fences a member",
+        "esp.groups.consumer.group:ConsumerGroup.is_subscribed_to": "the surveyor would delete offsets of a group of KIP-848",
+        "esp.replication.transaction_clients:TransactionClients.find": "the surveyor asks for producers while a transaction is open",
+        "esp.storage.log_directory:LogDirectory.trash_unloaded_blocking": "a topic goes into the trash while a node is down",
+        "esp.storage.log_directory:LogDirectory.load_future_blocking": "a node starts that ended while a replica moved",
         "esp.broker.apis.list_partition_reassignments:_describe": "a controller is asked while something is reassigned",
         "esp.broker.apis.add_offsets_to_txn:_create_and_add": "a transaction wants to commit the cluster's first offsets",
         "esp.broker.transactions.joining:_refusal": "one partition that is to be added to a transaction has been deleted",

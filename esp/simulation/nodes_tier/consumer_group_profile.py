@@ -12,6 +12,9 @@ SHARE: Final = 0.3
 
 HEARTBEATS_PER_SESSION: Final = 6
 
+CONSUMER_GROUP: Final = "next-group"
+"""The group's name."""
+
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupProfile:
@@ -56,7 +59,7 @@ class ConsumerGroupProfile:
         members = rng.choice((1, 2, 3, 3, 4))
         rebalance_s = rng.choice((2.0, 5.0))
         return cls(
-            name="next-group",
+            name=CONSUMER_GROUP,
             members=members,
             static_members=rng.choice((0, 0, rng.randint(0, members))),
             regex_share=rng.choice((0.0, 0.5, 1.0)),

@@ -12,6 +12,7 @@ from esp.protocol.registry import ApiKey
 from esp.schemas.consumer_group_records import TopicIdPartition
 from esp.simulation.checkers.consumer_group_checker import ConsumerGroupChecker
 from esp.simulation.checkers.group_checker import GroupChecker
+from esp.simulation.nodes_tier.cluster import node_rack
 from esp.simulation.nodes_tier.consumer_group_profile import ConsumerGroupProfile
 from esp.simulation.workload import consumer_group_requests as requests
 from esp.simulation.workload.connection import NoAnswerError, RefusedError
@@ -21,6 +22,7 @@ from esp.simulation.workload.group_client import TIMEOUT_S, GroupClient
 from esp.simulation.workload.history import History
 from esp.simulation.workload.offsets_client import is_passing
 
+RACKS: Final = (node_rack(1), node_rack(2), "nowhere")
 BACKOFF_S: Final = 0.2
 COMMIT_SHARE: Final = 0.4
 """Of the heartbeats: after so many the member commits."""
@@ -80,6 +82,7 @@ class ConsumerGroupMember:
         self._offsets = ConsumerGroupOffsets(client, offsets, checker, names, rng.choice(requests.OFFSET_VERSIONS))
         makes_id = self._version >= requests.CLIENT_MAKES_ID_FROM
         self.member_id = uuid_to_base64(uuid.UUID(int=rng.getrandbits(128), version=4)) if makes_id else ""
+        self._rack_id = rng.choice((None, None, *RACKS))
         self._is_dead = False
         self._still_until_s = 0.0
         self._told_all = False
@@ -162,7 +165,7 @@ class ConsumerGroupMember:
         if self._told_all:
             told = Told(owned=owned if owned != self._owned_told else None)
         else:
-            told = Told(self.subscription, profile.rebalance_s, owned, profile.assignor)
+            told = Told(self.subscription, profile.rebalance_s, owned, profile.assignor, self._rack_id)
         subscription, sender = self.subscription, self._sender
         reply = await self._client.call(
             ApiKey.CONSUMER_GROUP_HEARTBEAT, self._version, requests.heartbeat(sender, told, self._version)

@@ -52,6 +52,7 @@ class Told(NamedTuple):
     rebalance_s: float | None = None
     owned: Collection[TopicIdPartition] | None = None
     assignor: str | None = None
+    rack_id: str | None = None
 
 
 def heartbeat(sender: Sender, told: Told, version: int) -> Any:
@@ -68,6 +69,7 @@ def heartbeat(sender: Sender, told: Told, version: int) -> Any:
         ),
         "subscribed_topic_names": None if subscription is None else tuple(map(TopicName, subscription.names)),
         "server_assignor": told.assignor,
+        "rack_id": told.rack_id,
         "topic_partitions": None
         if told.owned is None
         else tuple(

@@ -17,6 +17,8 @@ from esp.model.ids import ZERO_UUID, DirectoryId
 from esp.protocol.entity_fields import Entity, EntityField, entity_fields
 from esp.protocol.messages import load_class
 from esp.protocol.registry import SERVED, ApiKey, ListenerKind
+from esp.simulation.nodes_tier.consumer_group_profile import CONSUMER_GROUP
+from esp.simulation.nodes_tier.ledger import SURVEYED
 
 Content = dict[str, Any]
 
@@ -356,6 +358,11 @@ def _describe_groups(scene: Scene) -> Content:
     return {"groups": scene.rng.sample(names, 2), "include_authorized_operations": True}
 
 
+def _describe_consumer_groups(scene: Scene) -> Content:
+    names = [CONSUMER_GROUP, CONSUMER_GROUP, "group-0", "missing", ""]
+    return {"group_ids": scene.rng.sample(names, 2), "include_authorized_operations": True}
+
+
 def commit(scene: Scene, number: int) -> Content:
     """Commit an offset of the surveyor's own group for a partition of the scene's topic."""
     partition = {
@@ -392,6 +399,9 @@ def _fetch_offsets(scene: Scene) -> Content:
 
 
 def _delete_offsets(scene: Scene) -> Content:
+    """Of other groups, those of its own topic alone, which they never commit."""
+    if scene.rng.random() < 0.2:
+        return {"group_id": CONSUMER_GROUP, "topics": [{"name": SURVEYED, "partitions": [{"partition_index": 0}]}]}
     partitions = [{"partition_index": scene.partition}]
     return {
         "group_id": scene.rng.choice((OWN_GROUP, "missing")),
@@ -481,6 +491,7 @@ QUESTIONS: Final = (
     Question(ApiKey.API_VERSIONS, lambda _scene: {"client_software_name": "s", "client_software_version": "1"}),
     Question(ApiKey.LIST_GROUPS, _list_groups),
     Question(ApiKey.DESCRIBE_GROUPS, _describe_groups),
+    Question(ApiKey.CONSUMER_GROUP_DESCRIBE, _describe_consumer_groups),
     Question(ApiKey.OFFSET_COMMIT, _commit),
     Question(ApiKey.OFFSET_COMMIT, _commit),
     Question(ApiKey.OFFSET_FETCH, _fetch_offsets),

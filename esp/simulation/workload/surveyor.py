@@ -16,6 +16,7 @@ from esp.ports.network import Address
 from esp.protocol.registry import SERVED, ApiKey, ListenerKind
 from esp.records.builder import NewRecord, build_batch
 from esp.simulation.machine.clock import WALL_START_MS
+from esp.simulation.nodes_tier.consumer_group_profile import CONSUMER_GROUP
 from esp.simulation.nodes_tier.ledger import SURVEYED
 from esp.simulation.nodes_tier.profile import TopicProfile
 from esp.simulation.workload import requests
@@ -50,6 +51,7 @@ _ZSTD_FROM: Final = 7
 _COMMIT_VERSION: Final = 8
 _GROUPS: Final[Mapping[ApiKey, str]] = {
     ApiKey.DESCRIBE_GROUPS: OWN_GROUP,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: CONSUMER_GROUP,
     ApiKey.OFFSET_COMMIT: OWN_GROUP,
     ApiKey.OFFSET_FETCH: OWN_GROUP,
     ApiKey.OFFSET_DELETE: OWN_GROUP,
