@@ -1,0 +1,1 @@
+"""What groups of consumers cost ESP and Apache Kafka."""

@@ -1,0 +1,104 @@
+"""``python -m benchmarks.groups``: groups of consumers beside Apache Kafka 4.3.1, turn about, row by row."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from benchmarks import command
+from benchmarks.brokers import SHARED_SETTINGS, START_SCRIPT_OPTIONS, DefaultKafka
+from benchmarks.groups.heartbeats import measure_heartbeats
+from benchmarks.groups.metrics import GROUP_METRICS
+from benchmarks.groups.stable import measure_stable
+from benchmarks.groups.takeover import measure_takeover
+from benchmarks.results import ESP, KAFKA
+from benchmarks.row_by_row import RowByRow, choose_rows
+from benchmarks.stage import Extent, Stage, settle
+from benchmarks.written import Rows
+from esp.testing.node import Node
+from esp.testing.node_process import NodeProcess
+
+USUAL: Final = Extent()
+QUICK: Final = Extent(rounds=1, warm_up_rounds=0, scale=0.01)
+
+_AT_ONCE: Final = "stable-at-once"
+ROWS: Final[Mapping[str, Callable[[Stage], None]]] = {
+    "heartbeats": measure_heartbeats,
+    "stable": partial(measure_stable, at_once=False),
+    _AT_ONCE: partial(measure_stable, at_once=True),
+    "takeover": measure_takeover,
+}
+"""The measurements, each with brokers of its own, in the order of the report."""
+
+_SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {_AT_ONCE: {"group.consumer.assignment.interval.ms": "0"}}
+"""Of a row's brokers, beside the defaults."""
+
+NOTES: Final = (
+    f"""Both brokers run with their default settings on one machine, broker and controller in one, beside the one client, a raw one of this
+project. Kafka's JVM has the options of its start script: `-Xmx1g {" ".join(START_SCRIPT_OPTIONS)}`.""",
+    """CPU is that of the broker's process, all threads, from `/proc/PID/stat`. Wall-clock times depend on what else the machine did: the
+load average of each row is given.""",
+    "Heartbeats: 10 groups of 5 members at rest, 50 partitions, one heartbeat in flight for each member.",
+    """Stable: 50 members of a new group join at once, and send a heartbeat 20 ms after each answer, until each has its 2 partitions and the
+coordinator has heard of it. `group.consumer.assignment.interval.ms` is 1,000, the default, or 0 for both.""",
+    """Takeover: 100,000 commits of one offset by 1,000 groups, one after the other; kill -9; from the process's start, and from its first
+answer, to the answer to OffsetFetch for one of the groups.""",
+)
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+def make_brokers(names: list[str], directory: Path, settings: Mapping[str, str]) -> dict[str, NodeProcess]:
+    """Return the named brokers, not started."""
+    kinds: dict[str, type[Node | DefaultKafka]] = {ESP: Node, KAFKA: DefaultKafka}
+    return {name: kinds[name](directory / name, {**SHARED_SETTINGS, **settings}) for name in names}
+
+
+def measure_row(row: str, names: list[str], stage: Stage) -> None:
+    """Measure one row with brokers that are new.
+
+    Raises:
+        NodeError: a broker did not start or stop.
+        UnexpectedAnswerError: a broker refused what it was asked for.
+    """
+    with ExitStack() as running:
+        stage.nodes = make_brokers(names, stage.directory, _SETTINGS.get(row, {}))
+        for name, node in stage.nodes.items():
+            stage.say(f"starting {name}")
+            running.enter_context(node)
+        for node in stage.nodes.values():
+            settle(node)
+        ROWS[row](stage)
+
+
+@app.command()
+def main(
+    rows: Annotated[list[str] | None, typer.Argument(help=f"Rows: {', '.join(ROWS)}; all without one.")] = None,
+    rounds: command.Rounds = USUAL.rounds,
+    warm_up: command.WarmUp = USUAL.warm_up_rounds,
+    only: command.Only = "",
+    quick: command.Quick = False,
+    out: command.Out = command.RESULTS_DIRECTORY,
+    data_dir: command.DataDir = None,
+) -> None:
+    """Measure what groups of consumers cost ESP and Apache Kafka. Rows that are not measured stay as the files have them."""
+    names, chosen = command.chosen(only), choose_rows(rows, ROWS)
+    written = Rows(
+        out, list(ROWS), stem="groups", title="Groups of consumers beside Apache Kafka", metrics=GROUP_METRICS
+    )
+    report = RowByRow(
+        console=command.new_console(),
+        written=None if quick else written,
+        metrics=GROUP_METRICS,
+        extent=QUICK if quick else Extent(rounds=rounds, warm_up_rounds=warm_up),
+        notes=NOTES,
+        data_dir=data_dir,
+    )
+    report.measure(chosen, lambda row, stage: measure_row(row, names, stage))
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,38 @@
+"""The figures of groups of consumers, with their aims, in the order of the report."""
+
+from typing import Final
+
+from benchmarks.results import Metric
+
+HEARTBEAT_USER: Final = Metric("heartbeat_user_us", "Heartbeat of a member at rest (KIP-848): user CPU", "µs", 1)
+HEARTBEAT_ALL: Final = Metric(
+    "heartbeat_all_us", "Heartbeat of a member at rest (KIP-848): all CPU", "µs", 1, ratio_aim=0.8
+)
+STABLE: Final = Metric(
+    "stable_s", "50 members join, 100 partitions, an assignment a second: until all is stable", "s", 2, ratio_aim=1.0
+)
+STABLE_CPU: Final = Metric("stable_cpu_ms", "The same: all CPU", "ms", 0)
+STABLE_AT_ONCE: Final = Metric(
+    "stable_at_once_s", "The same without an interval between assignments", "s", 2, value_aim=0.3
+)
+STABLE_AT_ONCE_CPU: Final = Metric("stable_at_once_cpu_ms", "The same: all CPU", "ms", 0)
+TAKEOVER: Final = Metric(
+    "takeover_s",
+    "Start after kill -9 with 100,000 commits of 1,000 groups until a group's offsets are told",
+    "s",
+    2,
+    ratio_aim=0.5,
+)
+LOADING: Final = Metric("loading_s", "The same, from the first request that is answered", "s", 2, ratio_aim=0.5)
+
+GROUP_METRICS: Final = (
+    HEARTBEAT_USER,
+    HEARTBEAT_ALL,
+    STABLE,
+    STABLE_CPU,
+    STABLE_AT_ONCE,
+    STABLE_AT_ONCE_CPU,
+    TAKEOVER,
+    LOADING,
+)
+"""All of them, in the order of the report."""
