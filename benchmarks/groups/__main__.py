@@ -12,6 +12,7 @@ from benchmarks import command
 from benchmarks.brokers import SHARED_SETTINGS, START_SCRIPT_OPTIONS, DefaultKafka
 from benchmarks.groups.heartbeats import measure_heartbeats
 from benchmarks.groups.metrics import GROUP_METRICS
+from benchmarks.groups.queue import measure_queue
 from benchmarks.groups.stable import measure_stable
 from benchmarks.groups.takeover import measure_takeover
 from benchmarks.results import ESP, KAFKA
@@ -30,6 +31,7 @@ ROWS: Final[Mapping[str, Callable[[Stage], None]]] = {
     "stable": partial(measure_stable, at_once=False),
     _AT_ONCE: partial(measure_stable, at_once=True),
     "takeover": measure_takeover,
+    "queue": measure_queue,
 }
 """The measurements, each with brokers of its own, in the order of the report."""
 
@@ -46,6 +48,8 @@ load average of each row is given.""",
 coordinator has heard of it. `group.consumer.assignment.interval.ms` is 1,000, the default, or 0 for both.""",
     """Takeover: 100,000 commits of one offset by 1,000 groups, one after the other; kill -9; from the process's start, and from its first
 answer, to the answer to OffsetFetch for one of the groups.""",
+    """Queue: one share consumer, one partition, batches of 144 records of 100 bytes, 500 an answer; the next ShareFetch accepts what
+the last one acquired.""",
 )
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

@@ -24,6 +24,23 @@ TAKEOVER: Final = Metric(
     ratio_aim=0.5,
 )
 LOADING: Final = Metric("loading_s", "The same, from the first request that is answered", "s", 2, ratio_aim=0.5)
+QUEUE: Final = {
+    False: (
+        Metric(
+            "queue_us",
+            "Record of 100 bytes to a share consumer, accepted with its batch: all CPU",
+            "µs",
+            2,
+            ratio_aim=0.5,
+        ),
+        Metric("queue_records_per_s", "The same: rate, one consumer", "/s", 0),
+    ),
+    True: (
+        Metric("queue_single_us", "The same, each record accepted by itself: all CPU", "µs", 2, ratio_aim=0.6),
+        Metric("queue_single_records_per_s", "The same: rate, one consumer", "/s", 0),
+    ),
+}
+"""CPU and rate, by whether each record is acknowledged by itself."""
 
 GROUP_METRICS: Final = (
     HEARTBEAT_USER,
@@ -34,5 +51,6 @@ GROUP_METRICS: Final = (
     STABLE_AT_ONCE_CPU,
     TAKEOVER,
     LOADING,
+    *(metric for metrics in QUEUE.values() for metric in metrics),
 )
 """All of them, in the order of the report."""

@@ -1,25 +1,17 @@
 """Compaction of one log: what it costs for each GB, and the memory that it adds."""
 
 import time
-from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from kio.schema.produce.v12 import request as produce
-from kio.schema.types import TopicName
-from kio.static.primitive import Records, i16, i32, i32Timedelta
-
-from benchmarks.batches import ACKS_ALL, PRODUCE_VERSION, AckChecker
 from benchmarks.brokers import wait_until_deleted
-from benchmarks.client import ADMIN_TIMEOUT, CLIENT_ID, Client, delete_topic
+from benchmarks.client import delete_topic
 from benchmarks.comparison import PAUSE_S
 from benchmarks.cost import CostMeter
-from benchmarks.produce_load import IN_FLIGHT
+from benchmarks.filling import fill
 from benchmarks.stage import Stage, settle
 from benchmarks.transactions.keyed_batches import keyed_batches
 from benchmarks.transactions.metrics import COMPACT_MEMORY, COMPACT_PLAIN, COMPACT_ZSTD
 from benchmarks.transactions.topics import alter_topic, create_topic
-from esp.protocol.messages import encode_request
-from esp.protocol.registry import ApiKey
 from esp.records.compression import Codec
 from esp.testing.node_process import NodeProcess
 
@@ -42,30 +34,6 @@ _ALWAYS_DIRTY_ENOUGH: Final = "0.0001"
 _POLL_INTERVAL_S: Final = 0.02
 _TIMEOUT_S: Final = 600.0
 _CHECKPOINT: Final = "cleaner-offset-checkpoint"
-
-
-def fill(node: NodeProcess, topic: str, batches: Iterable[bytes]) -> None:
-    """Produce batches to the only partition of ``topic``, acks=all, five requests in flight."""
-    checker = AckChecker(topic)
-    sent = 0
-    with Client(node.port) as client:
-        for batch in batches:
-            client.socket.sendall(_produce_request(topic, batch))
-            sent += 1
-            if sent > IN_FLIGHT:
-                checker.check(client.receive())
-        while checker.acked < sent:
-            checker.check(client.receive())
-
-
-def _produce_request(topic: str, batch: bytes) -> bytes:
-    data = produce.PartitionProduceData(index=i32(0), records=Records(batch))
-    request = produce.ProduceRequest(
-        acks=i16(ACKS_ALL),
-        timeout=i32Timedelta.parse(ADMIN_TIMEOUT),
-        topic_data=(produce.TopicProduceData(name=TopicName(topic), partition_data=(data,)),),
-    )
-    return encode_request(ApiKey.PRODUCE, PRODUCE_VERSION, 0, CLIENT_ID, request)
 
 
 class DirtyLog:
