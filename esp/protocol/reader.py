@@ -107,7 +107,7 @@ def entity_reader(wire: type[Entity], model: type[Entity]) -> _Read:
     }
 
     def read_entity(buffer: Buffer, position: int) -> tuple[Any, int]:
-        values: dict[str, Any] = defaults.copy()
+        values: dict[str, Any] = defaults.copy() if defaults else {}
         for step in steps:
             position = step(buffer, position, values)
         if flexible:
@@ -178,8 +178,17 @@ def _fixed_step(fields: Sequence[EntityField]) -> ReadStep:
     names = tuple(field.name for field in fields)
     converters = tuple((field.name, _converter(field)) for field in fields if _converter(field) is not None)
 
+    if len(names) == 2 and not converters:
+        one, other = names
+
+        def step_of_two(buffer: Buffer, position: int, values: dict[str, Any]) -> int:
+            values[one], values[other] = unpack(buffer, position)
+            return position + size
+
+        return step_of_two
+
     def step(buffer: Buffer, position: int, values: dict[str, Any]) -> int:
-        values.update(zip(names, unpack(buffer, position), strict=True))
+        values.update(zip(names, unpack(buffer, position)))  # noqa: B905 - one value for each name, and `strict` costs
         for name, convert in converters:
             assert convert is not None
             values[name] = convert(values[name])
@@ -199,6 +208,8 @@ def field_reader(field: EntityField, model: EntityField | None, flexible: bool) 
     assert field.kafka_type is not None
     if field.is_array:
         element = field._replace(is_array=False, is_nullable=False)
+        if field.kafka_type in FIXED_FORMATS and _converter(element) is None:
+            return _number_array_reader(field, flexible)
         return _array_reader(field, field_reader(element, None, flexible), flexible)
     if field.kafka_type in FIXED_FORMATS:
         return _fixed_reader(field)
@@ -247,7 +258,10 @@ def array_count_reader(field: EntityField, flexible: bool) -> Callable[[Buffer, 
     assert least_element_size > 0
 
     def read(buffer: Buffer, position: int) -> tuple[int, int]:
-        count, position = read_count(buffer, position)
+        if flexible and 0 < (first := buffer[position]) < 0x80:  # nearly every count, in the place where it stands
+            count, position = first - 1, position + 1
+        else:
+            count, position = read_count(buffer, position)
         if count * least_element_size > len(buffer) - position:
             raise DecodeError(f"{field.name}: a count of {count} with {len(buffer) - position} bytes left")
         return count, position
@@ -273,6 +287,21 @@ def _array_reader(field: EntityField, read_element: _Read, flexible: bool) -> _R
             element, position = read_element(buffer, position)
             elements.append(element)
         return tuple(elements), position
+
+    return read
+
+
+def _number_array_reader(field: EntityField, flexible: bool) -> _Read:
+    """The reader of an array of numbers, which are taken all at once."""
+    read_count = array_count_reader(field, flexible)
+    letter = FIXED_FORMATS[field.kafka_type or ""]
+    size = struct.calcsize(">" + letter)
+
+    def read(buffer: Buffer, position: int) -> tuple[Any, int]:
+        count, position = read_count(buffer, position)
+        if count <= 0:
+            return (None if count else ()), position
+        return struct.unpack_from(f">{count}{letter}", buffer, position), position + count * size
 
     return read
 
