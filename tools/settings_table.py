@@ -133,7 +133,7 @@ def _running(name: str) -> str:
 def _group_rows() -> Iterable[tuple[str, ...]]:
     for name, entry in sorted(group_settings().items()):
         node = "" if entry.broker_name is None else f"`{entry.broker_name}`"
-        yield f"`{name}`", entry.setting.kind.name.lower(), _value(known_settings("group")[name].default), node
+        yield f"`{name}`", entry.setting.kind.name.lower(), _value(entry.default), node
 
 
 def _value(default: str | None) -> str:

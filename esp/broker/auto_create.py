@@ -34,22 +34,18 @@ async def create_missing_topics(
         names: the topics.
         client: the client that they are created for, whose quota counts; None: this node.
     """
-    request = CreateTopicsRequest(
-        topics=tuple(
-            _INTERNAL[name](services)
-            if name in _INTERNAL
-            else CreatableTopic(
-                name=TopicName(name),
-                num_partitions=i32(_BROKERS_DEFAULT),
-                replication_factor=i16(_BROKERS_DEFAULT),
-                assignments=(),
-                configs=(),
-            )
-            for name in names
-        ),
-        timeout=_TIMEOUT,
-        validate_only=False,
+    topics = tuple(
+        _INTERNAL[name](services) if name in _INTERNAL else _topic(name, _BROKERS_DEFAULT, _BROKERS_DEFAULT, {})
+        for name in names
     )
+    return await _create(services, topics, client)
+
+
+async def _create(
+    services: Services, topics: Sequence[CreatableTopic], client: OriginalClient | None
+) -> dict[str, ErrorCode]:
+    names = [topic.name for topic in topics]
+    request = CreateTopicsRequest(topics=tuple(topics), timeout=_TIMEOUT, validate_only=False)
     timeout_ms = _TIMEOUT // timedelta(milliseconds=1)
     try:
         answer: CreateTopicsResponse = await services.controller.call(
@@ -63,6 +59,13 @@ async def create_missing_topics(
     # A client asks again for what is there in a moment, and for what its quota lets it have later.
     later = {*there, *(name for name, code in codes.items() if code is ErrorCode.throttling_quota_exceeded)}
     return {name: ErrorCode.leader_not_available if name in later else code for name, code in codes.items()}
+
+
+async def create_dead_letter_topic(services: Services, name: str) -> ErrorCode:
+    """Have a dead-letter queue of share groups created, as Kafka makes it; the codes are those of :func:`create_missing_topics`."""
+    configs = {"errors.deadletterqueue.group.enable": "true", "message.timestamp.type": "CreateTime"}
+    made = _topic(name, _BROKERS_DEFAULT, _BROKERS_DEFAULT, configs)
+    return (await _create(services, (made,), None))[name]
 
 
 def _offsets_topic(services: Services) -> CreatableTopic:

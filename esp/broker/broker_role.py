@@ -27,6 +27,7 @@ from esp.broker.controller_client.lifecycle import BrokerLifecycle
 from esp.broker.controller_client.producer_ids import ProducerIdBlocks, ProducerIds
 from esp.broker.groups.config import coordinator_config
 from esp.broker.groups.coordinators import GroupCoordinators
+from esp.broker.letter_desk import LetterCounts, LetterDesk
 from esp.broker.quotas.switch import QuotaSwitch
 from esp.broker.replication.cleaner import LogCleaner
 from esp.broker.replication.host import ReplicaHost
@@ -178,8 +179,7 @@ class RunningBroker:
         env, settings, tasks = client_side.env, client_side.settings, client_side.tasks
         self._env, self._settings, self._tasks = env, settings, tasks
         self._node = node
-        self._server = client_side.server
-        self._endpoints = client_side.endpoints
+        self._server, self._endpoints = client_side.server, client_side.endpoints
         self._changes: asyncio.Queue[tuple[ClusterImage, ClusterDelta]] = asyncio.Queue()
         self._is_recovered = False
         directories, raft, terms = node.directories, node.raft, settings.inter_broker_terms
@@ -201,6 +201,7 @@ class RunningBroker:
         self.share_states = ShareCoordinators(env, share_states_config(settings, replicas.on_disk_error), cache, tasks)
         self._other_states = OtherNodes(env, settings.node_id, tasks, self._address_of, terms=terms)
         self.persister = self._make_persister()
+        self.letters = self._make_letter_desk()
         self.groups = self._make_groups()
         self.holds = RetentionHolds(self._make_hold_questions)
         self._verification = CoordinatorChannel(
@@ -258,6 +259,11 @@ class RunningBroker:
         config = coordinator_config(self._settings, self.replicas.on_disk_error)
         return GroupCoordinators(self._env, config, self._cache, self._tasks, self.persister)
 
+    def _make_letter_desk(self) -> LetterDesk:
+        settings = self._settings
+        name, terms = f"broker-{settings.node_id}-dead-letters", settings.inter_broker_terms
+        return LetterDesk(BrokerPeers(self._env, self._address_of, client_id=name, terms=terms), LetterCounts())
+
     def _make_persister(self) -> ClusterPersister:
         return ClusterPersister(
             self._env.clock,
@@ -306,6 +312,7 @@ class RunningBroker:
         self._verification.close()
         self._peers.close()
         self._other_states.close()
+        self.letters.peers.close()
         for channel in self._channels:
             channel.close()
         await self._server.close()
@@ -356,13 +363,23 @@ class RunningBroker:
     async def _create_share_states_topic(self) -> None:
         await importlib.import_module(_AUTO_CREATE).create_missing_topics(self._services, (SHARE_STATES_TOPIC,))
 
+    async def _create_dead_letter_topic(self, name: str) -> ErrorCode:
+        code: ErrorCode = await importlib.import_module(_AUTO_CREATE).create_dead_letter_topic(self._services, name)
+        return code
+
     def _make_share_leaders(self, cpu: Cpu, searches: asyncio.Semaphore, turns: "Turns") -> "ShareLeaders":
         # Loaded with the first request about share partitions: most nodes see none.
         from esp.broker.share.leaders import ShareLeaders  # noqa: PLC0415
         from esp.broker.share.led_partition import Parts  # noqa: PLC0415
+        from esp.broker.share.letter_post import LetterPost  # noqa: PLC0415
+        from esp.broker.share.letter_writer import Parts as LetterParts  # noqa: PLC0415
         from esp.broker.share.log_reads import Searching  # noqa: PLC0415
 
-        parts = Parts(self.persister, Searching(self._env.clock, cpu, searches), self._tasks, turns)
+        post = LetterPost(
+            self._cache, self.letters.peers, lambda: self.replicas.settings.current, self._create_dead_letter_topic
+        )
+        letters = LetterParts(post, self.letters.counts)
+        parts = Parts(self.persister, Searching(self._env.clock, cpu, searches), self._tasks, turns, letters)
         return ShareLeaders(self._settings, self._cache, self.replicas, self._node.access, parts)
 
     def _make_hold_questions(self) -> Questions:
@@ -437,6 +454,7 @@ class RunningBroker:
             self._liveness.retain(cache.alive)
             self._peers.retain(cache.alive)
             self._other_states.retain(cache.alive)
+            self.letters.peers.retain(cache.alive)
             leaving = (image.brokers.get(node_id) for node_id in delta.changed_brokers)
             self.lifecycle.on_metadata_applied(
                 is_awaited=any(broker is not None and broker.in_controlled_shutdown for broker in leaving)

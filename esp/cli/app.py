@@ -28,6 +28,7 @@ from esp.cli.node.format import run as run_format
 from esp.cli.options import BareStateCommand, asking
 from esp.cli.output import print_error, print_line
 from esp.cli.produce import produce
+from esp.cli.queues.command import queues
 from esp.cli.quorum import quorum
 from esp.cli.quotas.command import quotas
 from esp.cli.reassign.command import reassign_partitions
@@ -121,6 +122,7 @@ app.command("reassign-partitions", rich_help_panel="Tools")(asking(reassign_part
 app.add_typer(rebalance, name="rebalance", rich_help_panel="Tools")
 app.add_typer(brokers, name="brokers", rich_help_panel="Tools")
 app.add_typer(transactions, name="transactions", rich_help_panel="Tools")
+app.add_typer(queues, name="queues", rich_help_panel="Tools")
 app.add_typer(capture, name="capture", rich_help_panel="Tools")
 app.add_typer(spark, name="spark", rich_help_panel="Tools")
 app.command("sql", rich_help_panel="Tools")(sql)

@@ -81,21 +81,21 @@ class JsonFormat:
 
     def format(self, record: ConsumedRecord) -> bytes:
         """Return the record's line."""
-        return (
-            msgspec.json.encode(
-                {
-                    "topic": record.topic,
-                    "partition": record.partition,
-                    "offset": record.offset,
-                    "timestamp": record.timestamp,
-                    "timestamp_type": TIMESTAMP_TYPES[record.timestamp_type],
-                    "headers": [[name, _json_value(value)] for name, value in record.headers],
-                    "key": _json_value(record.key),
-                    "value": _json_value(record.value),
-                }
-            )
-            + b"\n"
-        )
+        return msgspec.json.encode(record_as_json(record)) + b"\n"
+
+
+def record_as_json(record: ConsumedRecord) -> dict[str, Any]:
+    """A record as an object of JSON."""
+    return {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "timestamp_type": TIMESTAMP_TYPES[record.timestamp_type],
+        "headers": [[name, _json_value(value)] for name, value in record.headers],
+        "key": _json_value(record.key),
+        "value": _json_value(record.value),
+    }
 
 
 def _json_value(value: bytes | None) -> str | dict[str, str] | None:

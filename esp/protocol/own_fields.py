@@ -11,7 +11,7 @@ from kio.schema.describe_client_quotas.v1 import request as quotas_request
 from kio.schema.describe_client_quotas.v1 import response as quotas_response
 from kio.schema.describe_producers.v0 import request as producers_request
 from kio.schema.describe_producers.v0 import response as producers_response
-from kio.static.primitive import i32, i32Timedelta
+from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +48,44 @@ class DescribeClientQuotasResponse(quotas_response.DescribeClientQuotasResponse)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeProducersRequest(producers_request.DescribeProducersRequest):
-    """Asks for the producers of partitions, and for the clients that have transactions open in them."""
+    """Asks for the producers of partitions, for the clients that have transactions open in them, and for their records as a share group
+    sees them."""
 
     with_clients: bool = field(metadata={"kafka_type": "bool", "tag": 10000}, default=False)
+    share_group: str | None = field(metadata={"kafka_type": "string", "tag": 10001}, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareRunData:
+    """Neighbours in a share partition that are alike."""
+
+    __flexible__: ClassVar[bool] = True
+    start_offset: i64 = field(metadata={"kafka_type": "int64"})
+    record_count: i32 = field(metadata={"kafka_type": "int32"})
+    state: i8 = field(metadata={"kafka_type": "int8"})
+    delivery_count: i16 = field(metadata={"kafka_type": "int16"})
+    member_id: str | None = field(metadata={"kafka_type": "string"})
+    """The member that has them."""
+    locked_for: i32Timedelta = field(metadata={"kafka_type": "timedelta_i32"})
+    """The time since their member has acquired or renewed them; 0 without a member."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharePartitionData:
+    """A share partition in the memory of its partition's leader."""
+
+    __flexible__: ClassVar[bool] = True
+    start_offset: i64 = field(metadata={"kafka_type": "int64"})
+    end_offset: i64 = field(metadata={"kafka_type": "int64"})
+    acquired_count: i32 = field(metadata={"kafka_type": "int32"})
+    letter_count: i32 = field(metadata={"kafka_type": "int32"})
+    """The records whose dead letters are still to be written."""
+    span_max: i32 = field(metadata={"kafka_type": "int32"})
+    """The group's ``share.partition.max.record.locks`` there."""
+    attempts_max: i32 = field(metadata={"kafka_type": "int32"})
+    """The group's ``share.delivery.count.limit`` there."""
+    runs: tuple[ShareRunData, ...]
+    """The first ones, if there are very many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +99,10 @@ class ProducerState(producers_response.ProducerState):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionResponse(producers_response.PartitionResponse):
-    """Kafka's, with our producers."""
+    """Kafka's, with our producers, and the partition's share partition of the group that was asked for, if it is in the leader's memory."""
 
     active_producers: tuple[ProducerState, ...]
+    share: SharePartitionData | None = field(default=None, metadata={"tag": 10000})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,7 @@ _SNAPSHOT: Final = struct.Struct(">hiiiqqq")
 _UPDATE: Final = struct.Struct(">hiiq")
 _BATCH: Final = struct.Struct(">qqbh")
 _MASK: Final = (1 << 64) - 1
-_PERSISTED: Final = frozenset((RecordState.AVAILABLE, RecordState.ACKNOWLEDGED, RecordState.ARCHIVED))
+_PERSISTED: Final = frozenset(RecordState) - {RecordState.ACQUIRED}
 
 
 def encode_share_snapshot_key(key: ShareStateKey) -> bytes:

@@ -25,13 +25,15 @@ class RecordState(IntEnum):
     """A member has it, until it acknowledges it or its lock ends. Never persisted."""
     ACKNOWLEDGED = 2
     """It was accepted, and is never delivered again."""
+    ARCHIVING = 3
+    """It was rejected or is out of attempts, and the dead letter about it is still to be written; no member gets it any more."""
     ARCHIVED = 4
     """It was rejected, is out of attempts, or is not there: it is never delivered again."""
 
     @property
     def is_terminal(self) -> bool:
         """True if it never changes any more."""
-        return self >= RecordState.ACKNOWLEDGED
+        return self is RecordState.ACKNOWLEDGED or self is RecordState.ARCHIVED
 
 
 class StateBatch(NamedTuple):

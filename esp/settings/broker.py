@@ -473,6 +473,12 @@ class BrokerSettings:
         True, Kind.BOOLEAN, "Whether a metadata request for an unknown topic creates it."
     )
     delete_topic_enable: bool = setting(True, Kind.BOOLEAN, "Whether topics can be deleted.")
+    errors_deadletterqueue_auto_create_topics_enable: bool = setting(
+        False, Kind.BOOLEAN, "Whether a dead-letter queue of share groups is created for its first letter."
+    )
+    errors_deadletterqueue_topic_name_prefix: str = setting(
+        "dlq.", Kind.STRING, "The beginning of the name of every topic that may be a dead-letter queue of share groups."
+    )
 
     topic_recreate_offsets: str = setting(
         "reset",

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from esp.settings.broker import BrokerSettings
 from esp.settings.broker_table import BROKER_SETTINGS, FALLBACKS, REFUSED
 from esp.settings.dynamic import DYNAMIC_ONLY, OURS_WHILE_RUNNING, with_changes
-from esp.settings.group import group_settings
+from esp.settings.group import OWN_GROUP_SETTINGS, group_settings
 from esp.settings.known import WITHOUT_EFFECT, known_settings
 from esp.settings.listener_limits import limit_of_listener
 from esp.settings.per_listener import unprefixed
@@ -96,7 +96,9 @@ def describe_group(overrides: Mapping[str, str], node: NodeLayers) -> list[Descr
     """Return all settings of a group, which need not be there, sorted by name; arguments as for topics."""
     described = []
     for name, entry in sorted(group_settings().items()):
-        default = known_settings("group")[name].default
+        if name in OWN_GROUP_SETTINGS and name not in overrides:
+            continue  # Kafka's tools, which do not know it, see it where it was set
+        default = entry.default
         synonyms: tuple[Synonym, ...] = (Synonym(name, default, Source.DEFAULT),)
         if entry.broker_name is not None:
             synonyms = _synonyms(entry.broker_name, node) or synonyms

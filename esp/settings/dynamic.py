@@ -128,6 +128,8 @@ DYNAMIC_ONLY: Final[Mapping[str, Setting]] = {
 
 OURS_WHILE_RUNNING: Final[Mapping[str, str]] = {
     **REBALANCE_WHILE_RUNNING,
+    "errors.deadletterqueue.auto.create.topics.enable": "each, all",
+    "errors.deadletterqueue.topic.name.prefix": "each, all",
     "topic.recreate.offsets": "all",  # leaders and the controller ask the metadata itself (FLOOR-4)
     "topic.trash.max.bytes": "each, all",
     "topic.trash.min.free.percent": "each, all",

@@ -18,11 +18,15 @@ _DURATION: Final = re.compile(
     re.IGNORECASE,
 )
 
+_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
 
 _SERVED: Final[Mapping[str, str]] = {
     "consumer.session.timeout.ms": "Longest silence of a member of the consumer protocol, in ms.",
     "consumer.heartbeat.interval.ms": "Milliseconds between the heartbeats of such members.",
     "consumer.assignment.interval.ms": "Least time between two assignments, in ms.",
+    "errors.deadletterqueue.copy.record.enable": "Whether dead letters have key, value and headers of their records.",
+    "errors.deadletterqueue.topic.name": "The topic to which a share group's rejected and exhausted records are reported; empty: none.",
     "share.session.timeout.ms": "Longest silence of a member of a share group, in ms.",
     "share.heartbeat.interval.ms": "Milliseconds between the heartbeats of such members.",
     "share.assignment.interval.ms": "Least time between two assignments, in ms.",
@@ -40,6 +44,7 @@ class GroupSetting(NamedTuple):
     """A group's setting, and which settings of the nodes stand in for it and bound it."""
 
     setting: Setting
+    default: str | None
     broker_name: str | None
     least_name: str | None
     most_name: str | None
@@ -53,10 +58,18 @@ def _offset_reset(value: Value) -> None:
         )
 
 
-def _entry(name: str, check: Check | None) -> GroupSetting:
+def _dead_letter_topic(value: Value) -> None:
+    topic = str(value)
+    if topic and (topic.startswith("__") or topic in (".", "..") or not _TOPIC.fullmatch(topic)):
+        raise SettingError(
+            f"Invalid value `{topic}` for configuration errors.deadletterqueue.topic.name. The value must be empty, or the name of a topic "
+            "that does not begin with '__'."
+        )
+
+
+def _entry(name: str, kind: Kind, default: str | None, check: Check | None) -> GroupSetting:
     known = known_settings("broker")
     family, _, rest = name.partition(".")
-    kind = known_settings("group")[name].kind
 
     def existing(broker_name: str) -> str | None:
         return broker_name if broker_name in known else None
@@ -64,13 +77,21 @@ def _entry(name: str, check: Check | None) -> GroupSetting:
     most = "standby.replicas" if rest == "num.standby.replicas" else rest
     return GroupSetting(
         Setting(name, kind, _SERVED.get(name, WITHOUT_EFFECT), check),
+        default,
         existing(f"group.{name}"),
         existing(f"group.{family}.min.{rest}"),
         existing(f"group.{family}.max.{most}"),
     )
 
 
+OWN_GROUP_SETTINGS: Final[Mapping[str, tuple[Kind, str]]] = {
+    "errors.deadletterqueue.copy.record.enable": (Kind.BOOLEAN, "false"),
+    "errors.deadletterqueue.topic.name": (Kind.STRING, ""),
+}
+"""Those that groups of Kafka 4.3 do not have, with their defaults."""
+
 _CHECKS: Final[Mapping[str, Check]] = {
+    "errors.deadletterqueue.topic.name": _dead_letter_topic,
     "share.auto.offset.reset": _offset_reset,
     "share.delivery.count.limit": at_least(2),
     "share.isolation.level": one_of("read_committed", "read_uncommitted"),
@@ -86,9 +107,10 @@ _CHECKS: Final[Mapping[str, Check]] = {
 
 def group_settings() -> Mapping[str, GroupSetting]:
     """All settings of a group by name."""
+    declared = {name: (known.kind, known.default) for name, known in known_settings("group").items()}
     return {
-        name: _entry(name, _CHECKS.get(name, at_least(1) if known.kind is Kind.INT else None))
-        for name, known in known_settings("group").items()
+        name: _entry(name, kind, default, _CHECKS.get(name, at_least(1) if kind is Kind.INT else None))
+        for name, (kind, default) in (*declared.items(), *OWN_GROUP_SETTINGS.items())
     }
 
 

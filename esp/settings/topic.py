@@ -73,6 +73,9 @@ class TopicSettings:
     compression_type: str = _inherited("compression.type")
     compression_zstd_level: int = _inherited("compression.zstd.level")
     delete_retention_ms: int = _inherited("log.cleaner.delete.retention.ms")
+    errors_deadletterqueue_group_enable: bool = setting(
+        False, Kind.BOOLEAN, "Whether share groups may have the topic as their dead-letter queue."
+    )
     file_delete_delay_ms: int = _inherited("log.segment.delete.delay.ms")
     flush_messages: int = _inherited("log.flush.interval.messages")
     flush_ms: int = _inherited("log.flush.interval.ms", at_least(0))

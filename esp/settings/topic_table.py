@@ -17,6 +17,7 @@ EFFECTIVE_TOPIC_SETTINGS: Final[dict[str, Setting]] = {
 
 OWN_TOPIC_SETTINGS: Final = frozenset(
     (
+        "errors.deadletterqueue.group.enable",
         "retention.hold.groups",
         "retention.hold.max.bytes",
         "retention.hold.max.ms",
@@ -24,7 +25,7 @@ OWN_TOPIC_SETTINGS: Final = frozenset(
         "topic.trash.retention.ms",
     )
 )
-"""Those that Kafka's topics do not have."""
+"""Those that topics of Kafka 4.3 do not have."""
 
 
 def _known(name: str, kind: Kind, broker_name: str | None = None, check: Check | None = None) -> Setting:

@@ -41,7 +41,7 @@ class Acknowledged(NamedTuple):
 
 
 _EVENTS = {
-    AcknowledgeType.GAP: RecordEvent.REJECT,
+    AcknowledgeType.GAP: RecordEvent.DISCARD,
     AcknowledgeType.ACCEPT: RecordEvent.ACCEPT,
     AcknowledgeType.RELEASE: RecordEvent.RELEASE,
     AcknowledgeType.REJECT: RecordEvent.REJECT,

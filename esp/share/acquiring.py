@@ -52,6 +52,8 @@ class Wish(NamedTuple):
     """The monotonic time at which its locks will end."""
     attempts_max: int
     span_max: int
+    has_dead_letters: bool = False
+    """True if a record that is out of attempts gets a dead letter."""
 
 
 def acquire(
@@ -135,7 +137,7 @@ def _acquire(
         for run in _available(window, place, batch, room, wish, giving.end_offset):
             if run.delivery_count >= wish.attempts_max:
                 giving.finish()
-                window.change(run.start_offset, run.end_offset, _discarded)
+                window.change(run.start_offset, run.end_offset, _condemned if wish.has_dead_letters else _discarded)
                 continue
             isolated = _isolated_count(run.delivery_count, batch, wish.attempts_max)
             if isolated is not None and room < wish.records_max:
@@ -194,6 +196,10 @@ def _discard(window: Window, start_offset: int, end_offset: int, wish: Wish) -> 
 
 def _discarded(run: Run) -> Run:
     return run._replace(state=next_state(run.state, RecordEvent.DISCARD))
+
+
+def _condemned(run: Run) -> Run:
+    return run._replace(state=next_state(run.state, RecordEvent.CONDEMN))
 
 
 def in_batches(pieces: Sequence[AcquiredRecords], batch_size: int) -> list[AcquiredRecords]:

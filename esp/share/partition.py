@@ -43,6 +43,10 @@ FENCING: Final = frozenset(
 of it, or none."""
 
 
+_DEADLY: Final = frozenset((RecordEvent.REJECT, RecordEvent.EXHAUST))
+"""The events after which a record is never delivered again, although no member has done with it."""
+
+
 class ShareSettings(NamedTuple):
     """The settings of one share group; they may change at any time."""
 
@@ -54,6 +58,8 @@ class ShareSettings(NamedTuple):
     """``share.partition.max.record.locks``: the window grows only while it spans fewer offsets."""
     renew_acknowledge_enable: bool = True
     """``share.renew.acknowledge.enable``."""
+    has_dead_letters: bool = False
+    """True if the group has a dead-letter queue: what is rejected or out of attempts is archived once its letter is written."""
 
 
 class PersistedState(NamedTuple):
@@ -81,6 +87,17 @@ class Acquisition(NamedTuple):
     records: tuple[AcquiredRecords, ...]
     write: StateWrite | None
     """None unless the start offset has moved, past offsets at which there is nothing to deliver."""
+
+
+class CondemnedRecords(NamedTuple):
+    """Neighbours whose dead letters are to be written."""
+
+    start_offset: int
+    end_offset: int
+    delivery_count: int
+    is_rejected: bool
+    """True if a member has said that no attempt can help; else they are out of attempts. Where that was not seen, as another leader
+    condemned them, the delivery count tells it."""
 
 
 class SharePartition:
@@ -122,6 +139,11 @@ class SharePartition:
         return self._window.acquired_count
 
     @property
+    def condemned_count(self) -> int:
+        """The number of records whose dead letters are still to be written."""
+        return self._window.condemned_count
+
+    @property
     def is_fenced(self) -> bool:
         """True if it is over: the driver forgets it, and reads the state again if it still leads."""
         return self._is_fenced
@@ -141,7 +163,7 @@ class SharePartition:
 
         Ask again after each call that may have made a record available, or moved the start offset (KAFKA-19227).
         """
-        if self._is_fenced:
+        if self._is_fenced or self._window.condemned_count >= self._condemned_max:
             return None
         free = self._window.find_free()
         if free is not None:
@@ -193,6 +215,7 @@ class SharePartition:
             lock_us,
             self.settings.delivery_count_limit,
             self.settings.partition_max_record_locks,
+            self.settings.has_dead_letters,
         )
         records = in_batches(acquire(self._window, fetched, fetch_offset, wish), batch_size)
         if records:
@@ -227,7 +250,7 @@ class SharePartition:
                 self._window.change(piece.start_offset, piece.end_offset, lambda run: _renewed(run, lock_us))
                 self._lock_until(lock_us)
             else:
-                changes.append((piece, self._target(piece, event)))
+                changes.append(self._changed(piece, event))
         return self._begin(changes) if changes else None
 
     def release_member(self, member_id: str) -> StateWrite | None:
@@ -238,7 +261,7 @@ class SharePartition:
         if self._is_fenced:
             return None
         changes = [
-            (run, self._target(run, RecordEvent.RELEASE))
+            self._changed(run, RecordEvent.RELEASE)
             for run in self._window
             if run.state is RecordState.ACQUIRED and run.member_id == member_id and run.write == NO_WRITE
         ]
@@ -270,14 +293,7 @@ class SharePartition:
         self._next_lock_us = min(later, default=None)
         if not ended:
             return None
-        changes = [(run, self._target(run, RecordEvent.RELEASE)) for run in ended]
-        batches = tuple(_state_batch(run, target) for run, target in changes)
-        for run, target in changes:
-            self._window.change(run.start_offset, run.end_offset, partial(_settled, target=target))
-        start_offset = self._window.start_offset
-        complete_count = self._window.complete_count
-        self._window.advance()
-        return self._write(batches, start_offset=start_offset, complete_count=complete_count)
+        return self._settle([self._changed(run, RecordEvent.RELEASE) for run in ended])
 
     def on_log_start(self, log_start_offset: int) -> StateWrite | None:
         """The log begins at this offset from now on. What a member still holds below it may be acknowledged, and nothing follows."""
@@ -292,7 +308,7 @@ class SharePartition:
             self._window.change(
                 start_offset,
                 end_offset,
-                lambda run: run if run.write != token else _settled(run, _target_of(run)),
+                lambda run: run if run.write != token else _settled(run, _target_of(run), is_rejected=run.is_rejected),
             )
         self._window.advance()
 
@@ -309,7 +325,46 @@ class SharePartition:
                 if run.state is RecordState.ACQUIRED and run.write == NO_WRITE:
                     self._lock_until(run.lock_us)
 
+    # Dead letters.
+
+    def find_condemned(self, records_max: int) -> tuple[CondemnedRecords, ...]:
+        """The first records whose dead letters are to be written now, in order, so many at most.
+
+        Ask again when they are buried, and after each call that may have condemned others. A letter that was written before a leader
+        could have its record buried is written again by the next one: at least once.
+        """
+        found: list[CondemnedRecords] = []
+        if self._is_fenced or not self._window.condemned_count:
+            return ()
+        for run in self._window:
+            if run.state is RecordState.ARCHIVING:
+                piece = run.cut(run.start_offset, run.start_offset + records_max)
+                is_rejected = run.is_rejected or run.delivery_count < self.settings.delivery_count_limit
+                found.append(CondemnedRecords(piece.start_offset, piece.end_offset, piece.delivery_count, is_rejected))
+                records_max -= piece.size
+                if not records_max:
+                    break
+        return tuple(found)
+
+    def bury(self, start_offset: int, end_offset: int) -> StateWrite | None:
+        """The dead letters of a range are written, or never will be: its condemned records are archived at once, whatever becomes of the
+        write."""
+        if self._is_fenced:
+            return None
+        buried = [
+            (run, next_state(run.state, RecordEvent.BURY))
+            for run in self._window.between(start_offset, end_offset)
+            if run.state is RecordState.ARCHIVING
+        ]
+        return self._settle(buried) if buried else None
+
     # The rest is how it is done.
+
+    @property
+    def _condemned_max(self) -> int:
+        """Nothing is acquired while so many dead letters are to be written: half of the window, so that a queue that takes no letters
+        is seen before it blocks."""
+        return max(1, self.settings.partition_max_record_locks // 2)
 
     def _require_current(self) -> None:
         if self._is_fenced:
@@ -335,9 +390,26 @@ class SharePartition:
             pieces.append((words[place], run))
         return pieces
 
-    def _target(self, run: Run, event: RecordEvent) -> RecordState:
-        is_last = event is RecordEvent.RELEASE and run.delivery_count >= self.settings.delivery_count_limit
-        return next_state(run.state, RecordEvent.EXHAUST if is_last else event)
+    def _changed(self, run: Run, event: RecordEvent) -> tuple[Run, RecordState]:
+        """Acquired records with the state that they will have by this event of theirs."""
+        if event is RecordEvent.RELEASE and run.delivery_count >= self.settings.delivery_count_limit:
+            event = RecordEvent.EXHAUST
+        if event in _DEADLY and self.settings.has_dead_letters:
+            run = run._replace(is_rejected=event is RecordEvent.REJECT)
+            event = RecordEvent.CONDEMN
+        return run, next_state(run.state, event)
+
+    def _settle(self, changes: Sequence[tuple[Run, RecordState]]) -> StateWrite:
+        """Change the states of records at once, and write that."""
+        batches = tuple(_state_batch(run, target) for run, target in changes)
+        for run, target in changes:
+            self._window.change(
+                run.start_offset, run.end_offset, partial(_settled, target=target, is_rejected=run.is_rejected)
+            )
+        start_offset = self._window.start_offset
+        complete_count = self._window.complete_count
+        self._window.advance()
+        return self._write(batches, start_offset=start_offset, complete_count=complete_count)
 
     def _begin(self, changes: Sequence[tuple[Run, RecordState]]) -> StateWrite:
         """Lock records for the write that is to change them."""
@@ -394,8 +466,15 @@ def _renewed(run: Run, lock_us: int) -> Run:
     return run._replace(state=next_state(run.state, RecordEvent.RENEW), lock_us=lock_us)
 
 
-def _settled(run: Run, target: RecordState) -> Run:
-    return run._replace(state=target, member_id=NO_MEMBER, lock_us=NO_LOCK_US, write=NO_WRITE, target=None)
+def _settled(run: Run, target: RecordState, *, is_rejected: bool) -> Run:
+    return run._replace(
+        state=target,
+        member_id=NO_MEMBER,
+        lock_us=NO_LOCK_US,
+        write=NO_WRITE,
+        target=None,
+        is_rejected=is_rejected and target is RecordState.ARCHIVING,
+    )
 
 
 def _pending(run: Run, token: int, target: RecordState) -> Run:
@@ -403,7 +482,7 @@ def _pending(run: Run, token: int, target: RecordState) -> Run:
 
 
 def _undone(run: Run) -> Run:
-    return run._replace(write=NO_WRITE, target=None)
+    return run._replace(write=NO_WRITE, target=None, is_rejected=False)
 
 
 def _target_of(run: Run) -> RecordState:

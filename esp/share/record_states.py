@@ -19,21 +19,29 @@ class RecordEvent(Enum):
     EXHAUST = "exhaust"
     """The same, at the last attempt."""
     REJECT = "reject"
-    """Its member says that nobody can do with it, or that it is not there."""
+    """Its member says that no attempt can help."""
     RENEW = "renew"
     """Its member keeps it, and its lock begins again."""
     DISCARD = "discard"
-    """There is no such record: compacted away, a control record, of an aborted transaction, or out of attempts."""
+    """There is no such record: compacted away, a control record, or of an aborted transaction; or it is found to be out of attempts."""
+    CONDEMN = "condemn"
+    """It is rejected or out of attempts, in a group that has a dead-letter queue."""
+    BURY = "bury"
+    """Its dead letter is written, or never will be."""
 
 
 TRANSITIONS: Final[Mapping[tuple[RecordState, RecordEvent], RecordState]] = {
     (RecordState.AVAILABLE, RecordEvent.ACQUIRE): RecordState.ACQUIRED,
     (RecordState.AVAILABLE, RecordEvent.DISCARD): RecordState.ARCHIVED,
+    (RecordState.AVAILABLE, RecordEvent.CONDEMN): RecordState.ARCHIVING,
     (RecordState.ACQUIRED, RecordEvent.ACCEPT): RecordState.ACKNOWLEDGED,
     (RecordState.ACQUIRED, RecordEvent.RELEASE): RecordState.AVAILABLE,
     (RecordState.ACQUIRED, RecordEvent.EXHAUST): RecordState.ARCHIVED,
     (RecordState.ACQUIRED, RecordEvent.REJECT): RecordState.ARCHIVED,
     (RecordState.ACQUIRED, RecordEvent.RENEW): RecordState.ACQUIRED,
+    (RecordState.ACQUIRED, RecordEvent.DISCARD): RecordState.ARCHIVED,
+    (RecordState.ACQUIRED, RecordEvent.CONDEMN): RecordState.ARCHIVING,
+    (RecordState.ARCHIVING, RecordEvent.BURY): RecordState.ARCHIVED,
 }
 """Every change that there is: a terminal state never ends."""
 

@@ -31,6 +31,8 @@ class Run(NamedTuple):
     """The token of the write that is to change their state."""
     target: RecordState | None = None
     """Their state once that write has succeeded."""
+    is_rejected: bool = False
+    """Of records that are ARCHIVING or will be: True if their member has said that no attempt can help."""
 
     @property
     def is_free(self) -> bool:
@@ -79,6 +81,7 @@ class Window:
         self._end_offset = start_offset
         self._completing = 0
         self._acquired = 0
+        self._condemned = 0
         self._free_from = start_offset
         """No run below this offset is free."""
         for batch in batches:
@@ -107,6 +110,11 @@ class Window:
     def acquired_count(self) -> int:
         """The number of records that members have."""
         return self._acquired
+
+    @property
+    def condemned_count(self) -> int:
+        """The number of records whose dead letters are still to be written."""
+        return self._condemned
 
     @property
     def complete_count(self) -> int:
@@ -213,7 +221,7 @@ class Window:
             return
         if offset >= self._end_offset:
             self._runs.clear()
-            self._completing = self._acquired = 0
+            self._completing = self._acquired = self._condemned = 0
             self._start_offset = self._end_offset = self._free_from = offset
             return
         first = self._split(offset)
@@ -264,6 +272,8 @@ class Window:
             self._completing += sign * run.size
         if run.state is RecordState.ACQUIRED:
             self._acquired += sign * run.size
+        elif run.state is RecordState.ARCHIVING:
+            self._condemned += sign * run.size
 
 
 def _start_of(run: Run) -> int:

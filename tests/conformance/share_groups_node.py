@@ -21,3 +21,13 @@ class NodeWithShareGroups(Node):
     """Supports ``share.version`` 1."""
 
     PROGRAM: Sequence[str] = ("-c", _PROGRAM)
+
+
+class NodeWithDeadLetters(NodeWithShareGroups):
+    """Supports ``share.version`` 2."""
+
+    PROGRAM: Sequence[str] = ("-c", _PROGRAM.replace("FeatureRange(0, 1)", "FeatureRange(0, 2)"))
+
+
+LETTERS_FORMAT_OPTIONS: Final = ("--feature", "share.version=2")
+"""The options of ``esp format`` for a cluster whose share groups have dead letters."""

@@ -6,7 +6,7 @@ from esp.schemas.share_state_records import RecordState, StateBatch
 from esp.share.acknowledgements import AcknowledgeType
 
 AVAILABLE, ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
-ACKNOWLEDGED, ARCHIVED = RecordState.ACKNOWLEDGED, RecordState.ARCHIVED
+ACKNOWLEDGED, ARCHIVING, ARCHIVED = RecordState.ACKNOWLEDGED, RecordState.ARCHIVING, RecordState.ARCHIVED
 
 _TARGETS = {
     AcknowledgeType.GAP: ARCHIVED,
@@ -68,7 +68,8 @@ class PersistedOffsets:
 class NaiveSharePartition:
     """The leader's state of one share partition."""
 
-    def __init__(self, persisted, limit, lock_us):
+    def __init__(self, persisted, limit, lock_us, *, has_letters=False):
+        self.has_letters = has_letters
         self.limit = limit
         self.lock_duration_us = lock_us
         self.start = persisted.start
@@ -91,7 +92,21 @@ class NaiveSharePartition:
 
     def after_release(self, record):
         """The state of a record that its member does not hold any more."""
-        return ARCHIVED if record.count >= self.limit else AVAILABLE
+        return self.after_death() if record.count >= self.limit else AVAILABLE
+
+    def after_death(self):
+        """The state of a record that is rejected or out of attempts."""
+        return ARCHIVING if self.has_letters else ARCHIVED
+
+    def bury(self, start, end):
+        """Letters are written; the changes, by offset."""
+        changes = {}
+        for offset in range(start, end):
+            record = self.records.get(offset)
+            if record is not None and record.state is ARCHIVING:
+                self.records[offset] = record.become(ARCHIVED)
+                changes[offset] = (record.count, ARCHIVED)
+        return changes
 
     def give(self, member, start, end, now_us):
         """A member gets these offsets."""
@@ -102,9 +117,9 @@ class NaiveSharePartition:
             record = self.records[offset]
             self.records[offset] = Record(ACQUIRED, record.count + 1, member, now_us + self.lock_duration_us)
 
-    def archive(self, offset):
+    def archive(self, offset, state=ARCHIVED):
         """There is nothing to deliver at an offset."""
-        self.records[offset] = replace(self.records.get(offset, Record()), state=ARCHIVED)
+        self.records[offset] = replace(self.records.get(offset, Record()), state=state)
         self.end = max(self.end, offset + 1)
 
     def may_acknowledge(self, member, offset):
@@ -121,6 +136,8 @@ class NaiveSharePartition:
                 self.records[offset] = replace(record, lock_us=now_us + self.lock_duration_us)
                 continue
             target = self.after_release(record) if type_ is AcknowledgeType.RELEASE else _TARGETS[type_]
+            if type_ is AcknowledgeType.REJECT:
+                target = self.after_death()
             self.records[offset] = replace(record, token=token, target=target)
             changes[offset] = (record.count, target)
         return changes

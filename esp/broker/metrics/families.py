@@ -19,6 +19,7 @@ from prometheus_client.core import (
 
 from esp.broker.broker_role import BrokerRole
 from esp.broker.controller_role import ControllerRole
+from esp.broker.letter_desk import LetterCounts
 from esp.broker.metrics.histogram import Histogram
 from esp.broker.metrics.request_metrics import RequestMetrics
 from esp.broker.raft.driver import RaftDriver
@@ -41,6 +42,8 @@ PARTITIONS_SHOWN: Final = 50
 """The partitions that a metric with a value for each partition shows at most, the largest values first: a node may lead thousands."""
 
 PRINCIPALS_SHOWN: Final = 20
+
+GROUPS_SHOWN: Final = 50
 
 _FIRST: Final = itemgetter(0)
 _SECOND: Final = itemgetter(1)
@@ -247,6 +250,34 @@ def _collect_holds(holds: RetentionHolds) -> Iterator[Metric]:
     yield from (held, breaks, lost)
 
 
+def _collect_letters(counts: LetterCounts) -> Iterator[Metric]:
+    """The dead letters that this node writes; a node without any shows none of it. Kafka's meters are named ``DeadLetterQueue…``."""
+    labels = ("group",)
+    pending = GaugeMetricFamily(
+        "esp_share_dead_letters_pending", "Dead letters that this node is still to write", labels=labels
+    )
+    families: list[tuple[GaugeMetricFamily | CounterMetricFamily, Mapping[str, int]]] = [
+        (pending, counts.pending_of_groups())
+    ]
+    for name, text, values in (
+        ("esp_share_dead_letters", "Dead letters that were written", counts.written),
+        ("esp_share_dead_letters_lost", "Records archived without a dead letter, as none can be written", counts.lost),
+        (
+            "esp_share_dead_letters_absent",
+            "Offsets without a record any more, archived without a letter",
+            counts.absent,
+        ),
+        ("esp_share_dead_letter_requests", "Requests by which dead letters were written", counts.requests),
+        ("esp_share_dead_letter_failures", "Those among these requests that have failed", counts.failures),
+    ):
+        families.append((CounterMetricFamily(name, text, labels=labels), values))
+    for family, by_group in families:
+        for group_id, count in nlargest(GROUPS_SHOWN, by_group.items(), key=_SECOND):
+            family.add_metric((group_id,), count)
+        if family.samples:
+            yield family
+
+
 def _collect_connections(counts: Iterable[tuple[ListenerKind, int]]) -> Iterator[Metric]:
     """The number of clients connected to each kind of the node's listeners."""
     family = GaugeMetricFamily("esp_connections", "Open connections of clients", labels=("listener",))
@@ -394,6 +425,7 @@ def collect_node(
         yield from _collect_compaction(broker.running.cleaner)
         yield from _collect_trash(broker.running.trash_guard)
         yield from _collect_holds(broker.running.holds)
+        yield from _collect_letters(broker.running.letters.counts)
     yield from _collect_encryption(env.network.tls_status())
     yield from _collect_log_ins(each for _, role in roles if role is not None for each in role.server.log_ins.items())
     if not node.access.is_open:

@@ -25,6 +25,7 @@ from esp.broker.turns.turns import Turns
 from esp.controller.image import ClusterImage
 from esp.model.acl import AclOperation, Permission, ResourceType
 from esp.model.errors import ApiError, ErrorCode
+from esp.model.features import DEAD_LETTERS_FROM, SHARE_VERSION
 from esp.protocol.progress import AT_ONCE_ELEMENTS, SLICE_ELEMENTS, Progress, SlicedWork, slices
 from esp.schemas.share_state_records import ShareStateKey
 from esp.settings.broker import BrokerSettings
@@ -68,7 +69,7 @@ class ShareLeaders:
         self._watched: Final[set[ClientContext]] = set()
         """The connections whose end ends sessions."""
         self._groups: Final[dict[str, dict[WantedPartition, LedSharePartition]]] = {}
-        self._settings: Final[dict[str, tuple[Mapping[str, str], ShareGroupSettings]]] = {}
+        self._settings: Final[dict[str, tuple[Mapping[str, str], bool, ShareGroupSettings]]] = {}
         self._no_configs: Final[Mapping[str, str]] = {}
         self._to_release: Final[dict[SessionKey, dict[LedSharePartition, None]]] = {}
         """The share partitions at which members have not been released yet whose sessions have ended."""
@@ -238,6 +239,10 @@ class ShareLeaders:
         self._release_at(found, key)
         return found
 
+    def look(self, group_id: str, wanted: WantedPartition) -> LedSharePartition | None:
+        """A share partition that is in memory, for describing."""
+        return self._groups.get(group_id, {}).get(wanted)
+
     def acknowledge(self, request: Request, asked: ShareAcknowledging) -> SlicedWork[Pending]:
         """Take a member's words on records."""
         pending: Pending = {}
@@ -295,12 +300,14 @@ class ShareLeaders:
     def _settings_of(self, group_id: str) -> ShareGroupSettings:
         image: ClusterImage = self.metadata.image
         configs = image.group_configs.get(group_id, self._no_configs)
+        allows_dead_letters = image.features.get(SHARE_VERSION, 0) >= DEAD_LETTERS_FROM
         known = self._settings.get(group_id)
-        if known is None or known[0] is not configs:
-            known = configs, share_group_settings(configs, self._node)
+        if known is None or known[0] is not configs or known[1] is not allows_dead_letters:
+            settings = share_group_settings(configs, self._node, allows_dead_letters=allows_dead_letters)
+            known = configs, allows_dead_letters, settings
             if group_id in self._groups:  # else a member could have any number of names kept
                 self._settings[group_id] = known
-        return known[1]
+        return known[2]
 
 
 def _check_member(key: SessionKey) -> None:

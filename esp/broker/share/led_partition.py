@@ -15,6 +15,8 @@ from typing import Final, NamedTuple
 from esp.broker.deadline_timer import DeadlineTimer
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.replication.read_errors import READ_ERRORS, code_of
+from esp.broker.share.letter_writer import LETTERS_MAX, LetterWriter
+from esp.broker.share.letter_writer import Parts as LetterParts
 from esp.broker.share.log_reads import Range, ReadBatches, Searching, find_first_offset, read_batches, visible_end
 from esp.broker.tasks import Tasks
 from esp.broker.turns.turns import Turns
@@ -52,6 +54,8 @@ class Parts(NamedTuple):
     tasks: Tasks
     turns: Turns
     """The turns of work that may be long because there are many share partitions."""
+    letters: LetterParts
+    """Those by which dead letters are written."""
 
 
 class Wanted(NamedTuple):
@@ -95,6 +99,8 @@ class LedSharePartition:
         self._waiting: Final[deque[tuple[StateWrite, asyncio.Future[ErrorCode]]]] = deque()
         """The writes that have not been sent, each with the future of its result."""
         self._is_writing = False
+        self._letters: Final = LetterWriter(key, hosted, settings, parts.searching, parts.letters)
+        self._is_writing_letters = False
         self._waiters: Final[dict[Callable[[], None], None]] = {}
         self._locks: Final = DeadlineTimer(self._clock, self._next_deadline_us, self._on_lock)
         self._used_us = self._clock.monotonic_us()
@@ -144,6 +150,7 @@ class LedSharePartition:
             return
         self.error = error
         self._core = None
+        self._letters.count_pending(0)
         self._locks.cancel()
         self._hosted.forget(self._on_news)
         self._hosted.log_start_waiters.pop(self._on_log_start, None)
@@ -156,7 +163,8 @@ class LedSharePartition:
     def is_idle(self, since_us: int) -> bool:
         """True if it holds nothing that is not persisted or free, and no fetch has come since a time, or waits."""
         core = self._core
-        is_at_rest = core is not None and not core.acquired_count and not core.has_writes and not self._is_writing
+        is_at_rest = core is not None and not (core.acquired_count or core.condemned_count or core.has_writes)
+        is_at_rest = is_at_rest and not self._is_writing
         return is_at_rest and not self._waiters and self._used_us <= since_us
 
     # For fetches.
@@ -203,6 +211,7 @@ class LedSharePartition:
         )
         self._put(got.write)
         self._locks.update()
+        self._look_for_letters()
         return got.records
 
     # For members' words.
@@ -241,13 +250,21 @@ class LedSharePartition:
         core = self._core
         if core is not None:
             core.settings = self._settings().partition
-            past = core.on_log_start(self._hosted.log.log_start_offset)
+            past = self._pass_log_start(core)
             ended = core.on_time(self._clock.monotonic_us())
             if past is not None or ended is not None:
                 self._put(past)
                 self._put(ended)
                 self._wake()
+            self._look_for_letters()
         return self._core
+
+    def _pass_log_start(self, core: SharePartition) -> StateWrite | None:
+        before = core.condemned_count
+        write = core.on_log_start(self._hosted.log.log_start_offset)
+        if core.condemned_count < before:
+            self._letters.count_deleted(before - core.condemned_count)
+        return write
 
     def _on_news(self) -> None:
         """More is committed, or the role is another one."""
@@ -302,8 +319,30 @@ class LedSharePartition:
                 self.end(ErrorCode.not_leader_or_follower)
             elif core is not None:
                 self._locks.update()
+                self._look_for_letters()
                 self._wake()
         self._is_writing = False
+
+    # Dead letters.
+
+    def _look_for_letters(self) -> None:
+        """Have letters written if there are any to write."""
+        core = self._core
+        count = 0 if core is None else core.condemned_count
+        self._letters.count_pending(count)
+        if count and not self._is_writing_letters:
+            self._is_writing_letters = True
+            self._parts.tasks.start(self._write_letters(), name=f"write dead letters of the share partition {self.key}")
+
+    async def _write_letters(self) -> None:
+        while (core := self.tend()) is not None and (condemned := core.find_condemned(LETTERS_MAX)):
+            end_offset = await self._letters.write(condemned)
+            core = self._core
+            if core is not None:
+                self._put(core.bury(condemned[0].start_offset, end_offset))
+                self._wake()
+        self._is_writing_letters = False
+        self._letters.count_pending(0 if self._core is None else self._core.condemned_count)
 
     async def _persist(self, writes: Sequence[StateWrite]) -> ErrorCode:
         core = self._core

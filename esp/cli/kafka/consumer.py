@@ -85,11 +85,25 @@ class Consumer:
                 )
             self._client.seek(each, start)
 
+    def start_from(self, topic: str, partition: int, offset: int) -> None:
+        """Read one partition from an offset on; from the log's start or end if it is outside.
+
+        Raises:
+            OperatorError: there is no such topic or partition.
+        """
+        with told_to_the_operator(self._servers):
+            if partition not in self._partitions(topic):
+                raise OperatorError(f"topic {topic} has no partition {partition}", "See it: esp topics --describe")
+            each = TopicPartition(topic, partition)
+            self._client.assign([each])
+            first, end = self._client.beginning_offsets([each])[each], self._client.end_offsets([each])[each]
+            self._client.seek(each, min(max(first, offset), end))
+
     def poll(self, timeout_ms: int) -> list[ConsumedRecord]:
         """Return records that are there, waiting up to ``timeout_ms`` for the first."""
         with told_to_the_operator(self._servers):
             fetched = self._client.poll(timeout_ms)
-        return [_consumed(record) for records in fetched.values() for record in records]
+        return [consumed(record) for records in fetched.values() for record in records]
 
     def commit(self, next_offsets: Mapping[PartitionId, int]) -> None:
         """Remember for the group where to go on; partitions that meanwhile are another member's are left out."""
@@ -107,7 +121,8 @@ class Consumer:
         return partitions
 
 
-def _consumed(record: Any) -> ConsumedRecord:
+def consumed(record: Any) -> ConsumedRecord:
+    """A record of the library's as one of ours."""
     return ConsumedRecord(
         record.topic,
         record.partition,

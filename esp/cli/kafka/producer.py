@@ -160,6 +160,12 @@ class Producer:
         """Send a record; waits while too much is under way."""
         self._send(partial(self._core.add, record))
 
+    def flush(self) -> None:
+        """Return when the fate of all records so far is known."""
+        if self._core.has_partitions:
+            with told_to_the_operator(self._servers):
+                self._flush()
+
     def wait_for_input(self, descriptor: int) -> None:
         """Return when a file has something to read, or has ended."""
         with told_to_the_operator(self._servers):

@@ -7,7 +7,7 @@ from tests.unit.broker.scenarios import played
 from tests.unit.broker.simulated_node import SimulatedNode
 from tests.unit.broker.transaction_conversation import set_level
 
-WITH_SHARE_GROUPS = {**SUPPORTED_FEATURES, SHARE_VERSION: FeatureRange(0, 1)}
+WITH_SHARE_GROUPS = {**SUPPORTED_FEATURES, SHARE_VERSION: FeatureRange(0, 2)}
 
 
 def with_share_groups(level=1, **settings):

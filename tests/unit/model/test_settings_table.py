@@ -5,6 +5,7 @@ import re
 import pytest
 
 from esp.settings.broker_table import BROKER_SETTINGS
+from esp.settings.group import OWN_GROUP_SETTINGS
 from esp.settings.known import known_settings
 from esp.settings.topic_table import OWN_TOPIC_SETTINGS
 from tools.settings_table import BEGIN, DOCUMENT, END, tables, with_tables
@@ -22,7 +23,7 @@ def test_every_setting_of_kafka_and_every_one_of_ours_stands_in_them_once():
     assert len(set(nodes)) == len(nodes)
     assert known_settings("broker").keys() | BROKER_SETTINGS.keys() <= set(nodes)
     assert set(rows["Topics"]) == known_settings("topic").keys() | OWN_TOPIC_SETTINGS
-    assert set(rows["Groups"]) == known_settings("group").keys()
+    assert set(rows["Groups"]) == known_settings("group").keys() | OWN_GROUP_SETTINGS.keys()
 
 
 def test_a_document_without_the_markers_is_not_written():

@@ -42,6 +42,8 @@ OURS = {
     "offsets.retention.exempt.groups",
     "connection.authentication.timeout.ms",
     "delegation.token.accepted.secret.key",
+    "errors.deadletterqueue.auto.create.topics.enable",
+    "errors.deadletterqueue.topic.name.prefix",
     "log.scrub.interval.ms",
     "metrics.listener",
     "rebalance.broker.dead.after.ms",
@@ -156,9 +158,9 @@ def test_defaults_that_stand_in_for_others_are_kafka_s():
     assert all(KAFKA["broker"][name]["default"] is None for name in FALLBACKS)
 
 
-def test_every_field_of_a_topic_but_lists_of_replicas_and_holds_comes_from_a_setting_of_the_node():
+def test_every_field_of_a_topic_but_lists_of_replicas_holds_and_letters_comes_from_a_setting_of_the_node():
     for setting in EFFECTIVE_TOPIC_SETTINGS.values():
-        of_topics_alone = setting.name.startswith("retention.hold.")
+        of_topics_alone = setting.name.startswith(("retention.hold.", "errors.deadletterqueue."))
         if of_topics_alone or isinstance(getattr(TopicSettings(), setting.field), ThrottledReplicas):
             assert setting.broker_name is None
         else:

@@ -1,6 +1,7 @@
 """The settings of a share group at the leaders of its partitions."""
 
 from esp.settings.broker import BrokerSettings
+from esp.share.dead_letters import DeadLetterSettings
 from esp.share.group_settings import ShareGroupSettings, share_group_settings
 from esp.share.partition import ShareSettings
 
@@ -26,5 +27,19 @@ def test_a_group_has_its_own():
         "share.isolation.level": "read_committed",
     }
     settings = share_group_settings(configs, BrokerSettings())
-    assert settings == (ShareSettings(20_000, 7, 300, False), "by_duration:PT2S", True)
+    assert settings == (ShareSettings(20_000, 7, 300, False), "by_duration:PT2S", True, None)
     assert settings.reset_duration_ms == 2_000
+
+
+def test_a_dead_letter_queue_counts_from_its_level_on():
+    configs = {
+        "errors.deadletterqueue.topic.name": "dlq.t",
+        "errors.deadletterqueue.copy.record.enable": "true",
+    }
+    settings = share_group_settings(configs, BrokerSettings(), allows_dead_letters=True)
+    assert settings.dead_letters == DeadLetterSettings("dlq.t", copies_records=True)
+    assert settings.partition.has_dead_letters
+    before = share_group_settings(configs, BrokerSettings())
+    assert (before.dead_letters, before.partition.has_dead_letters) == (None, False)
+    without = share_group_settings({}, BrokerSettings(), allows_dead_letters=True)
+    assert (without.dead_letters, without.partition.has_dead_letters) == (None, False)

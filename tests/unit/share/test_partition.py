@@ -16,8 +16,9 @@ AVAILABLE, ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
 ACKNOWLEDGED, ARCHIVED = RecordState.ACKNOWLEDGED, RecordState.ARCHIVED
 
 
-def partition(start=0, batches=(), *, limit=5, locks=2_000, renew=True):
-    return SharePartition(PersistedState(7, start, tuple(batches)), ShareSettings(LOCK_MS, limit, locks, renew))
+def partition(start=0, batches=(), *, limit=5, locks=2_000, renew=True, letters=False):
+    settings = ShareSettings(LOCK_MS, limit, locks, renew, letters)
+    return SharePartition(PersistedState(7, start, tuple(batches)), settings)
 
 
 def take(share, *fetched, member="m", most=500, now=0, mode=AcquireMode.BATCH_OPTIMIZED, batch_size=500):

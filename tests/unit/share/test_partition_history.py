@@ -32,16 +32,17 @@ class ShareHistory(RuleBasedStateMachine):
     @initialize(
         limit=st.integers(2, 6),
         span_max=st.integers(3, 20),
+        has_letters=st.booleans(),
         sizes=st.lists(
             st.tuples(st.sampled_from([0, 0, 0, 1, 2]), st.integers(1, 6), st.booleans() | st.just(True)),
             min_size=BATCHES,
             max_size=BATCHES,
         ),
     )
-    def begin(self, limit, span_max, sizes):
+    def begin(self, limit, span_max, has_letters, sizes):
         self.now_us = 0
         self.limit = limit
-        self.settings = ShareSettings(LOCK_MS, limit, span_max)
+        self.settings = ShareSettings(LOCK_MS, limit, span_max, has_dead_letters=has_letters)
         self.log, offset = [], 0
         for gap, size, is_deliverable in sizes:
             self.log.append(FetchedBatch(offset + gap, offset + gap + size, is_deliverable))
@@ -59,7 +60,7 @@ class ShareHistory(RuleBasedStateMachine):
         """Another leader begins, with what is persisted."""
         persisted = self.persisted
         self.share = SharePartition(PersistedState(1, persisted.start, persisted.batches()), self.settings)
-        self.model = NaiveSharePartition(persisted, self.limit, LOCK_US)
+        self.model = NaiveSharePartition(persisted, self.limit, LOCK_US, has_letters=self.settings.has_dead_letters)
         self.writes = []
         self.late = []
         self.read = None
@@ -89,6 +90,8 @@ class ShareHistory(RuleBasedStateMachine):
         )
         if free is None and self.model.end - self.model.start < self.settings.partition_max_record_locks:
             free = self.model.end
+        if len(self.condemned()) >= max(1, self.settings.partition_max_record_locks // 2):
+            free = None
         assert offset == free, "LOSS: what is free is found"
         if offset is not None:
             visible = [batch for batch in self.log if offset < batch.end_offset <= self.high_watermark]
@@ -144,10 +147,16 @@ class ShareHistory(RuleBasedStateMachine):
 
     def note_archived(self, offset, state):
         record = self.model.records.get(offset)
-        if state is RecordState.ARCHIVED and (record is None or record.state is RecordState.AVAILABLE):
+        is_over = state in (RecordState.ARCHIVED, RecordState.ARCHIVING)
+        if is_over and (record is None or record.state is RecordState.AVAILABLE):
             is_exhausted = record is not None and record.count >= self.limit
             assert is_exhausted or not self.is_deliverable(offset), "LOSS: archived before its time"
-            self.model.archive(offset)
+            assert state is (self.model.after_death() if self.is_deliverable(offset) else RecordState.ARCHIVED)
+            self.model.archive(offset, state)
+
+    def condemned(self):
+        """The offsets whose letters are to be written."""
+        return [o for o, record in self.model.records.items() if record.state is RecordState.ARCHIVING]
 
     def check_isolation(self, acquired):
         """SHARE-10: what failed often comes first in its answer, and at its last attempt alone."""
@@ -217,6 +226,27 @@ class ShareHistory(RuleBasedStateMachine):
         if write is not None:
             changes = self.model.acknowledge(words, write.token, self.now_us)
             self.on_write(write, changes, self.model.start, self.model.complete_count())
+
+    # Dead letters.
+
+    @precondition(lambda self: self.condemned())
+    @rule(most=st.integers(1, 8), settled=st.integers(0, 8))
+    def write_letters(self, most, settled):
+        found = self.share.find_condemned(most)
+        offsets = [o for piece in found for o in range(piece.start_offset, piece.end_offset)]
+        assert offsets == sorted(self.condemned())[:most], "LETTER: the first ones are found"
+        for piece in found:
+            assert piece.delivery_count == self.model.records[piece.start_offset].count
+        self.bury(offsets[0], offsets[min(settled, len(offsets)) - 1] + 1 if settled else offsets[0])
+
+    def bury(self, start, end):
+        write = self.share.bury(start, end)
+        changes = self.model.bury(start, end)
+        assert (write is not None) == bool(changes)
+        if write is not None:
+            begin, complete_count = self.model.start, self.model.complete_count()
+            self.model.advance()
+            self.on_write(write, changes, begin, complete_count)
 
     # Time, and the log.
 
@@ -321,6 +351,7 @@ class ShareHistory(RuleBasedStateMachine):
         }
         assert seen == expected
         assert (self.share.start_offset, self.share.end_offset) == (self.model.start, self.model.end), "SPSO"
+        assert self.share.condemned_count == len(self.condemned())
         assert self.share.acquired_count == sum(r.state is RecordState.ACQUIRED for r in self.model.records.values())
 
     @invariant()
@@ -344,6 +375,7 @@ class ShareHistory(RuleBasedStateMachine):
                 self.write()
             if self.share.start_offset >= self.high_watermark:
                 break
+            self.bury(self.model.start, self.model.end)
             self.pass_time(LOCK_US)
             while self.writes:
                 self.write()

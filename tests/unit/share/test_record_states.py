@@ -10,11 +10,15 @@ from esp.share.record_states import RecordEvent, next_state
 TABLE = {
     (RecordState.AVAILABLE, RecordEvent.ACQUIRE): RecordState.ACQUIRED,
     (RecordState.AVAILABLE, RecordEvent.DISCARD): RecordState.ARCHIVED,
+    (RecordState.AVAILABLE, RecordEvent.CONDEMN): RecordState.ARCHIVING,
     (RecordState.ACQUIRED, RecordEvent.ACCEPT): RecordState.ACKNOWLEDGED,
     (RecordState.ACQUIRED, RecordEvent.RELEASE): RecordState.AVAILABLE,
     (RecordState.ACQUIRED, RecordEvent.EXHAUST): RecordState.ARCHIVED,
     (RecordState.ACQUIRED, RecordEvent.REJECT): RecordState.ARCHIVED,
     (RecordState.ACQUIRED, RecordEvent.RENEW): RecordState.ACQUIRED,
+    (RecordState.ACQUIRED, RecordEvent.DISCARD): RecordState.ARCHIVED,
+    (RecordState.ACQUIRED, RecordEvent.CONDEMN): RecordState.ARCHIVING,
+    (RecordState.ARCHIVING, RecordEvent.BURY): RecordState.ARCHIVED,
 }
 
 

@@ -15,6 +15,7 @@ from esp.broker.request import ClientContext, Request
 from esp.broker.share.handlers import handle_share_acknowledge, handle_share_fetch
 from esp.broker.share.leaders import ShareLeaders
 from esp.broker.share.led_partition import Parts
+from esp.broker.share.letter_writer import Parts as LetterParts
 from esp.broker.share.log_reads import Searching
 from esp.broker.turns.long_requests import done
 from esp.model.errors import ApiError, ErrorCode
@@ -78,11 +79,12 @@ class MemoryPersister:
         self.leader_epochs[key] = leader_epoch
 
 
-def leaders_of(node, persister, **settings):
+def leaders_of(node, persister, post=None):
     """The share partitions of a node, as it will make them."""
     services = node.node.broker.dispatcher._services
     searching = Searching(services.env.clock, services.searching, services.searches)
-    parts = Parts(persister, searching, node.node.broker.running._tasks, node.node.broker.dispatcher.turns)
+    letters = LetterParts(post, node.node.broker.running.letters.counts)
+    parts = Parts(persister, searching, node.node.broker.running._tasks, node.node.broker.dispatcher.turns, letters)
     return ShareLeaders(services.settings, services.metadata, services.replicas, services.access, parts)
 
 

@@ -65,18 +65,18 @@ def test_fields_beside_an_error_are_kafka_s():
 
 def test_states_that_do_not_exist_are_refused_for_their_partition_alone():
     message = build_request([Write(key, 3, 2, 3, 1, BATCHES) for key in KEYS[:2]])
-    object.__setattr__(message.topics[0].partitions[0].state_batches[0], "delivery_state", 3)
+    object.__setattr__(message.topics[0].partitions[0].state_batches[0], "delivery_state", 5)
     (first, second) = read_request_message(message)
-    assert first == (KEYS[0], Refused(ErrorCode.invalid_request, "3 is not a valid RecordState"))
+    assert first == (KEYS[0], Refused(ErrorCode.invalid_request, "5 is not a valid RecordState"))
     assert isinstance(second[1], Write)
 
 
 def test_result_that_cannot_be_is_one_of_its_partition_alone():
     results = {key: PersistedRead(3, 3, BATCHES) for key in KEYS[:2]}
     answer = build_response(Read, results.items())
-    object.__setattr__(answer.results[0].partitions[0].state_batches[0], "delivery_state", 3)
+    object.__setattr__(answer.results[0].partitions[0].state_batches[0], "delivery_state", 5)
     read = read_response_message(Read, "g", answer)
-    assert read[KEYS[0]] == Refused(ErrorCode.unknown_server_error, "3 is not a valid RecordState")
+    assert read[KEYS[0]] == Refused(ErrorCode.unknown_server_error, "5 is not a valid RecordState")
     assert read[KEYS[1]] == results[KEYS[1]]
 
 

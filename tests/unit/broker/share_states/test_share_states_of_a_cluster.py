@@ -66,7 +66,7 @@ class ThreeNodes:
     async def boot(self, partitions=6):
         """Start all nodes, make a topic, and begin the states of its partitions."""
         cluster_id, voters = cluster.draw_cluster_id(self.rng), cluster.draw_voters(self.rng, self.layout)
-        first = FirstMetadata({SHARE_VERSION: 1})
+        first = FirstMetadata({SHARE_VERSION: 2})
         for node in self.nodes.values():
             node.features = WITH_SHARE_GROUPS
             node.format_disk(lambda env, settings: cluster.format_blocking(env, settings, voters, cluster_id, first))

@@ -1,0 +1,119 @@
+"""The state of share partitions as it is counted for operators, and letters as records again."""
+
+import pytest
+
+from esp.cli.kafka.answers import ConsumedRecord
+from esp.cli.kafka.queues import QueueRecords, QueueRun
+from esp.cli.queues import redrive as module
+from esp.cli.queues.peek import _state
+from esp.cli.queues.redrive import COUNT_HEADER, Outcome, Reason, _Run
+from esp.model.ids import TopicPartition
+from esp.records.builder import NewRecord, Record
+from esp.schemas.share_state_records import RecordState
+from esp.share.dead_letters import Death, build_letter
+
+NAME = TopicPartition("t", 0)
+RUNS = (
+    QueueRun(4, 6, RecordState.ACQUIRED, 1, "a", 3_000),
+    QueueRun(6, 9, RecordState.AVAILABLE, 2, None, 0),
+    QueueRun(9, 10, RecordState.ACKNOWLEDGED, 1, None, 0),
+    QueueRun(10, 11, RecordState.ARCHIVING, 5, None, 0),
+    QueueRun(11, 15, RecordState.ACQUIRED, 1, "b", 9_000),
+)
+RECORDS = QueueRecords(4, 15, 6, 1, 2_000, 5, RUNS)
+
+
+def test_the_records_of_a_partition_are_counted():
+    assert RECORDS.oldest_lock_ms == 9_000
+    assert RECORDS.attempts == {1: 6, 2: 3, 5: 1}
+    assert RECORDS.holders == {"a": 2, "b": 4}
+    assert RECORDS._replace(runs=()).oldest_lock_ms is None
+
+
+@pytest.mark.parametrize(
+    ("offset", "state"), [(3, "-"), (5, "ACQUIRED"), (9, "ACKNOWLEDGED"), (10, "ARCHIVING"), (15, "NEW")]
+)
+def test_a_record_has_the_state_of_its_run(offset, state):
+    assert _state({NAME: RECORDS}, NAME, offset)[1] == state
+    assert _state({}, NAME, offset) == (None, "-")
+
+
+class Sent:
+    """A producer that keeps what it is given."""
+
+    def __init__(self, topic):
+        self.topic = topic
+        self.records = []
+        self.refused = 0
+
+    def send(self, record):
+        self.records.append(record)
+
+
+def run_of(*, to=None, reason=None, origin=None, sends=True):
+    run = _Run("", None, "g", "dlq.t", to, reason, sends=sends)
+    run._producers = {topic: Sent(topic) for topic in ("t", "u")}
+    run._origin = lambda _death: origin
+    return run
+
+
+DEATH = Death("t", 1, 7, "g", 2, is_rejected=True)
+RECORD = Record(7, 1, b"k", b"v", (("h", b"1"),))
+
+
+def letter(death=DEATH, record=RECORD):
+    built = build_letter(death, record, 0)
+    return ConsumedRecord("dlq.t", 0, 3, 0, 0, built.headers, built.key, built.value)
+
+
+def test_a_record_goes_back_to_its_origin_without_the_headers_of_its_letter():
+    run = run_of()
+    assert run.take(letter()) == (Outcome.SENT, "t", Reason.REJECTED)
+    assert run._producers["t"].records == [NewRecord(b"v", b"k", (("h", b"1"), (COUNT_HEADER, b"1")))]
+    assert run.take(letter(record=Record(7, 1, b"k", b"v", ((COUNT_HEADER, b"1"),))))[0] is Outcome.SENT
+    assert run._producers["t"].records[1].headers == ((COUNT_HEADER, b"2"),)
+
+
+def test_a_letter_without_a_copy_has_its_record_read_at_its_origin():
+    record = NewRecord(b"there", None)
+    run = run_of(origin=record)
+    assert run.take(letter(record=None))[0] is Outcome.SENT
+    assert run._producers["t"].records == [record]
+    assert run_of().take(letter(record=None)) == (Outcome.GONE, "t", Reason.REJECTED)
+
+
+def test_all_records_go_to_a_topic_that_is_named():
+    run = run_of(to="u", sends=False)
+    assert run.take(letter()) == (Outcome.SENT, "u", Reason.REJECTED)
+    assert run._producers["u"].records == []
+
+
+@pytest.mark.parametrize(
+    ("options", "death"),
+    [
+        ({}, Death("t", 1, 7, "other", 2, is_rejected=True)),
+        ({"reason": Reason.EXHAUSTED}, Death("t", 1, 7, "g", 2, is_rejected=True)),
+        ({"reason": Reason.REJECTED}, Death("t", 1, 7, "g", 2, is_rejected=False)),
+        ({}, Death("dlq.t", 1, 7, "g", 2, is_rejected=True)),
+    ],
+)
+def test_letters_that_are_not_wanted_are_passed_over(options, death):
+    assert run_of(**options).take(letter(death))[0] is Outcome.SKIPPED
+
+
+def test_a_record_that_is_no_letter_is_passed_over():
+    assert run_of().take(ConsumedRecord("dlq.t", 0, 3, 0, 0, (), b"k", b"v")) == (Outcome.SKIPPED, "", "")
+
+
+def test_progress_counts_only_for_what_was_taken():
+    class Refusing(Sent):
+        refused, refusal = 2, "too large"
+
+        def flush(self):
+            pass
+
+    run = run_of()
+    run._producers = {"t": Refusing("t")}
+    run._producers["t"].refused = 2
+    with pytest.raises(module.OperatorError, match="t has refused 2 records"):
+        run.settle()
