@@ -13,12 +13,13 @@ from tests.unit.broker.simulated_node import Client, RefusedError, records
 from tests.unit.broker.wire_share_member import ACCEPT, RELEASE, WireMember
 
 
-def leader_of(nodes):
+def leader_of(nodes, topic="t"):
     """The leader of the first partition, as some node that lives knows."""
     (metadata, *_) = (
         node.broker.broker.running._cache for node in nodes.nodes.values() if node.is_serving and node.is_alive
     )
-    return metadata.image.topics_by_name["t"].partitions[0].leader
+    found = metadata.image.topics_by_name.get(topic)
+    return -1 if found is None else found.partitions[0].leader
 
 
 async def connected(nodes, number):
