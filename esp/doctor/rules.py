@@ -9,6 +9,7 @@ from esp.doctor import (
     brokers,
     copies,
     moves,
+    queues,
     quorum,
     quotas,
     readers,
@@ -32,6 +33,7 @@ RULES: Final[Mapping[str, Rule]] = {
         copies,
         balance,
         readers,
+        queues,
         trash,
         quotas,
     )

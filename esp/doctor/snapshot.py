@@ -134,6 +134,30 @@ class Quorum(NamedTuple):
         return len(self.voters) // 2 + 1
 
 
+class QueueCondition(NamedTuple):
+    """A share partition as its leader has it in memory."""
+
+    group: str
+    partition: TopicPartition
+    start_offset: int
+    """The first record that is not done with."""
+    span: int
+    """The offsets from there to the last one that a member was given."""
+    span_max: int
+    """``share.partition.max.record.locks``."""
+    letter_count: int
+    """Dead letters that are still to be written."""
+    letters_failing_ms: int
+    holder: str | None
+    """The member that has the first record; None if no member has."""
+    held_ms: int
+
+    @property
+    def is_held_by_letters(self) -> bool:
+        """True if nothing is acquired for the number of letters alone."""
+        return self.letter_count >= max(1, self.span_max // 2)
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """A cluster at one moment."""
@@ -153,6 +177,7 @@ class Snapshot:
     """True if a broker copies a replica from one of its directories to another."""
     failed_directories: tuple[FailedDirectory, ...] = ()
     disks: tuple[Disk, ...] = ()
+    queues: tuple[QueueCondition, ...] = ()
     trash: tuple[str, ...] = ()
     """Deleted topics that can be restored, the one that was deleted first at the beginning."""
     quorum: Quorum | None = None

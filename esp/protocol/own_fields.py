@@ -80,6 +80,8 @@ class SharePartitionData:
     acquired_count: i32 = field(metadata={"kafka_type": "int32"})
     letter_count: i32 = field(metadata={"kafka_type": "int32"})
     """The records whose dead letters are still to be written."""
+    letters_failing_for: i32Timedelta = field(metadata={"kafka_type": "timedelta_i32"})
+    """The time since letters could not be written for the first time after others were; 0 if they can."""
     span_max: i32 = field(metadata={"kafka_type": "int32"})
     """The group's ``share.partition.max.record.locks`` there."""
     attempts_max: i32 = field(metadata={"kafka_type": "int32"})

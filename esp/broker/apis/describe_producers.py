@@ -83,7 +83,7 @@ def _share(services: Services, topic: str, number: int, group_id: str) -> ShareP
     topic_id = services.metadata.image.topics_by_name[topic].topic_id
     share = services.share_leaders().look(group_id, WantedPartition(topic_id, number))
     core = None if share is None else share.tend()
-    if core is None:
+    if share is None or core is None:
         return None
     settings, now_us = core.settings, services.env.clock.monotonic_us()
     lock_us = settings.record_lock_duration_ms * 1_000
@@ -92,6 +92,7 @@ def _share(services: Services, topic: str, number: int, group_id: str) -> ShareP
         end_offset=i64(core.end_offset),
         acquired_count=i32(core.acquired_count),
         letter_count=i32(core.condemned_count),
+        letters_failing_for=i32Timedelta.parse(timedelta(microseconds=share.letters_failing_us)),
         span_max=i32(settings.partition_max_record_locks),
         attempts_max=i32(settings.delivery_count_limit),
         runs=tuple(

@@ -325,6 +325,11 @@ class LedSharePartition:
 
     # Dead letters.
 
+    @property
+    def letters_failing_us(self) -> int:
+        """See :attr:`~esp.broker.share.letter_writer.LetterWriter.failing_us`."""
+        return self._letters.failing_us
+
     def _look_for_letters(self) -> None:
         """Have letters written if there are any to write."""
         core = self._core

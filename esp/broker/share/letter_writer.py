@@ -84,6 +84,13 @@ class LetterWriter:
         self._post, self._counts = parts
         self._pause_us = PAUSE_US
         self._complained_us: int | None = None
+        self._failing_since_us: int | None = None
+
+    @property
+    def failing_us(self) -> int:
+        """The time since letters could not be written for the first time after others were; 0 if they can."""
+        since_us = self._failing_since_us
+        return 0 if since_us is None else self._searching.clock.monotonic_us() - since_us
 
     async def write(self, condemned: Sequence[CondemnedRecords]) -> int:
         """Write the letters of records, in order, at least one.
@@ -194,7 +201,7 @@ class LetterWriter:
             elif fate is Fate.WRITTEN:
                 self._counts.written[group_id] += len(some)
                 settled += len(some)
-                self._complained_us = None
+                self._complained_us = self._failing_since_us = None
             elif fate is Fate.AGAIN:
                 await self._wait(f"{topic} does not take them yet: {error.name}")
                 return settled
@@ -213,6 +220,8 @@ class LetterWriter:
 
     async def _wait(self, problem: str) -> None:
         """Letters are to be tried again."""
+        if self._failing_since_us is None:
+            self._failing_since_us = self._searching.clock.monotonic_us()
         if self._pause_us > PAUSE_US and self._may_complain():
             log.warning("dead letters of %s wait: %s", self._name, problem)
         pause_us, self._pause_us = self._pause_us, min(2 * self._pause_us, PAUSE_US_MAX)

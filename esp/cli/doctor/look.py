@@ -17,6 +17,7 @@ from esp.doctor.snapshot import (
     HangingTransaction,
     MovingPartition,
     OverdueTransaction,
+    QueueCondition,
     Quorum,
     Snapshot,
     ThrottleSetting,
@@ -76,6 +77,9 @@ class ExaminedCluster(ReassignmentAdmin, unread.GroupReads, Protocol):
 
     def client_quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
         """The quotas of clients by entity and key; none where the client may not know them."""
+
+    def queues(self, brokers: Iterable[int]) -> list[QueueCondition]:
+        """The share partitions of the groups that those brokers coordinate, as far as leaders have them in memory."""
 
     def trash(self) -> list[str]:
         """The deleted topics that can be restored, in the order of deletion; none where there is no trash."""
@@ -148,6 +152,7 @@ def look_for_doctor(
             FailedDirectory(NodeId(node), path, error) for node, path, error in admin.failed_log_dirs(log_dirs)
         ),
         disks=_disks(log_dirs, own),
+        queues=tuple(admin.queues(log_dirs)),
         trash=tuple(admin.trash()) if has_controller else (),
         quorum=quorum,
         has_controller=has_controller,

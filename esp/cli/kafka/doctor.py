@@ -18,6 +18,7 @@ from esp.cli.kafka.library import (
 )
 from esp.cli.kafka.library import TopicPartition as KafkaPartition
 from esp.cli.kafka.protection import ProtectionAdmin
+from esp.cli.kafka.queues import describe_queue, look_at_records, queue_condition
 from esp.cli.kafka.reassignments import ReassignmentsAdmin
 from esp.cli.kafka.transactions import ListFilter, TransactionsAdmin, open_transactions
 from esp.cli.kafka.trash import list_trash
@@ -28,6 +29,7 @@ from esp.doctor.open_transactions import (
     KnownTransaction,
     OpenTransaction,
 )
+from esp.doctor.snapshot import QueueCondition
 from esp.model.client_quotas import QuotaEntity, quota_entity
 from esp.model.errors import ErrorCode, OperatorError
 from esp.model.ids import TopicPartition
@@ -148,6 +150,22 @@ class DoctorAdmin(ReassignmentsAdmin, TransactionsAdmin, ProtectionAdmin):
             }
             for entry in told.get("entries") or ()
         }
+
+    def queues(self, brokers: Iterable[int]) -> list[QueueCondition]:
+        """The share partitions of the groups that those brokers coordinate, as far as leaders have them in memory; sorted."""
+        groups: set[str] = set()
+        for told in self._client.send_to_each(ListGroupsRequest, brokers).values():
+            if not isinstance(told, KafkaError) and told["error_code"] == ErrorCode.none:
+                groups.update(
+                    each["group_id"] for each in told["groups"] if each.get("group_type", "").lower() == "share"
+                )
+        found: list[QueueCondition] = []
+        for group in sorted(groups):
+            with suppress(OperatorError):  # its coordinator has died since, or the client may not see the group
+                partitions = self.partitions({each.topic for each in describe_queue(self._servers, group).partitions})
+                there, _silent = look_at_records(self._servers, group, partitions)
+                found += [queue_condition(group, name, records) for name, records in sorted(there.items())]
+        return found
 
     def trash(self) -> list[str]:
         """The deleted topics that can be restored, in the order of deletion; none where there is no trash, or the client may not see it."""

@@ -20,6 +20,7 @@ from kio.static.primitive import i8, i32
 from esp.cli.kafka.answers import PartitionInfo
 from esp.cli.kafka.brokers import broker_address, call
 from esp.cli.kafka.client import LOOK_TIMEOUT_S, check_code
+from esp.doctor.snapshot import QueueCondition
 from esp.model.errors import ErrorCode, OperatorError
 from esp.model.ids import TopicPartition
 from esp.protocol.own_fields import DescribeProducersRequest, SharePartitionData
@@ -72,6 +73,8 @@ class QueueRecords(NamedTuple):
     acquired_count: int
     letter_count: int
     """The records whose dead letters are still to be written."""
+    letters_failing_ms: int
+    """The time for which they could not be written; 0 if they can."""
     span_max: int
     attempts_max: int
     runs: tuple[QueueRun, ...]
@@ -98,6 +101,22 @@ class QueueRecords(NamedTuple):
             if run.member_id is not None:
                 found[run.member_id] = found.get(run.member_id, 0) + run.end_offset - run.start_offset
         return dict(sorted(found.items()))
+
+
+def queue_condition(group: str, name: TopicPartition, records: QueueRecords) -> QueueCondition:
+    """A share partition as a doctor sees it."""
+    first = records.runs[0] if records.runs else None
+    return QueueCondition(
+        group,
+        name,
+        records.start_offset,
+        records.end_offset - records.start_offset,
+        records.span_max,
+        records.letter_count,
+        records.letters_failing_ms,
+        None if first is None else first.member_id,
+        0 if first is None else first.locked_for_ms,
+    )
 
 
 def broker_addresses(servers: str) -> dict[int, str]:
@@ -198,6 +217,7 @@ def _records(told: SharePartitionData) -> QueueRecords:
         told.end_offset,
         told.acquired_count,
         told.letter_count,
+        round(told.letters_failing_for.total_seconds() * 1000),
         told.span_max,
         told.attempts_max,
         tuple(

@@ -102,7 +102,7 @@ def _print_partitions(
                 str(records.acquired_count),
                 _UNKNOWN if lock_ms is None else f"{lock_ms / 1000:.1f} s",
                 ", ".join(f"{count}x{attempts}" for attempts, count in records.attempts.items()) or _UNKNOWN,
-                str(records.letter_count),
+                _letters(records),
             ]
         rows.append(row)
     print_line(f"{queue.state}, {len(queue.members)} members")
@@ -126,6 +126,13 @@ def _held(found: Mapping[TopicPartition, QueueRecords]) -> dict[str, int]:
         for member, count in records.holders.items():
             held[member] = held.get(member, 0) + count
     return held
+
+
+def _letters(records: QueueRecords) -> str:
+    failing_ms = records.letters_failing_ms
+    return (
+        str(records.letter_count) if not failing_ms else f"{records.letter_count} (failing {failing_ms / 1000:.0f} s)"
+    )
 
 
 def _number(number: int) -> str:
@@ -166,6 +173,7 @@ def _records(records: QueueRecords) -> dict[str, Any]:
         "oldest_lock_ms": records.oldest_lock_ms,
         "attempts": {str(attempts): count for attempts, count in records.attempts.items()},
         "pending_letters": records.letter_count,
+        "letters_failing_ms": records.letters_failing_ms,
         "span_max": records.span_max,
         "attempts_max": records.attempts_max,
         "holders": records.holders,

@@ -91,7 +91,7 @@ async def test_partitions_are_answered_one_by_one(played):
         (-1, ErrorCode.invalid_request),
         (0, ErrorCode.none),
     ]
-    wrong = {"state_batches": [{**ACCEPTED, "delivery_state": 3}]}
+    wrong = {"state_batches": [{**ACCEPTED, "delivery_state": 5}]}
     writes = [{"partition": 1, "state_epoch": 5, **wrong}, {"partition": 0, "state_epoch": 5}]
     answers = await ask(client, WRITE, *writes, topic_id=topic_id)
     assert [each.error_code for each in answers] == [ErrorCode.invalid_request, ErrorCode.none]

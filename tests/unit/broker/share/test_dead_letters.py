@@ -266,7 +266,9 @@ async def test_members_get_other_records_while_letters_wait(scene):
     assert await member.take(wait_ms=500) == [(3, 3, 1)]
     assert share.core.condemned_count == 3
     assert node.node.broker.running.letters.counts.pending_of_groups() == {"g": 3}
+    await until(lambda: share.letters_failing_us)
     await until(lambda: not share.core.condemned_count)
+    assert share.letters_failing_us == 0
     assert share.core.start_offset == 3
 
 

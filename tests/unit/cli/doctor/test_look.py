@@ -43,6 +43,7 @@ class Examined(FakeCluster):
         self.hanging = []
         self.quotas = {}
         self.trashed = []
+        self.shared = []
         self.overdue = []
         self.committed, self.first, self.since, self.ends = {}, {}, {}, {}
         self.asked_for_transactions = []
@@ -77,6 +78,9 @@ class Examined(FakeCluster):
 
     def trash(self):
         return self.trashed
+
+    def queues(self, brokers):
+        return [each for each in self.shared if brokers]
 
     def consumer_groups(self, brokers):
         return [f"group{broker}" for broker in brokers]

@@ -20,7 +20,7 @@ RUNS = (
     QueueRun(10, 11, RecordState.ARCHIVING, 5, None, 0),
     QueueRun(11, 15, RecordState.ACQUIRED, 1, "b", 9_000),
 )
-RECORDS = QueueRecords(4, 15, 6, 1, 2_000, 5, RUNS)
+RECORDS = QueueRecords(4, 15, 6, 1, 0, 2_000, 5, RUNS)
 
 
 def test_the_records_of_a_partition_are_counted():
