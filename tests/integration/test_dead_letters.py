@@ -181,6 +181,8 @@ def test_peek_and_describe_show_who_has_what(node: NodeProcess) -> None:
     eventually(lambda: any(each["records"] and each["records"]["in_flight"] for each in described(node)), WITHIN_S)
     text = esp(node, "queues", "describe", "--group", "t")
     assert "IN-FLIGHT" in text
+    told = json.loads(esp(node, "doctor", "--rule", "queue-blocked,dead-letters-wait", "--json"))
+    assert told["findings"] == []
     peeked = [
         json.loads(line) for line in esp(node, "queues", "peek", "--group", "t", "--max", "2", "--json").splitlines()
     ]
