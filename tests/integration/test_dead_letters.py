@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import AcknowledgeType, Consumer, Message, Producer, TopicPartition
 
+from esp.cli.kafka.doctor import DoctorAdmin
 from esp.cli.node.format import random_uuid
 from esp.testing.node_process import HOST, NodeProcess
 from esp.testing.ports import free_port
@@ -183,6 +184,10 @@ def test_peek_and_describe_show_who_has_what(node: NodeProcess) -> None:
     assert "IN-FLIGHT" in text
     told = json.loads(esp(node, "doctor", "--rule", "queue-blocked,dead-letters-wait", "--json"))
     assert told["findings"] == []
+    with DoctorAdmin(node.bootstrap) as admin:
+        seen = admin.queues([1])
+    assert {each.group for each in seen} == {"t"}
+    assert any(each.holder is not None for each in seen)
     peeked = [
         json.loads(line) for line in esp(node, "queues", "peek", "--group", "t", "--max", "2", "--json").splitlines()
     ]

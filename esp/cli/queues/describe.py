@@ -105,7 +105,7 @@ def _print_partitions(
                 _letters(records),
             ]
         rows.append(row)
-    print_line(f"{queue.state}, {len(queue.members)} members")
+    print_line(f"{queue.state}, {len(queue.members)} {'member' if len(queue.members) == 1 else 'members'}")
     print_columns([(heading, 0) for heading in headings], rows)
 
 

@@ -5,6 +5,7 @@ import logging
 
 import pytest
 
+from esp.broker.metrics.families import _collect_letters
 from esp.broker.share.letter_post import LetterPost
 from esp.broker.share.letter_writer import _find_records
 from esp.broker.share.log_reads import ReadBatches
@@ -132,7 +133,13 @@ async def test_a_rejected_record_is_archived_once_its_letter_is_committed(scene)
         for offset in range(3)
     ]
     assert counts_of(node) == (3, 0, 0)
-    assert not node.node.broker.running.letters.counts.pending
+    counts = node.node.broker.running.letters.counts
+    assert not counts.pending
+    (written, requests) = _collect_letters(counts)
+    assert [(sample.name, sample.labels, sample.value) for sample in (*written.samples, *requests.samples)] == [
+        ("esp_share_dead_letters_total", {"group": "g"}, 3),
+        ("esp_share_dead_letter_requests_total", {"group": "g"}, 1),
+    ]
 
 
 @with_share_groups(2)
