@@ -129,3 +129,15 @@ def test_a_group_s_setting_counts_before_the_default_and_within_the_node_s_bound
         assert effective_group_value(name, own, NODE, 20_000) == counts
     renewing = "share.renew.acknowledge.enable"
     assert effective_group_value(renewing, {renewing: "false"}, NODE, True) is False
+
+
+@pytest.mark.parametrize("topic", ["", "dlq.orders", "a" * 249])
+def test_a_dead_letter_queue_is_a_topic_or_none(topic):
+    validate_group_configs("g", {"errors.deadletterqueue.topic.name": topic}, NODE)
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__dlq", "a b", ".", "..", "a" * 250])
+def test_a_dead_letter_queue_has_the_name_of_a_topic_that_is_not_internal(topic):
+    with pytest.raises(ApiError, match=r"errors\.deadletterqueue\.topic\.name") as caught:
+        validate_group_configs("g", {"errors.deadletterqueue.topic.name": topic}, NODE)
+    assert caught.value.code is ErrorCode.invalid_config
