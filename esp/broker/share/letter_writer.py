@@ -139,6 +139,7 @@ class LetterWriter:
             self._counts.pending[self._key] = count
         else:
             self._counts.pending.pop(self._key, None)
+            self._failing_since_us, self._pause_us = None, PAUSE_US
 
     def count_deleted(self, count: int) -> None:
         """Records have gone from the log before letters about them were written."""
@@ -160,9 +161,8 @@ class LetterWriter:
             read = await read_batches(self._hosted, wanted, BYTES_MAX, settings, self._searching.cpu, at_least_one=True)
             found, end_offset = await self._searching.cpu.run(_find_records, read, condemned, wanted.end_offset)
         except READ_ERRORS as error:
-            if (
-                code_of(error) is ErrorCode.offset_out_of_range
-            ):  # the log start has passed them: nothing is there to tell of
+            if code_of(error) is ErrorCode.offset_out_of_range:  # the log start has passed them: they leave the window
+                await self._searching.clock.sleep_us(PAUSE_US)
                 return (), wanted.offset
             log.warning(
                 "dead letters of %s are written without their records, which cannot be read: %s", self._name, error

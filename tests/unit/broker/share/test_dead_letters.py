@@ -280,6 +280,21 @@ async def test_members_get_other_records_while_letters_wait(scene):
 
 
 @with_share_groups(2)
+async def test_letters_wait_no_longer_where_the_group_has_no_queue_any_more(scene):
+    node, client = scene
+    await create_topic(client, QUEUE, errors_deadletterqueue_group_enable="true")
+    await has_queue(client)
+    post = Post(post_of(node), *[ErrorCode.leader_not_available] * 3)
+    _member, share = await rejecting(client, node, post)
+    await until(lambda: share.letters_failing_us)
+    await has_queue(client, "")
+    await until(lambda: share.core.start_offset == 3)
+    assert counts_of(node) == (0, 3, 0)
+    assert share.letters_failing_us == 0
+    assert not node.node.broker.running.letters.counts.pending
+
+
+@with_share_groups(2)
 async def test_records_that_are_deleted_before_their_letters_are_written_are_counted(scene):
     node, client = scene
     await create_topic(client, QUEUE, errors_deadletterqueue_group_enable="true")
