@@ -9,7 +9,9 @@ from esp.broker.metrics.families import _collect_letters
 from esp.broker.share.letter_post import LetterPost
 from esp.broker.share.letter_writer import _find_records
 from esp.broker.share.log_reads import ReadBatches
+from esp.model.acl import AclOperation, ResourceType
 from esp.model.errors import ErrorCode
+from esp.model.features import SHARE_VERSION
 from esp.protocol.registry import ApiKey
 from esp.records.batch import iterate_records
 from esp.records.builder import NewRecord, build_batch
@@ -18,7 +20,7 @@ from esp.share.acquiring import FetchedBatch
 from esp.share.dead_letters import HEADER_PREFIX
 from esp.share.partition import CondemnedRecords
 from tests.unit.broker.conversation import create_topic, fetch, produce
-from tests.unit.broker.guarded_node import ask
+from tests.unit.broker.guarded_node import ROOT, allow, ask, client_of, guarded
 from tests.unit.broker.share.share_members import Member, MemoryPersister, leaders_of
 from tests.unit.broker.share_groups import with_share_groups
 from tests.unit.broker.simulated_node import records
@@ -97,13 +99,13 @@ def counts_of(node):
     return counts.written["g"], counts.lost["g"], counts.absent["g"]
 
 
-async def rejecting(client, node, post=None, *, count=3, persister=None):
+async def rejecting(client, node, post=None, *, count=3, persister=None, principal="User:ANONYMOUS"):
     """A member that has rejected the first records of a topic, and the share partition."""
     topic_id = await create_topic(client)
     batch = build_batch([NewRecord(b"value-%d" % n, b"key-%d" % n, (("h", b"%d" % n),), 5) for n in range(count)])
     await produce(client, "t", batch)
     leaders = leaders_of(node, persister or MemoryPersister(), post or post_of(node))
-    member = Member(leaders)
+    member = Member(leaders, principal=principal)
     assert await member.take((topic_id, 0), wait_ms=2_000) == [(0, count - 1, 1)]
     assert await member.say({(topic_id, 0): [(0, count - 1, REJECT)]}) == {(topic_id, 0): ErrorCode.none}
     (share,) = leaders._groups["g"].values()
@@ -277,6 +279,27 @@ async def test_members_get_other_records_while_letters_wait(scene):
     await until(lambda: not share.core.condemned_count)
     assert share.letters_failing_us == 0
     assert share.core.start_offset == 3
+
+
+@guarded()
+async def test_letters_wait_until_the_node_may_write_to_the_queue(node):
+    """Its principal is that of any client of this listener, which has neither log-in nor certificates."""
+    root = await client_of(node, ROOT)
+    await set_level_of(root, 2)
+    await create_topic(root, QUEUE, errors_deadletterqueue_group_enable="true")
+    await has_queue(root)
+    _member, share = await rejecting(root, node, principal=ROOT)
+    await until(lambda: share.letters_failing_us)
+    assert counts_of(node) == (0, 0, 0)
+    await allow(root, "User:ANONYMOUS", AclOperation.WRITE, ResourceType.TOPIC, QUEUE)
+    await until(lambda: share.core.start_offset == 3)
+    assert counts_of(node) == (3, 0, 0)
+
+
+async def set_level_of(root, level):
+    update = {"feature": SHARE_VERSION, "max_version_level": level, "upgrade_type": 1}
+    answer = await ask(root, ApiKey.UPDATE_FEATURES, 2, feature_updates=[update], timeout=1000)
+    assert not answer.error_code, answer
 
 
 @with_share_groups(2)
