@@ -8,7 +8,7 @@ OTHER_VENV := .venv-pyspark-$(PYSPARK)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check lint fmt sim sim-shrink sim-coverage mutants mutants-security mutants-random chaos fuzz soak ecosystem spark capture-kills spark-kills bench demo-rebalance clean
+.PHONY: help setup run test check lint fmt sim sim-shrink sim-coverage mutants mutants-security mutants-random chaos queue-fire fuzz soak ecosystem spark capture-kills spark-kills bench demo-rebalance clean
 
 help:  ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ soak: $(STAMP)  ## Use a node for long, and see whether memory and open files st
 
 chaos: $(STAMP)  ## Kill, pause, cut and starve the nodes of a real cluster under load, and judge it (MINUTES=30, ARGS="--seed N")
 	$(BIN)/python -m tests.integration.chaos --minutes $(or $(MINUTES),30) $(ARGS)
+
+queue-fire: $(STAMP)  ## Kill nodes and members of a share group, and see that each record is accepted once or a dead letter (MINUTES=10, ARGS="--seed N")
+	$(BIN)/python -m tests.integration.queue_under_fire --minutes $(or $(MINUTES),10) $(ARGS)
 
 ecosystem: $(STAMP)  ## Run Streams, Connect, MirrorMaker, Spark and Kafka's tools on a cluster while they are killed (ARGS="--on kafka": the control)
 	$(BIN)/python -m tests.ecosystem $(ARGS)
