@@ -72,6 +72,7 @@ def run(ground: Ground, minutes: float, seed: int, *, times_max: float = TIMES_M
         for each in (node, twin):
             with ground.door.open(each.port) as wire:
                 wire.call(messages.metadata("honest", "bombs", create=True))
+                ground.fill(wire)
             wait_until_prepared(each, ground)
         honest, control = (HonestClient(ground.door, each.port, each.pid) for each in (node, twin))
         report.phases.append(Phase("before the attack", time.monotonic()))

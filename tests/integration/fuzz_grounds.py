@@ -2,19 +2,23 @@
 
 import secrets
 import ssl
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple, Protocol
 
+from esp.records.builder import NewRecord, build_batch
 from esp.settings.broker import STANDARD_AUTHORIZER
 from esp.testing.node import Node
 from esp.testing.node_process import NodeProcess
 from esp.testing.real_kafka import RealKafka
+from tests.integration import messages
+from tests.integration.conftest import eventually
 from tests.integration.fuzz_report import MIB
 from tests.integration.honest_client import Door
 from tests.integration.hostile_clients import Attacker
-from tests.integration.hostile_strangers import BELIEVED, HARD_TO_CHECK, MALLORY, Stranger
+from tests.integration.hostile_strangers import BELIEVED, HARD_TO_CHECK, LONG, LONG_BYTES, MALLORY, READER, Stranger
 from tests.integration.wire import Wire
 from tests.models.access_tokens import ISSUER
 from tests.models.certificates import Authority
@@ -35,6 +39,9 @@ class Ground(Protocol):
 
     def make(self, name: str) -> NodeProcess:
         """A node, not started."""
+
+    def fill(self, wire: Wire) -> None:
+        """Write what the attackers read, on an honest client's connection with a node that has been started."""
 
 
 class Address(NamedTuple):
@@ -85,6 +92,9 @@ class OpenGround:
         """See :class:`Ground`."""
         return Node(self.directory / name, SETTINGS)
 
+    def fill(self, wire: Wire) -> None:
+        """See :class:`Ground`: nothing."""
+
 
 class KafkaGround(OpenGround):
     """Apache Kafka, for a comparison."""
@@ -129,13 +139,22 @@ class SecureGround(OpenGround):
                 "sasl.oauthbearer.expected.audience": "another service",
                 "sasl.plain.credentials": "scram",
                 "authorizer.class.name": STANDARD_AUTHORIZER,
-                "super.users": f"User:{HONEST[0]}",
+                "super.users": f"User:{HONEST[0]};User:{READER[0]}",
             },
         )
         users = [
-            *(f'name={user},password="{password}"' for user, password in (HONEST, MALLORY)),
+            *(f'name={user},password="{password}"' for user, password in (HONEST, MALLORY, READER)),
             f'name={HARD_TO_CHECK},iterations=16384,password="{secrets.token_urlsafe(16)}"',
         ]
         added = (f"--add-scram=SCRAM-SHA-512=[{user}]" for user in users)
         node.format(secrets.token_urlsafe(16), "--standalone", *added)
         return node
+
+    def fill(self, wire: Wire) -> None:
+        """See :class:`Ground`: a topic whose records fill no one's buffers."""
+        record = NewRecord(secrets.token_bytes(MIB - 1000))
+        batch = build_batch([record], base_offset=0, leader_epoch=-1, timestamp_ms=int(time.time() * 1000))
+        wire.call(messages.metadata(LONG, create=True))
+        eventually(lambda: messages.send_batch(wire, LONG, batch)[0] == 0, 30)
+        for _ in range(LONG_BYTES // MIB):
+            assert messages.send_batch(wire, LONG, batch)[0] == 0

@@ -11,7 +11,7 @@ import socket
 import ssl
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from functools import cache
@@ -29,6 +29,7 @@ from OpenSSL import SSL
 
 from esp.testing.node_process import NodeProcess
 from tests.integration import messages
+from tests.integration.fuzz_report import MIB
 from tests.integration.hostile_clients import Attacker, split, spoil
 from tests.integration.wire import frame
 from tests.models.access_tokens import Provider, first_message, text_of, wall_ms
@@ -36,6 +37,13 @@ from tests.models.certificates import Authority
 
 MALLORY: Final = ("mallory", "a password that everyone knows")
 """A user that may do nothing."""
+
+READER: Final = ("reader", "another password that everyone knows")
+"""A user that may read what there is; it is used for nothing else."""
+
+LONG: Final = "long"
+"""A topic of :data:`LONG_BYTES`, so that an answer with its records does not fit into the buffers of sockets."""
+LONG_BYTES: Final = 32 * MIB
 
 HARD_TO_CHECK: Final = "many-iterations"
 """A user whose password takes as long to check as any may."""
@@ -77,6 +85,7 @@ class Stranger(Attacker):
         "denied envelopes": 2,
         "denied requests": 4,
         "answers taken slowly": 3,
+        "records taken slowly": 3,
         "hard log-ins": 4,
     }
 
@@ -98,17 +107,21 @@ class Stranger(Attacker):
             "denied envelopes": self._enclose,
             "denied requests": self._ask_what_is_denied,
             "answers taken slowly": self._take_slowly,
+            "records taken slowly": self._read_slowly,
             "hard log-ins": self._guess_hard,
         }
         self._attacks |= more
 
     def _connect(self) -> socket.socket:
-        """The user has logged in."""
+        """The user without rights has logged in."""
+        return self._logged_in(MALLORY)
+
+    def _logged_in(self, user: tuple[str, str]) -> ssl.SSLSocket:
         connection = self._secured()
         try:
             connection.sendall(frame(SaslHandshakeRequest(mechanism="PLAIN"), 1))
             connection.recv(65_536)
-            name, password = MALLORY
+            name, password = user
             connection.sendall(frame(SaslAuthenticateRequest(auth_bytes=f"\0{name}\0{password}".encode()), 2))
             connection.recv(65_536)
         except OSError:
@@ -364,18 +377,28 @@ class Stranger(Attacker):
         """Long answers within TLS, of which a few bytes are taken at a time: the rest waits with the node, and must not be much."""
         with ExitStack() as open_:
             slow = [open_.enter_context(self._connect()) for _ in range(self._rng.randint(1, 10))]
-            asked = frame(messages.api_versions(), 1) * 200
+            self._ask_and_take_slowly(slow, frame(messages.api_versions(), 1) * 200, requests=200)
+
+    def _read_slowly(self) -> None:
+        """The same with records, of which an answer has up to 32 MiB: mapped files, encrypted as the client takes them."""
+        with ExitStack() as open_:
+            slow = [open_.enter_context(self._logged_in(READER)) for _ in range(self._rng.randint(1, 10))]
+            size = self._rng.choice((100_000, MIB, LONG_BYTES))
+            asked = frame(messages.fetch(LONG, 0, partition_max_bytes=size), 1)
+            self._ask_and_take_slowly(slow, asked * 5, requests=5)
+
+    def _ask_and_take_slowly(self, slow: Sequence[socket.socket], asked: bytes, requests: int) -> None:
+        for connection in slow:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.settimeout(0.2)
+            with suppress(TimeoutError):
+                connection.sendall(asked)
+            self._tally.requests += requests
+        for _ in range(20):
             for connection in slow:
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-                connection.settimeout(0.2)
                 with suppress(TimeoutError):
-                    connection.sendall(asked)
-                self._tally.requests += 200
-            for _ in range(20):
-                for connection in slow:
-                    with suppress(TimeoutError):
-                        connection.recv(100)
-                time.sleep(0.05)  # the attack is that little happens
+                    connection.recv(100)
+            time.sleep(0.05)  # the attack is that little happens
 
     def _guess_hard(self) -> None:
         """Wrong passwords of the user whose password takes longest to check, one after another and side by side."""
