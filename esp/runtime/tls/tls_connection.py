@@ -29,8 +29,12 @@ from esp.runtime.transfer_turns import TransferTurns
 
 log = logging.getLogger(__name__)
 
-PIECE_BYTES: Final = 128 * 1024
-"""As much is encrypted before others have their turn, and decrypted at a time: 50 us."""
+PIECE_BYTES: Final = 127 * 1024
+"""As much is encrypted before others have their turn: 50 us. With what TLS adds it fills two packets as large as the kernel makes them, on
+loopback and on a network card that divides them; 128 KiB have a third, nearly empty one, for the kernel and the peer to handle."""
+
+DECRYPTED_BYTES: Final = 128 * 1024
+"""As much is received and decrypted at a time."""
 
 TURN_BYTES: Final = 256 * 1024
 """As much is decrypted, of what has arrived already, before others have their turn."""
@@ -209,7 +213,7 @@ class TlsConnection:
         self._is_counted = True  # by the connection below
         self._pump()
         self._is_counted = False
-        self._turn_bytes = self._turn_bytes + len(received) if len(received) >= PIECE_BYTES // 2 else 0
+        self._turn_bytes = self._turn_bytes + len(received) if len(received) >= DECRYPTED_BYTES // 2 else 0
         if self._turn_bytes >= TURN_BYTES and not self._paused:  # the transport would go on reading
             self._turn_bytes = 0
             self._waits_for_turn = True
@@ -357,7 +361,7 @@ class TlsConnection:
         """Let as much arrive at once as surely will: the peer's bytes are more when they are encrypted, but for a record under way."""
         missing = self._buffer.wanted - len(self._buffer) - RECORD_BYTES_MAX
         if missing > 0:
-            self._below.expect(min(missing, PIECE_BYTES))
+            self._below.expect(min(missing, DECRYPTED_BYTES))
 
     def _end_turn(self) -> None:
         self._waits_for_turn = False

@@ -616,3 +616,28 @@ async def test_a_connection_that_openssl_cannot_write_to_any_more_is_ended(caplo
     assert below.aborted
     assert "nothing can be sent to it" in caplog.text
     connection.on_closed()
+
+
+PACKET_BYTES = 45 * 1448
+"""The most that the kernel hands to a network card at once: whole segments of an Ethernet frame's size, 64 KiB at most."""
+
+
+@pytest.mark.parametrize("heads", [0, 1, 3], ids=str)
+def test_a_piece_with_what_tls_adds_fits_into_two_packets(tmp_path: Path, heads: int) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(NODE.write_pem(tmp_path / "node.pem"))
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = context.wrap_bio(to_server, to_client, server_side=True)
+    client = ssl.create_default_context(cadata=AUTHORITY.pem).wrap_bio(
+        to_client, to_server, server_hostname="127.0.0.1"
+    )
+    for side in (client, server, client, server):
+        with suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    to_client.read()
+    sizes = [*[60] * heads, PIECE_BYTES - 60 * heads]  # what is around an answer's records is encrypted alone
+    for size in sizes:
+        server.write(bytes(size))
+    assert to_client.pending <= 2 * PACKET_BYTES
+    server.write(bytes(1024))
+    assert to_client.pending > 2 * PACKET_BYTES, "and fills them"
