@@ -53,6 +53,7 @@ SLEEPS: Final = {
     "tests/integration/hostile_strangers.py": 3,  # others
     "tests/integration/test_bad_input.py": 1,  # each byte is to be a read of its own
     "tests/integration/test_capture.py": 1,  # a runner is killed at a moment that a seed chooses
+    "tests/integration/queue_under_fire.py": 1,  # a node is gone for a time that the seed chooses
     "tests/integration/spark/sink_kills.py": 1,  # a fault comes at a moment of a batch that the seed chooses
     "tests/integration/spark/test_kafka_source_under_load.py": 1,  # a leader is killed every five seconds
     "tests/integration/test_restart.py": 1,  # the time that segment.ms names has to go by
