@@ -80,6 +80,11 @@ class Summary:
     unwitnessed_ends: int = 0
     replayed_groups: int = 0
     member_commits: int = 0
+    shared_records: int = 0
+    shared_again: int = 0
+    shared_done: int = 0
+    shared_passed: int = 0
+    replaced_share_leaders: int = 0
     expired_offsets: int = 0
     expired_answers: int = 0
     unwitnessed_expiries: int = 0
@@ -198,6 +203,11 @@ class Summary:
         yield f"  given way, end not in the log  {self.unwitnessed_ends:>12,}"
         yield f"  commits of members             {self.member_commits:>12,}"
         yield f"  coordinators held to logs      {self.replayed_groups:>12,}"
+        yield f"records of share groups          {self.shared_records:>12,}"
+        yield f"  delivered again                {self.shared_again:>12,}"
+        yield f"  done with, by their answers    {self.shared_done:>12,}"
+        yield f"  passed by start offsets        {self.shared_passed:>12,}"
+        yield f"  of replaced leaders            {self.replaced_share_leaders:>12,}"
         yield f"offsets that expired             {self.expired_offsets:>12,}"
         yield f"  answers that rest on that      {self.expired_answers:>12,}"
         yield f"  after an unwritten generation  {self.unwitnessed_expiries:>12,}"

@@ -64,6 +64,16 @@ class Outcome:
     """The number of times that a coordinator's consumer group was held against the replay of its log (INV-GROUP-REPLAY)."""
     member_commits: int = 0
     """Offsets that were acknowledged to members of consumer groups (INV-COMMIT-OWNER)."""
+    shared_records: int = 0
+    """Records that leaders delivered to members of share groups (INV-SHARE-ONE, INV-SHARE-COUNT)."""
+    shared_again: int = 0
+    """Such deliveries that were not the first one of their record."""
+    shared_done: int = 0
+    """Records of which members of share groups were answered that they are done with (INV-SHARE-ACK)."""
+    shared_passed: int = 0
+    """Records that start offsets of share groups passed, each for a reason (INV-SHARE-LOSS)."""
+    replaced_share_leaders: int = 0
+    """Deliveries to members of share groups by leaders that had been replaced and did not know it (INV-SHARE-ACK)."""
     expired_offsets: int = 0
     """Committed offsets that expired, each by a tombstone that was held against INV-GROUP-EXPIRY."""
     expired_answers: int = 0

@@ -38,6 +38,7 @@ from tests.mutants.mutant import (
     ROTTEN_COPIES,
     SECOND_BROKERS,
     SECOND_VOTERS,
+    SHARE_GROUPS,
     STRANDED_LEADERS,
     TOKENS,
     TRANSACTED_OFFSETS,
@@ -62,6 +63,7 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     EXPIRING_OFFSETS: lambda profile: profile.groups.expiry is not None,
     CONSUMER_GROUPS: lambda profile: profile.consumer_group is not None,
     MOVING_GROUPS: lambda profile: profile.consumer_group is not None and profile.consumer_group.classic_share > 0,
+    SHARE_GROUPS: lambda profile: profile.share is not None and profile.share.is_alone,
     TRANSACTIONS_ALONE: lambda profile: profile.transactions is not None and profile.transactions.is_alone,
     COMPACTED_COORDINATORS: lambda profile: (
         profile.transactions is not None and profile.transactions.is_alone and profile.transactions.compacts

@@ -29,6 +29,7 @@ from tests.mutants.reassignment import REASSIGNMENT_MUTANTS
 from tests.mutants.repair import REPAIR_MUTANTS
 from tests.mutants.replication import REPLICATION_MUTANTS
 from tests.mutants.rot import ROT_MUTANTS
+from tests.mutants.share_groups import SHARE_GROUP_MUTANTS
 from tests.mutants.storage import STORAGE_MUTANTS
 from tests.mutants.throttles import THROTTLE_MUTANTS
 from tests.mutants.tokens import TOKEN_MUTANTS
@@ -54,6 +55,7 @@ ALL: Final = (
     *GROUP_MUTANTS,
     *CONSUMER_GROUP_MUTANTS,
     *MOVING_GROUP_MUTANTS,
+    *SHARE_GROUP_MUTANTS,
     *EXPIRY_MUTANTS,
     *HOLD_MUTANTS,
     *FLOOR_MUTANTS,

@@ -27,6 +27,8 @@ from esp.simulation.nodes_tier.ostracism_profile import has_long_ostracisms, wit
 from esp.simulation.nodes_tier.outage_profile import OutageProfile
 from esp.simulation.nodes_tier.relocation import draw_relocations
 from esp.simulation.nodes_tier.repair_profile import RepairProfile
+from esp.simulation.nodes_tier.share_profile import ALONE_CHAOS_S as SHARE_CHAOS_S
+from esp.simulation.nodes_tier.share_profile import ShareProfile
 from esp.simulation.nodes_tier.timing_profile import DEFAULT_TIMING, TimingProfile
 from esp.simulation.nodes_tier.transaction_profile import (
     ALONE_CHAOS_S,
@@ -238,6 +240,8 @@ class Profile:
     """False if the end of a process counts as an unclean stop (``running.marker.enable``)."""
     consumer_group: ConsumerGroupProfile | None = None
     """The consumer group of KIP-848, if there is one."""
+    share: ShareProfile | None = None
+    """The share groups of KIP-932, if there are some."""
 
     @property
     def node_count(self) -> int:
@@ -325,7 +329,7 @@ class Profile:
             drawn = _with_expiry(_with_old_clients(drawn), ExpiryProfile.draw(stream("expiry of offsets", seed)))
         drawn = _with_log_starts(drawn, LogStartProfile.draw(stream("log starts", seed)))
         drawn = _with_transactions(_with_compaction(drawn, CompactionProfile.draw(stream("compaction", seed))))
-        return _with_consumer_group(drawn)
+        return _with_share_groups(_with_consumer_group(drawn))
 
 
 def _with_rare_work(profile: Profile) -> Profile:
@@ -418,22 +422,53 @@ def _with_consumer_group(profile: Profile) -> Profile:
     return replace(profile, consumer_group=drawn)
 
 
+def _with_share_groups(profile: Profile) -> Profile:
+    """The same, with share groups in some runs: not where an older release knows none, nor where transactions are alone."""
+    transactions = profile.transactions
+    if profile.upgrade is not None or (transactions is not None and transactions.is_alone):
+        return profile
+    drawn = ShareProfile.draw(stream("share groups", profile.seed), len(profile.layout.brokers))
+    if drawn is None or not drawn.is_alone:
+        return replace(profile, share=drawn)
+    if transactions is not None or profile.repairs is not None or profile.groups.expiry is not None:
+        return replace(profile, share=replace(drawn, is_alone=False))
+    low, high = SHARE_CHAOS_S
+    chaos_s = stream("time of share groups alone", profile.seed).uniform(low, high)
+    return replace(
+        _alone(profile),
+        share=drawn,
+        chaos_s=chaos_s,
+        consumer_group=None,
+        pause_between_batches_s=min(1.0, profile.pause_between_batches_s),
+        topics=profile.topics[:1],
+        log_starts=profile.log_starts,
+        breaks_promise=profile.breaks_promise,
+    )
+
+
 def _with_transactions_alone(profile: Profile) -> Profile:
     """The same with one topic, one producer and one reader beside the transactions, for a short time."""
     low, high = ALONE_CHAOS_S
     return replace(
-        profile,
+        _alone(profile),
         topics=(replace(profile.topics[0], partitions=1),),
-        idempotent_producers=1,
-        plain_producers=0,
-        consumers=1,
-        administrators=0,
         pause_between_batches_s=3.0,
         chaos_s=stream("time of transactions alone", profile.seed).uniform(low, high),
         fault_means_s={
             **{kind: mean_s for kind, mean_s in profile.fault_means_s.items() if kind in _BESIDE_TRANSACTIONS},
             FaultKind.DELAY: DELAY_ALONE_S,  # answers that come after what was decided later
         },
+    )
+
+
+def _alone(profile: Profile) -> Profile:
+    """The same without nearly all clients, and all else that takes time."""
+    return replace(
+        profile,
+        idempotent_producers=1,
+        plain_producers=0,
+        consumers=1,
+        administrators=0,
         groups=NO_GROUPS,
         moves_partitions=False,
         throttles=False,

@@ -55,6 +55,7 @@ from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.quotas import Quotas
 from esp.simulation.nodes_tier.rebalance_watch import RebalanceWatch
 from esp.simulation.nodes_tier.rot import find_rotten_copies
+from esp.simulation.nodes_tier.share_groups import ShareGroups
 from esp.simulation.nodes_tier.tokens import Tokens
 from esp.simulation.nodes_tier.transaction_profile import TRANSACTIONAL_TOPIC
 from esp.simulation.nodes_tier.transactions import Transactions
@@ -127,6 +128,9 @@ class Run:
         self._groups = Groups(world, self._clients.history, lambda: self._metadata.image, self._replicas)
         self._consumer_groups = ConsumerGroups(
             world, self._clients.history, lambda: self._metadata.image, self._replicas, self._groups
+        )
+        self._share_groups = ShareGroups(
+            world, self._clients.history, lambda: self._metadata.image, self._replicas, self._groups, self._on_found
         )
         self._transactions = Transactions(
             world,
@@ -219,7 +223,7 @@ class Run:
         )
         parts = (
             *(self._ledger, self._replicas, self._metadata, self._told),
-            *(self._groups, self._consumer_groups, self._transactions),
+            *(self._groups, self._consumer_groups, self._share_groups, self._transactions),
             *(self._access, self._users, self._tokens, self._quotas),
         )
         for part in parts:
@@ -240,6 +244,7 @@ class Run:
             self._one_life,
             self._sessions,
             self._early_purges,
+            self._share_groups,
         )
         transactions = self._profile.transactions
         with contextlib.ExitStack() as stack:
@@ -258,6 +263,7 @@ class Run:
         self._administration = self._clients.administer()
         self._groups.begin()
         self._consumer_groups.begin()
+        self._share_groups.begin()
         self._transactions.checker.on_decision = self._nemesis.coordinators.on_decision
         self._transactions.begin()
         self._access.begin()
@@ -276,6 +282,7 @@ class Run:
         await self._heal()
         await self._drain()
         await self._consumer_groups.end(self._until, self._find_helpless)
+        await self._share_groups.end(self._until, self._find_helpless)
         await self._groups.end(self._until, self._find_helpless, self._core)
         await self._transactions.end(self._until, self._find_helpless)
         await self._rest()
@@ -311,6 +318,7 @@ class Run:
         self._nemesis.end()
         self._groups.calm()
         self._consumer_groups.calm()
+        self._share_groups.calm()
         self._access.calm()
         self._users.calm()
         self._tokens.calm()
@@ -583,6 +591,7 @@ class Run:
     def _on_committed(self, partition: TopicPartition, batches: list[BatchView]) -> None:
         self._groups.on_committed(partition, batches)
         self._consumer_groups.on_committed(partition, batches)
+        self._share_groups.on_committed(partition, batches)
         self._transactions.on_committed(partition, batches)
 
     def _on_found(self, violation: ViolationError) -> None:

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final
 
 from esp.controller.bootstrap import FirstMetadata
-from esp.model.features import TRANSACTION_VERSION
+from esp.model.features import SHARE_VERSION, TRANSACTION_VERSION
 from esp.settings.broker import BrokerSettings
 from esp.simulation.machine.env import HostNetwork
 from esp.simulation.machine.flips import WireFlips
@@ -16,6 +16,8 @@ from esp.simulation.machine.network import NetworkProfile, SimulatedNetwork
 from esp.simulation.nodes_tier import cluster
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.profile import Profile
+from esp.simulation.nodes_tier.share_profile import FEATURES as SHARE_FEATURES
+from esp.simulation.nodes_tier.share_profile import LEVEL as SHARE_LEVEL
 from esp.simulation.nodes_tier.upgrade_profile import OLDER_RELEASE
 from esp.simulation.streams import stream
 from esp.simulation.trace import Trace
@@ -118,12 +120,18 @@ class World:
         rng = self.random("format")
         cluster_id = self.cluster_id = cluster.draw_cluster_id(rng)
         voters = cluster.draw_voters(rng, self.profile.layout)
-        first = FirstMetadata({TRANSACTION_VERSION: self.profile.transaction_level})
+        levels = {TRANSACTION_VERSION: self.profile.transaction_level}
+        if self.profile.share is not None:
+            levels[SHARE_VERSION] = SHARE_LEVEL
+        first = FirstMetadata(levels)
         for node in self.nodes.values():
             node.format_disk(lambda env, settings: cluster.format_blocking(env, settings, voters, cluster_id, first))
         if self.profile.upgrade is not None:
             for node in self.nodes.values():
                 node.features = OLDER_RELEASE
+        if self.profile.share is not None:
+            for node in self.nodes.values():
+                node.features = SHARE_FEATURES
         starting = [self.spawn(node.start()) for node in self.nodes.values()]
         for task in starting:
             await task
@@ -178,6 +186,9 @@ def _settings(number: int, profile: Profile) -> BrokerSettings:
     )
     if profile.consumer_group is not None:
         settings = profile.consumer_group.applied_to(settings, has_classic_groups=bool(profile.groups.groups))
+    if profile.share is not None:
+        has_others = bool(profile.groups.groups) or profile.consumer_group is not None
+        settings = profile.share.applied_to(settings, has_other_groups=has_others)
     settings = cluster.with_transactions(cluster.with_isr(settings, profile.isr), profile.transactions)
     if not profile.believes_markers:
         settings = cluster.without_running_markers(settings)

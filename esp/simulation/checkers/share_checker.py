@@ -1,0 +1,385 @@
+"""Holds what leaders of share partitions deliver against what a share group promises (KIP-932).
+
+The leaders' deliveries, and the words of members that they take, are seen as they happen, in whichever process: an answer may be lost on its
+way, and its records count as delivered all the same. Members add what they were answered. What is persisted is read from the log
+(:class:`~esp.simulation.checkers.share_state_log.ShareStateLog`).
+
+A leader that has been replaced and does not know it may deliver what was accepted since at its successor: in Kafka, too, nobody can keep it from
+that. Nothing of what becomes of it counts (INV-SHARE-FENCE), so its deliveries are held against nothing but themselves.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from esp.broker.request import Request
+from esp.broker.share.leaders import ShareLeaders
+from esp.broker.share.led_partition import LedSharePartition, Wanted
+from esp.broker.share.log_reads import ReadBatches
+from esp.broker.share_states.driver import ShareCoordinatorDriver
+from esp.broker.share_states.persister import ClusterPersister
+from esp.model.errors import ErrorCode
+from esp.model.ids import TopicId
+from esp.schemas.share_state_records import RecordState, ShareStateKey
+from esp.share.acknowledgements import AcknowledgementBatch, AcknowledgeType
+from esp.share.acquiring import AcquiredRecords
+from esp.share.partition import SharePartition, StateWrite
+from esp.share.persister import PersistedRead
+from esp.share.sessions import SessionKey, WantedPartition
+from esp.share.window import NO_WRITE
+from esp.simulation.checkers.share_state_log import NO_EPOCH, Life, ShareStateLog
+from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.machine.loop import Process, current_process
+
+FASTEST_CLOCK: Final = 1.25
+"""No clock of a node is so much faster than virtual time."""
+
+_MS_PER_S: Final = 1000
+_TERMINAL: Final = frozenset((AcknowledgeType.GAP, AcknowledgeType.ACCEPT, AcknowledgeType.REJECT))
+
+
+class _Hold(NamedTuple):
+    """A record that a member has."""
+
+    member_id: str
+    until_s: float
+    """Its lock has not ended before."""
+
+
+class _Word(NamedTuple):
+    """A member's word on a record."""
+
+    offset: int
+    type: AcknowledgeType
+
+
+@dataclass(slots=True, eq=False)
+class _Led:
+    """One share partition at one leader, as far as its deliveries tell."""
+
+    process: Process | None
+    life: Life | None
+    leader_epoch: int
+    start_offset: int
+    holds: dict[int, _Hold] = field(default_factory=dict)
+    counts: dict[int, int] = field(default_factory=dict)
+    """How often each record was delivered, as told last."""
+    pending: list[tuple[asyncio.Future[ErrorCode], Sequence[_Word]]] = field(default_factory=list)
+    """Words that are being written."""
+
+
+class ShareChecker:
+    """See the module.
+
+    Args:
+        states: the persisted states.
+        clock: virtual seconds.
+        is_excused: whether more was lost of a share partition than is promised (ELECT-5).
+        leader_epoch: of a share partition's partition, by the metadata that counts.
+        on_found: told of violations that are found in the midst of a node's step.
+    """
+
+    def __init__(
+        self,
+        states: ShareStateLog,
+        clock: Callable[[], float],
+        is_excused: Callable[[ShareStateKey], bool],
+        leader_epoch: Callable[[ShareStateKey], int],
+        on_found: Callable[[ViolationError], None],
+    ) -> None:
+        self.delivered = 0
+        """Records that leaders have delivered."""
+        self.accepted = 0
+        """Records of which members were answered that they are done with."""
+        self.replaced = 0
+        """Deliveries of leaders that had been replaced."""
+        self.delivered_again = 0
+        """Records that were delivered more than once."""
+        self.on_cut: Callable[[TopicId, int, int], None] = lambda _topic_id, _partition, _offset: None
+        """Told before the log of a coordinator is cut: topic, partition and offset. May raise ViolationError."""
+        self._states = states
+        self._clock = clock
+        self._is_excused = is_excused
+        self._leader_epoch = leader_epoch
+        self._on_found = on_found
+        self._led: dict[ShareStateKey, dict[LedSharePartition, _Led]] = {}
+        self._leaders: WeakKeyDictionary[LedSharePartition, ShareLeaders] = WeakKeyDictionary()
+        self._read_epochs: dict[ShareStateKey, int] = {}
+        """The highest leader epoch in which each state was read."""
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Look at what all leaders deliver, and take, until the block ends."""
+        acquire, acknowledge = LedSharePartition.acquire, LedSharePartition.acknowledge
+        release, obtain = LedSharePartition.release_member, ShareLeaders.obtain
+        read, write = ClusterPersister.read, ClusterPersister.write
+        prune = ShareCoordinatorDriver._prune  # noqa: SLF001 - checkers look into nodes
+
+        def watch_acquire(
+            share: LedSharePartition, batches: ReadBatches, wanted: Wanted
+        ) -> Sequence[AcquiredRecords]:
+            records = acquire(share, batches, wanted)
+            self._guard(lambda: self._on_acquired(share, batches, wanted, records))
+            return records
+
+        def watch_acknowledge(
+            share: LedSharePartition, member_id: str, batches: Sequence[AcknowledgementBatch], *, allows_renew: bool
+        ) -> asyncio.Future[ErrorCode] | None:
+            future = acknowledge(share, member_id, batches, allows_renew=allows_renew)
+            self._guard(lambda: self._on_words(share, member_id, batches, future))
+            return future
+
+        def watch_release(share: LedSharePartition, member_id: str) -> None:
+            self._on_released(share, member_id)
+            release(share, member_id)
+            self._guard(lambda: _check_released(share, member_id))
+
+        def watch_obtain(
+            leaders: ShareLeaders, request: Request, session: SessionKey, wanted: WantedPartition
+        ) -> LedSharePartition:
+            share = obtain(leaders, request, session, wanted)
+            self._leaders[share] = leaders
+            return share
+
+        async def watch_read(persister: ClusterPersister, key: ShareStateKey, leader_epoch: int) -> PersistedRead:
+            found = await read(persister, key, leader_epoch)
+            self._read_epochs[key] = max(self._read_epochs.get(key, NO_EPOCH), leader_epoch)
+            return found
+
+        async def watch_write(
+            persister: ClusterPersister, key: ShareStateKey, state_epoch: int, leader_epoch: int, change: StateWrite
+        ) -> None:
+            read_epoch, life = self._read_epochs.get(key, NO_EPOCH), self._states.life(key)
+            await write(persister, key, state_epoch, leader_epoch, change)
+            self._guard(lambda: self._on_written(key, state_epoch, leader_epoch, read_epoch, life))
+
+        def watch_prune(driver: ShareCoordinatorDriver, offset: int) -> None:
+            self._guard(lambda: self.on_cut(driver.hosted.topic_id, driver.hosted.name.partition, offset))
+            prune(driver, offset)
+
+        LedSharePartition.acquire = watch_acquire  # type: ignore[method-assign]  # of the class
+        LedSharePartition.acknowledge = watch_acknowledge  # type: ignore[method-assign]
+        LedSharePartition.release_member = watch_release  # type: ignore[method-assign]
+        ShareLeaders.obtain = watch_obtain  # type: ignore[method-assign]
+        ShareCoordinatorDriver._prune = watch_prune  # type: ignore[method-assign]  # noqa: SLF001
+        ClusterPersister.read = watch_read  # type: ignore[method-assign]
+        ClusterPersister.write = watch_write  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            LedSharePartition.acquire = acquire  # type: ignore[method-assign]
+            LedSharePartition.acknowledge = acknowledge  # type: ignore[method-assign]
+            LedSharePartition.release_member = release  # type: ignore[method-assign]
+            ShareLeaders.obtain = obtain  # type: ignore[method-assign]
+            ShareCoordinatorDriver._prune = prune  # type: ignore[method-assign]  # noqa: SLF001
+            ClusterPersister.read = read  # type: ignore[method-assign]
+            ClusterPersister.write = write  # type: ignore[method-assign]
+
+    def _guard(self, check: Callable[[], None]) -> None:
+        try:
+            check()
+        except ViolationError as error:  # the node must not take it for an error of its own
+            self._on_found(error)
+
+    # Leaders.
+
+    def _on_acquired(
+        self, share: LedSharePartition, read: ReadBatches, wanted: Wanted, records: Sequence[AcquiredRecords]
+    ) -> None:
+        core = share.core
+        if core is None or not records:
+            return
+        key, led = share.key, self._find(share, core)
+        for other in self._led[key].values():
+            self._settle(other)
+        self._check_window(key, led, core, read)
+        for piece in records:
+            if piece.delivery_count > core.settings.delivery_count_limit:
+                raise ViolationError("INV-SHARE-COUNT", f"{key}", f"{piece} exceeds the limit")
+            if piece.start_offset < share._hosted.log.log_start_offset:  # noqa: SLF001 - checkers look into nodes
+                raise ViolationError("INV-SPSO", f"{key}", f"{piece} is below the log start")
+            for offset in range(piece.start_offset, piece.end_offset):
+                self._on_delivered(key, led, core, offset, piece.delivery_count, wanted.member_id)
+
+    def _on_delivered(
+        self, key: ShareStateKey, led: _Led, core: SharePartition, offset: int, count: int, member_id: str
+    ) -> None:
+        now_s = self._clock()
+        self.delivered += 1
+        self.delivered_again += count > 1
+        hold = led.holds.get(offset)
+        if hold is not None and now_s < hold.until_s:
+            raise ViolationError(
+                "INV-SHARE-ONE", f"{key}", f"{member_id} gets {offset}, which {hold.member_id} has until {hold.until_s:.3f}"
+            )
+        before = led.counts.get(offset)
+        if before is not None and count != before + 1:
+            raise ViolationError(
+                "INV-SHARE-COUNT", f"{key}", f"delivery {count} of {offset} follows delivery {before}"
+            )
+        led.counts[offset] = count
+        lock_s = core.settings.record_lock_duration_ms / _MS_PER_S
+        led.holds[offset] = _Hold(member_id, now_s + lock_s / FASTEST_CLOCK)
+        life = led.life
+        if life is None or self._is_excused(key):
+            return
+        if count >= core.settings.delivery_count_limit:
+            life.reasons.add(offset)
+        if led.leader_epoch < self._leader_epoch(key):
+            self.replaced += 1
+        elif offset in life.done:
+            raise ViolationError(
+                "INV-SHARE-ACK", f"{key}", f"{member_id} gets {offset}, which was accepted or rejected, and that answered"
+            )
+
+    def _check_window(self, key: ShareStateKey, led: _Led, core: SharePartition, read: ReadBatches) -> None:
+        if core.start_offset < led.start_offset:
+            raise ViolationError(
+                "INV-SPSO", f"{key}", f"its start offset fell from {led.start_offset} to {core.start_offset} in memory"
+            )
+        led.start_offset = core.start_offset
+        largest = max(batch.end_offset - batch.start_offset for batch in read.batches)
+        span = core.end_offset - core.start_offset
+        if span >= core.settings.partition_max_record_locks + largest and core.end_offset == read.batches[-1].end_offset:
+            raise ViolationError("INV-SHARE-SPAN", f"{key}", f"the window spans {span} offsets")
+
+    def _on_words(
+        self,
+        share: LedSharePartition,
+        member_id: str,
+        batches: Sequence[AcknowledgementBatch],
+        future: asyncio.Future[ErrorCode] | None,
+    ) -> None:
+        core = share.core
+        if core is None:
+            return
+        led = self._find(share, core)
+        self._settle(led)
+        words = []
+        for batch in batches:
+            for place, offset in enumerate(range(batch.start_offset, batch.last_offset + 1)):
+                hold = led.holds.get(offset)
+                if hold is None or hold.member_id != member_id:
+                    continue
+                type_ = AcknowledgeType(batch.types[place if len(batch.types) > 1 else 0])
+                if type_ is AcknowledgeType.RENEW:
+                    lock_s = core.settings.record_lock_duration_ms / _MS_PER_S
+                    led.holds[offset] = hold._replace(until_s=self._clock() + lock_s / FASTEST_CLOCK)
+                    continue
+                words.append(_Word(offset, type_))
+                if type_ in _TERMINAL and led.life is not None:
+                    led.life.reasons.add(offset)
+                    led.life.words[offset] = member_id
+        if future is not None:
+            led.pending.append((future, words))
+
+    def _settle(self, led: _Led) -> None:
+        """Take note of the words that have been written meanwhile."""
+        left = []
+        for future, words in led.pending:
+            if not future.done():
+                left.append((future, words))
+            elif not future.cancelled() and future.result() is ErrorCode.none:
+                for word in words:
+                    led.holds.pop(word.offset, None)
+                    if word.type in _TERMINAL and led.life is not None:
+                        led.life.done.add(word.offset)
+        led.pending = left
+
+    def _on_released(self, share: LedSharePartition, member_id: str) -> None:
+        led = self._led.get(share.key, {}).get(share)
+        if led is not None:
+            for offset in [offset for offset, hold in led.holds.items() if hold.member_id == member_id]:
+                del led.holds[offset]
+
+    def _find(self, share: LedSharePartition, core: SharePartition) -> _Led:
+        known = self._led.setdefault(share.key, {})
+        found = known.get(share)
+        if found is None:
+            leader = share._leader  # noqa: SLF001 - checkers look into nodes
+            life = self._states.life(share.key, core.state_epoch)
+            found = known[share] = _Led(current_process(), life, leader.leader_epoch, core.start_offset)
+        return found
+
+    def _on_written(
+        self, key: ShareStateKey, state_epoch: int, leader_epoch: int, read_epoch: int, life: Life | None
+    ) -> None:
+        """A write that began when these had read the state, and this life had begun, has succeeded."""
+        if self._is_excused(key):
+            return
+        if leader_epoch < read_epoch:
+            raise ViolationError(
+                "INV-SHARE-FENCE", f"{key}", f"a write of leader epoch {leader_epoch} counts, though {read_epoch} has read"
+            )
+        if life is not None and state_epoch < life.state_epoch:
+            raise ViolationError(
+                "INV-SHARE-FENCE",
+                f"{key}",
+                f"a write of state epoch {state_epoch} counts, though {life.state_epoch} has begun",
+            )
+
+    def look(self) -> None:
+        """Look at the records that members have, of all share partitions that have delivered something.
+
+        Raises:
+            ViolationError: INV-SHARE-LOCK, INV-SHARE-SESSION.
+        """
+        for key, known in self._led.items():
+            for share, led in tuple(known.items()):
+                self._settle(led)
+                is_alive = led.process is None or led.process.alive
+                if share.error is not None or not is_alive:
+                    if not (is_alive and led.pending):
+                        del known[share]
+                    continue
+                if share.core is not None:
+                    self._check_held(key, share.core, self._leaders.get(share))
+
+    def _check_held(self, key: ShareStateKey, core: SharePartition, leaders: ShareLeaders | None) -> None:
+        due_us = core.next_deadline_us
+        for run in core.runs:
+            if run.state is not RecordState.ACQUIRED or run.write != NO_WRITE:
+                continue
+            if due_us is None or due_us > run.lock_us:
+                raise ViolationError(
+                    "INV-SHARE-LOCK", f"{key}", f"no timer ends the lock of {run}; the next is due at {due_us}"
+                )
+            session = SessionKey(key.group_id, run.member_id)
+            if leaders is not None and not _has_session(leaders, session):
+                raise ViolationError("INV-SHARE-SESSION", f"{key}", f"the session has ended by which {run} is held")
+
+    # Members.
+
+    def on_session_lost(self, key: SessionKey, code: ErrorCode) -> None:
+        """A member was told that its session is not there, on the connection on which it was opened. Raises ViolationError."""
+        raise ViolationError("INV-SHARE-SESSION", f"{key}", f"it is answered {code.name} on its own connection")
+
+    def life_of(self, key: ShareStateKey) -> Life | None:
+        """The present life of a share partition."""
+        return self._states.life(key)
+
+    def on_done(self, key: ShareStateKey, member_id: str, life: Life | None, offsets: Sequence[int]) -> None:
+        """A member was answered that its acceptance, or its rejection, counts, of records that it got in this life.
+
+        What lies below the start offset already is answered so, too, in silence, and says nothing.
+        """
+        if life is not None and life is self._states.life(key):
+            done = [offset for offset in offsets if life.words.get(offset) == member_id]
+            self.accepted += len(done)
+            life.done.update(done)
+
+
+def _check_released(share: LedSharePartition, member_id: str) -> None:
+    """The session of a member has ended: nothing stays with it that is not about to be given back."""
+    core = share.core
+    for run in () if core is None else core.runs:
+        if run.state is RecordState.ACQUIRED and run.member_id == member_id and run.write == NO_WRITE:
+            raise ViolationError("INV-SHARE-SESSION", f"{share.key}", f"the session has ended, and {run} is held")
+
+
+def _has_session(leaders: ShareLeaders, key: SessionKey) -> bool:
+    """True if a member has a session, or the end of its last one is still being worked at."""
+    return key in leaders._sessions._sessions or key in leaders._to_release  # noqa: SLF001 - checkers look into nodes

@@ -1,0 +1,175 @@
+"""The states of share partitions as the records of ``__share_group_state`` tell them, each batch as it is seen to be committed.
+
+A share partition has one life after another: each begins with the snapshot of another state epoch, when the group initialises it or an
+administrator alters it, and ends with the next one or with a tombstone. Within a life the start offset does not go back, and each record
+that it passes has been done with for a reason that someone saw.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from esp.records.batch import iterate_records
+from esp.schemas.share_state_record_codec import decode_share_state_record
+from esp.schemas.share_state_records import (
+    NO_START_OFFSET,
+    ShareSnapshotRecord,
+    ShareSnapshotValue,
+    ShareStateKey,
+    ShareUpdateValue,
+)
+from esp.share.coordinator.state import ShareState, replayed
+from esp.share.window import Window
+from esp.simulation.checkers.replica_view import BatchView
+from esp.simulation.checkers.violation import ViolationError
+
+NO_EPOCH: Final = -1
+
+
+@dataclass(slots=True)
+class Life:
+    """A share partition from one beginning to the next."""
+
+    number: int
+    """Of its lives, across deletions of its group."""
+    state_epoch: int
+    start_offset: int = NO_START_OFFSET
+    """The highest one of its records."""
+    reasons: set[int] = field(default_factory=set)
+    """The offsets that may count as done with: a member said so, or their last attempt was begun."""
+    words: dict[int, str] = field(default_factory=dict)
+    """The member that a leader has believed last that a record is done with, by offset."""
+    done: set[int] = field(default_factory=set)
+    """The offsets of which it was answered that they are done with: never delivered again."""
+
+
+@dataclass(slots=True)
+class _Followed:
+    lives: list[Life] = field(default_factory=list)
+    snapshot: ShareSnapshotValue | None = None
+    snapshot_offset: int = 0
+    """Its place in the log."""
+    partition: int = 0
+    """Of ``__share_group_state``."""
+    updates: list[ShareUpdateValue] = field(default_factory=list)
+    leader_epoch: int = NO_EPOCH
+
+
+class ShareStateLog:
+    """Follows the records of all share partitions.
+
+    Args:
+        is_excused: whether more was lost than is promised of the state or the records of a share partition (ELECT-5).
+        log_start: the highest log start that any replica of a share partition's partition ever had.
+    """
+
+    def __init__(self, is_excused: Callable[[ShareStateKey], bool], log_start: Callable[[ShareStateKey], int]) -> None:
+        self.passed = 0
+        """Records that start offsets have passed."""
+        self._is_excused = is_excused
+        self._log_start = log_start
+        self._followed: dict[ShareStateKey, _Followed] = {}
+
+    @property
+    def keys(self) -> tuple[ShareStateKey, ...]:
+        """The share partitions that have a state now."""
+        return tuple(key for key, followed in self._followed.items() if followed.snapshot is not None)
+
+    def life(self, key: ShareStateKey, state_epoch: int | None = None) -> Life | None:
+        """The present life of a share partition, or the last one that began in a state epoch."""
+        lives = self._followed[key].lives if key in self._followed else []
+        return next((life for life in reversed(lives) if state_epoch in (None, life.state_epoch)), None)
+
+    def state(self, key: ShareStateKey) -> ShareState | None:
+        """The state of a share partition by its committed records."""
+        followed = self._followed.get(key)
+        if followed is None or followed.snapshot is None:
+            return None
+        return replayed(followed.snapshot, followed.updates)
+
+    def first_open(self, key: ShareStateKey) -> int:
+        """The first offset that is not done with; NO_START_OFFSET if it is not known yet where the share partition begins."""
+        state = self.state(key)
+        if state is None or state.start_offset == NO_START_OFFSET:
+            return NO_START_OFFSET
+        return Window(state.start_offset, state.batches).start_offset
+
+    def needed_from(self, partition: int) -> int | None:
+        """The place of the oldest snapshot in a partition of ``__share_group_state`` that is needed; None if there is none."""
+        live = (one for one in self._followed.values() if one.snapshot is not None and one.partition == partition)
+        return min((one.snapshot_offset for one in live), default=None)
+
+    def on_committed(self, partition: int, batches: Iterable[BatchView]) -> None:
+        """Batches of a partition of ``__share_group_state`` were seen to be committed for the first time.
+
+        Raises:
+            ViolationError: INV-SPSO, INV-SHARE-FENCE, INV-SHARE-LOSS.
+        """
+        for batch in batches:
+            if batch.is_control:
+                continue
+            for record in iterate_records(batch.written()):
+                decoded = None if record.key is None else decode_share_state_record(record.key, record.value)
+                if decoded is None:
+                    continue
+                followed = self._followed.setdefault(decoded.key, _Followed())
+                if not isinstance(decoded, ShareSnapshotRecord):
+                    self._on_update(decoded.key, followed, decoded.value)
+                elif decoded.value is None:
+                    followed.snapshot, followed.leader_epoch = None, NO_EPOCH
+                    followed.updates.clear()
+                else:
+                    followed.partition, followed.snapshot_offset = partition, record.offset
+                    self._on_snapshot(decoded.key, followed, decoded.value)
+
+    def _on_snapshot(self, key: ShareStateKey, followed: _Followed, value: ShareSnapshotValue) -> None:
+        before = followed.snapshot
+        if before is not None and value.state_epoch < before.state_epoch and not self._is_excused(key):
+            raise ViolationError(
+                "INV-SHARE-FENCE", f"{key}", f"its state epoch fell from {before.state_epoch} to {value.state_epoch}"
+            )
+        followed.snapshot = value
+        followed.updates.clear()
+        if before is None or before.state_epoch != value.state_epoch:
+            followed.lives.append(Life(len(followed.lives), value.state_epoch))
+        self._on_change(key, followed, value.leader_epoch, value.start_offset)
+
+    def _on_update(self, key: ShareStateKey, followed: _Followed, value: ShareUpdateValue) -> None:
+        if followed.snapshot is None or value.snapshot_epoch != followed.snapshot.snapshot_epoch:
+            if not self._is_excused(key):
+                raise ViolationError(
+                    "INV-SHARE-FENCE",
+                    f"{key}",
+                    f"an update of snapshot {value.snapshot_epoch} follows {followed.snapshot}",
+                )
+            return
+        followed.updates.append(value)
+        self._on_change(key, followed, value.leader_epoch, value.start_offset)
+
+    def _on_change(self, key: ShareStateKey, followed: _Followed, leader_epoch: int, start_offset: int) -> None:
+        if leader_epoch < followed.leader_epoch and not self._is_excused(key):
+            raise ViolationError(
+                "INV-SHARE-FENCE", f"{key}", f"its leader epoch fell from {followed.leader_epoch} to {leader_epoch}"
+            )
+        followed.leader_epoch = max(followed.leader_epoch, leader_epoch)
+        if start_offset == NO_START_OFFSET:
+            return
+        life = followed.lives[-1]
+        if start_offset < life.start_offset and not self._is_excused(key):
+            raise ViolationError(
+                "INV-SPSO", f"{key}", f"its start offset fell from {life.start_offset} to {start_offset}"
+            )
+        if life.start_offset != NO_START_OFFSET:
+            self._check_passed(key, life, start_offset)
+        life.start_offset = max(life.start_offset, start_offset)
+
+    def _check_passed(self, key: ShareStateKey, life: Life, start_offset: int) -> None:
+        passed = range(max(life.start_offset, self._log_start(key)), start_offset)
+        self.passed += len(passed)
+        lost = [offset for offset in passed if offset not in life.reasons]
+        if lost and not self._is_excused(key):
+            raise ViolationError(
+                "INV-SHARE-LOSS",
+                f"{key}",
+                f"its start offset passes {lost}, which no member accepted or rejected, and which were not delivered as often as the limit",
+            )

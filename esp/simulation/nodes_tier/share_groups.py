@@ -1,0 +1,216 @@
+"""The share groups of a run: sets their members to work, and waits in the end until all records are done with."""
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Final
+
+from esp.controller.image import ClusterImage, TopicImage
+from esp.groups.partitioning import partition_for
+from esp.model.ids import OFFSETS_TOPIC, SHARE_STATES_TOPIC, TopicId, TopicPartition
+from esp.broker.share_states.coordinators import coordinator_key
+from esp.schemas.share_state_records import ShareStateKey
+from esp.simulation.checkers.replica_checker import ReplicaChecker
+from esp.simulation.checkers.replica_view import BatchView
+from esp.simulation.checkers.share_checker import ShareChecker
+from esp.simulation.checkers.share_state_log import ShareStateLog
+from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.nodes_tier.compaction_profile import COMPACTED
+from esp.simulation.nodes_tier.groups import STABLE_S, Groups, Key, Until
+from esp.simulation.nodes_tier.world import World
+from esp.simulation.outcome import Outcome
+from esp.simulation.workload.history import History
+from esp.simulation.workload.share_administrator import ShareAdministrator
+from esp.simulation.workload.share_crew import ShareCrew
+
+LOOK_S: Final = 0.25
+"""The interval at which locks are looked at."""
+
+
+class ShareGroups:
+    """The crews of a run's share groups, and their checker; nothing if the run has none.
+
+    Args:
+        world: the cluster in which they live.
+        history: counts what clients met with.
+        image: the newest committed metadata.
+        replicas: knows what is committed of a partition, and whether it lost more than is promised.
+        groups: makes clients of groups.
+        on_found: told of violations that are found in the midst of a node's step.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        history: History,
+        image: Callable[[], ClusterImage],
+        replicas: ReplicaChecker,
+        groups: Groups,
+        on_found: Callable[[ViolationError], None],
+    ) -> None:
+        self._world = world
+        self._history = history
+        self._image = image
+        self._replicas = replicas
+        self._groups = groups
+        self._profile = world.profile.share
+        self._crews: list[ShareCrew] = []
+        self._working: list[asyncio.Task[None]] = []
+        self._is_over = False
+        self.states = ShareStateLog(
+            self._is_excused, lambda key: replicas.highest_log_starts.get((key.topic_id, key.partition), 0)
+        )
+        self.checker = ShareChecker(self.states, world.loop.time, self._is_excused, self._leader_epoch, on_found)
+        self.checker.on_cut = self._on_cut
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Look at what leaders deliver, in runs that have share groups."""
+        with self.checker.watched() if self._profile is not None else contextlib.nullcontext():
+            yield
+
+    def begin(self) -> None:
+        """Set all members to work; the topics that stay are there."""
+        profile = self._profile
+        if profile is None:
+            return
+        for name in profile.names:
+            administrator = ShareAdministrator(
+                self._groups.new_client(name, f"administrator of {name}"),
+                self._world.random(f"administrator of {name}"),
+                self._history,
+                self._topics,
+                self._committed_end,
+            )
+            crew = ShareCrew(
+                name,
+                profile,
+                {topic.topic_id: topic.name for topic in self._topics()},
+                self._world.random(f"crew of {name}"),
+                self._history,
+                self.checker,
+                self._groups.new_client,
+                administrator,
+            )
+            self._crews.append(crew)
+            self._working.append(self._world.spawn(self._work(crew, administrator)))
+        self._world.spawn(self._look())
+
+    async def _work(self, crew: ShareCrew, administrator: ShareAdministrator) -> None:
+        assert self._profile is not None, "a run with share groups"
+        if self._profile.begins_at_earliest:
+            await administrator.begin_at_earliest()
+        keepers = [self._world.spawn(crew.keep(place)) for place in range(self._profile.members)]
+        await crew.administer()
+        for keeper in keepers:
+            await keeper
+
+    async def _look(self) -> None:
+        """Look at locks until the end. Raises ViolationError: INV-SHARE-LOCK."""
+        while not self._is_over:
+            await asyncio.sleep(LOOK_S)
+            self.checker.look()
+
+    def on_committed(self, partition: TopicPartition, batches: Iterable[BatchView]) -> None:
+        """Batches were seen to be committed for the first time. Raises ViolationError: INV-SPSO, INV-SHARE-FENCE, INV-SHARE-LOSS."""
+        if self._profile is not None and partition.topic == SHARE_STATES_TOPIC:
+            self.states.on_committed(partition.partition, batches)
+
+    def calm(self) -> None:
+        """From now on nothing befalls members, and they accept everything."""
+        for crew in self._crews:
+            crew.calm()
+
+    async def end(self, until: Until, find_helpless: Callable[[], Collection[Key]]) -> None:
+        """Wait until every record is done with, and let members leave; the cluster has been whole since now.
+
+        Args:
+            until: waits for the end of problems, in seconds, else an invariant is violated.
+            find_helpless: partitions that cannot have a leader.
+
+        Raises:
+            ViolationError: INV-SHARE-LOSS, LIVE-NO-STUCK.
+        """
+        if self._profile is None:
+            return
+        await until(STABLE_S, "INV-SHARE-LOSS", lambda: self.find_open(find_helpless()))
+        for crew in self._crews:
+            crew.stop()
+        await until(STABLE_S, "LIVE-NO-STUCK", self._find_running)
+        self._is_over = True
+
+    def find_open(self, helpless: Collection[Key]) -> list[str]:
+        """The share partitions with records that are not done with, as sentences."""
+        found = []
+        for crew in self._crews:
+            group_key = self._group_key(crew.group_id)
+            if group_key is None:
+                found.append(f"{crew.group_id} has no coordinator")
+                continue
+            if group_key in helpless or self._replicas.is_excused(group_key):
+                continue
+            for topic in self._topics():
+                for number in range(len(topic.partitions)):
+                    key = ShareStateKey(crew.group_id, topic.topic_id, number)
+                    places = [(key.topic_id, key.partition), self._states_key(key)]
+                    if self._is_excused(key) or any(place in helpless for place in places):
+                        continue
+                    first, end = self.states.first_open(key), self._committed_end(topic.topic_id, number)
+                    if first < end:
+                        found.append(f"{crew.group_id} is at {first} of {end} in {topic.name}-{number}")
+        return found
+
+    def _find_running(self) -> list[str]:
+        is_over = all(task.done() for task in self._working) and all(crew.has_ended for crew in self._crews)
+        return [] if is_over else ["a member of a share group has not ended"]
+
+    def added_to(self, outcome: Outcome) -> Outcome:
+        """An outcome with the figures of the groups."""
+        checker = self.checker
+        return dataclasses.replace(
+            outcome,
+            shared_records=checker.delivered,
+            shared_again=checker.delivered_again,
+            shared_done=checker.accepted,
+            shared_passed=self.states.passed,
+            replaced_share_leaders=checker.replaced,
+        )
+
+    # What the checkers ask.
+
+    def _on_cut(self, topic_id: TopicId, partition: int, offset: int) -> None:
+        """A share coordinator is about to cut its log. Raises ViolationError: INV-SHARE-CUT."""
+        needed = self.states.needed_from(partition)
+        if needed is not None and offset > needed and not self._replicas.is_excused((topic_id, partition)):
+            raise ViolationError(
+                "INV-SHARE-CUT", f"{SHARE_STATES_TOPIC}-{partition}", f"it is cut at {offset}, and {needed} is needed"
+            )
+        self._replicas.log_starts.on_asked((topic_id, partition), offset)
+
+    def _topics(self) -> list[TopicImage]:
+        """The topics that the groups read: those that stay and are not compacted."""
+        image = self._image()
+        return [image.topics_by_name[one.name] for one in self._world.profile.topics if one.name != COMPACTED]
+
+    def _committed_end(self, topic_id: TopicId, partition: int) -> int:
+        committed = self._replicas.committed.get((topic_id, partition))
+        return 0 if committed is None else committed.end_offset
+
+    def _leader_epoch(self, key: ShareStateKey) -> int:
+        topic = self._image().topics_by_id.get(key.topic_id)
+        return topic.partitions[key.partition].leader_epoch if topic is not None else 0
+
+    def _group_key(self, group_id: str) -> Key | None:
+        topic = self._image().topics_by_name.get(OFFSETS_TOPIC)
+        return None if topic is None else (topic.topic_id, partition_for(group_id, len(topic.partitions)))
+
+    def _states_key(self, key: ShareStateKey) -> Key | None:
+        topic = self._image().topics_by_name.get(SHARE_STATES_TOPIC)
+        return None if topic is None else (topic.topic_id, partition_for(coordinator_key(key), len(topic.partitions)))
+
+    def _is_excused(self, key: ShareStateKey) -> bool:
+        states_key = self._states_key(key)
+        group_key = self._group_key(key.group_id)
+        places = ((key.topic_id, key.partition), states_key, group_key)
+        return any(place is not None and self._replicas.is_excused(place) for place in places)

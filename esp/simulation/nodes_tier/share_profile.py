@@ -1,0 +1,131 @@
+"""The share groups (KIP-932) of a run, and the faults that befall their members."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from types import MappingProxyType
+from typing import Final
+
+from esp.controller.features import SUPPORTED_FEATURES
+from esp.controller.image import FeatureRange
+from esp.model.features import SHARE_VERSION
+from esp.settings.broker import BrokerSettings
+
+SHARE: Final = 0.2
+"""Of the runs."""
+
+ALONE_CHAOS_S: Final = (10.0, 25.0)
+"""The time of the faults where there is little else, in seconds."""
+
+LEVEL: Final = 1
+"""The cluster's ``share.version`` in such a run."""
+
+FEATURES: Final[Mapping[str, FeatureRange]] = MappingProxyType(
+    {**SUPPORTED_FEATURES, SHARE_VERSION: FeatureRange(0, LEVEL)}
+)
+"""The features of the nodes in such a run."""
+
+HEARTBEATS_PER_SESSION: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class ShareProfile:
+    """One or two groups; times in seconds."""
+
+    groups: int
+    members: int
+    """Of each group."""
+    session_s: float
+    """``group.share.session.timeout.ms`` of all nodes."""
+    assignment_s: float
+    """``group.share.assignment.interval.ms`` of all nodes."""
+    lock_s: float
+    """``group.share.record.lock.duration.ms`` of all nodes."""
+    attempts: int
+    """``group.share.delivery.count.limit`` of all nodes."""
+    span: int
+    """``group.share.partition.max.record.locks`` of all nodes."""
+    calm_s: float
+    """Mean time until something befalls a member: it leaves, dies, stands still, or loses a connection."""
+    recess_s: float | None
+    """Mean time between two recesses, in which all members of a group leave so that an administrator can change its offsets; None: never."""
+    goodness: float
+    """The share of records that members accept at once."""
+    begins_at_earliest: bool
+    """True if ``share.auto.offset.reset`` of the groups is ``earliest``."""
+    states_partitions: int
+    """``share.coordinator.state.topic.num.partitions``."""
+    offsets_partitions: int
+    """``offsets.topic.num.partitions``, in runs without other groups."""
+    min_insync_replicas: int
+    """The brokers' default, in runs without other groups."""
+    updates_per_snapshot: int
+    prune_s: float
+    """``share.coordinator.state.topic.prune.interval.ms`` of all nodes."""
+    cold_s: float
+    """``share.coordinator.cold.partition.snapshot.interval.ms`` of all nodes."""
+    is_alone: bool = False
+    """True if there is little else in the run, and it is short."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the groups."""
+        return tuple(f"queue-{number}" for number in range(self.groups))
+
+    @property
+    def heartbeat_s(self) -> float:
+        """``group.share.heartbeat.interval.ms`` of all nodes."""
+        return self.session_s / HEARTBEATS_PER_SESSION
+
+    @classmethod
+    def draw(cls, rng: Random, brokers: int) -> "ShareProfile | None":
+        """The groups, or in most runs none."""
+        if rng.random() >= SHARE:
+            return None
+        return cls.draw_some(rng, brokers)
+
+    @classmethod
+    def draw_some(cls, rng: Random, brokers: int) -> "ShareProfile":
+        """The groups of a run that has some."""
+        return cls(
+            groups=rng.choice((1, 1, 2)),
+            members=rng.choice((1, 2, 2, 3, 4)),
+            session_s=rng.choice((1.5, 3.0)),
+            assignment_s=rng.choice((0.0, 0.3, 1.0)),
+            lock_s=rng.choice((0.5, 2.0, 5.0)),
+            attempts=rng.choice((2, 3, 5)),
+            span=rng.choice((8, 30, 200)),
+            calm_s=rng.choice((2.0, 6.0, 20.0)),
+            recess_s=rng.choice((None, 6.0, 15.0)),
+            goodness=rng.choice((0.5, 0.8, 0.95)),
+            begins_at_earliest=rng.random() < 0.6,
+            states_partitions=rng.choice((1, 2, 3)),
+            offsets_partitions=rng.choice((1, 2)),
+            min_insync_replicas=min(brokers, rng.choice((1, 2, 2, 2))),
+            updates_per_snapshot=rng.choice((0, 3, 20)),
+            prune_s=rng.choice((0.5, 3.0)),
+            cold_s=rng.choice((1.0, 10.0)),
+            is_alone=rng.random() < 0.5,
+        )
+
+    def applied_to(self, settings: BrokerSettings, *, has_other_groups: bool) -> BrokerSettings:
+        """A node's settings in such a run."""
+        settings = dataclasses.replace(
+            settings,
+            group_share_session_timeout_ms=int(self.session_s * 1000),
+            group_share_heartbeat_interval_ms=int(self.heartbeat_s * 1000),
+            group_share_assignment_interval_ms=int(self.assignment_s * 1000),
+            group_share_record_lock_duration_ms=int(self.lock_s * 1000),
+            group_share_delivery_count_limit=self.attempts,
+            group_share_partition_max_record_locks=self.span,
+            share_coordinator_state_topic_num_partitions=self.states_partitions,
+            share_coordinator_snapshot_update_records_per_snapshot=self.updates_per_snapshot,
+            share_coordinator_state_topic_prune_interval_ms=int(self.prune_s * 1000),
+            share_coordinator_cold_partition_snapshot_interval_ms=int(self.cold_s * 1000),
+        )
+        if has_other_groups:
+            return settings
+        return dataclasses.replace(
+            settings, min_insync_replicas=self.min_insync_replicas, offsets_topic_num_partitions=self.offsets_partitions
+        )

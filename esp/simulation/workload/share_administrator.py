@@ -1,0 +1,141 @@
+"""Alters and deletes the offsets of a share group whose members have left, deletes the group, and asks how far it has come."""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final
+
+from esp.controller.image import TopicImage
+from esp.model.errors import ErrorCode
+from esp.model.ids import TopicId
+from esp.protocol.registry import ApiKey
+from esp.simulation.workload import share_requests
+from esp.simulation.workload.connection import NoAnswerError
+from esp.simulation.workload.group_client import GroupClient
+from esp.simulation.workload.history import History
+
+TRIES: Final = 8
+BACKOFF_S: Final = 0.4
+BEYOND_SHARE: Final = 0.1
+"""Of the alterations: to an offset that the partition does not have yet."""
+
+
+class ShareAdministrator:
+    """One group's.
+
+    Args:
+        client: asks the group's coordinator.
+        rng: its own stream of randomness.
+        history: counts what was done.
+        topics: the topics that the group reads.
+        committed_end: the end of what is committed of a partition.
+    """
+
+    def __init__(
+        self,
+        client: GroupClient,
+        rng: Random,
+        history: History,
+        topics: Callable[[], list[TopicImage]],
+        committed_end: Callable[[TopicId, int], int],
+    ) -> None:
+        self._client = client
+        self._rng = rng
+        self._history = history
+        self._topics = topics
+        self._committed_end = committed_end
+
+    @property
+    def name(self) -> str:
+        """The client id."""
+        return self._client.client.name
+
+    async def begin_at_earliest(self) -> None:
+        """Let the group begin at log starts; tried until it is done."""
+        while True:
+            try:
+                connection = await self._client.client.any_broker()
+                request = share_requests.begin_at_earliest(self._client.group_id)
+                answer = await connection.call(
+                    ApiKey.INCREMENTAL_ALTER_CONFIGS, share_requests.CONFIGS_VERSION, request, 5.0
+                )
+                if all(part.error_code is ErrorCode.none for part in answer.responses):
+                    return
+            except NoAnswerError as error:
+                self._history.on_no_answer(self.name, str(error))
+            await asyncio.sleep(BACKOFF_S)
+
+    async def act(self) -> None:
+        """Do one thing to the group, whose members have left, and try for a while."""
+        chance, topic = self._rng.random(), self._rng.choice(self._topics())
+        if chance < 0.6:
+            offsets = {
+                number: self._draw_offset(topic.topic_id, number)
+                for number in range(len(topic.partitions))
+                if self._rng.random() < 0.7
+            }
+            asked = share_requests.alter_offsets(self._client.group_id, topic.name, offsets)
+            key, version, what = (
+                ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+                share_requests.ALTER_VERSION,
+                "share group offsets altered",
+            )
+        elif chance < 0.8:
+            asked = share_requests.delete_offsets(self._client.group_id, topic.name)
+            key, version, what = (
+                ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+                share_requests.DELETE_VERSION,
+                "share group offsets deleted",
+            )
+        else:
+            asked = share_requests.delete_group(self._client.group_id)
+            key, version, what = ApiKey.DELETE_GROUPS, share_requests.DELETE_GROUPS_VERSION, "share groups deleted"
+        for _ in range(TRIES):
+            answer = await self._ask(key, version, asked)
+            codes = [] if answer is None else _codes(answer)
+            if codes and all(code is ErrorCode.none for code in codes):
+                self._history.on_done(self.name, what, f"{self._client.group_id}, {topic.name}")
+                return
+            for code in codes:
+                self._history.on_refusal(self.name, f"{what}: {code.name}")
+            await asyncio.sleep(BACKOFF_S)
+
+    def _draw_offset(self, topic_id: TopicId, partition: int) -> int:
+        end = self._committed_end(topic_id, partition)
+        if self._rng.random() < BEYOND_SHARE:
+            return end + 1_000
+        return self._rng.choice((0, end // 2, end, self._rng.randint(0, end)))
+
+    async def look(self) -> None:
+        """Ask for the group and its offsets."""
+        await self._ask(
+            ApiKey.SHARE_GROUP_DESCRIBE,
+            share_requests.DESCRIBE_VERSION,
+            share_requests.describe(self._client.group_id),
+        )
+        version = self._rng.choice(share_requests.DESCRIBE_OFFSETS_VERSIONS)
+        await self._ask(
+            ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+            version,
+            share_requests.describe_offsets(self._client.group_id, version),
+        )
+
+    async def _ask(self, key: ApiKey, version: int, request: Any) -> Any:
+        """The answer of the group's coordinator; None if there is none."""
+        try:
+            reply = await self._client.call(key, version, request)
+        except NoAnswerError as error:
+            self._history.on_no_answer(self.name, str(error))
+            return None
+        return reply.answer
+
+
+def _codes(answer: Any) -> list[ErrorCode]:
+    """The errors of an answer, of whichever of the requests."""
+    codes = [answer.error_code] if getattr(answer, "error_code", ErrorCode.none) is not ErrorCode.none else []
+    codes += [result.error_code for result in getattr(answer, "results", ())]
+    for topic in getattr(answer, "responses", ()):
+        codes += [part.error_code for part in getattr(topic, "partitions", ())]
+        if hasattr(topic, "error_code"):
+            codes.append(topic.error_code)
+    return codes or [ErrorCode.none]

@@ -1,0 +1,163 @@
+"""All processes of one share group: members that come, go, die and lose connections, and recesses in which an administrator is at work."""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from esp.simulation.checkers.share_checker import ShareChecker
+from esp.simulation.nodes_tier.share_profile import ShareProfile
+from esp.simulation.workload.consumer_group_requests import Names
+from esp.simulation.workload.group_client import GroupClient
+from esp.simulation.workload.history import History
+from esp.simulation.workload.share_administrator import ShareAdministrator
+from esp.simulation.workload.share_member import ShareMember
+
+POLL_S: Final = 0.2
+LOOK_S: Final = 2.0
+"""Mean time between two looks of the administrator."""
+
+RECESS_MAX_S: Final = 10.0
+"""The longest time for which members are waited for that leave for a recess."""
+
+
+class ShareCrew:
+    """Starts and ends the members of one group. Each member has a place; in it one process follows another.
+
+    Args:
+        group_id: the group.
+        profile: that of all share groups of the run.
+        names: the names of the topics that it reads, by their ids.
+        rng: its own stream of randomness.
+        history: counts what its members met with.
+        checker: sees what they are answered.
+        new_client: makes a client of a name.
+        administrator: the group's.
+    """
+
+    def __init__(
+        self,
+        group_id: str,
+        profile: ShareProfile,
+        names: Names,
+        rng: Random,
+        history: History,
+        checker: ShareChecker,
+        new_client: Callable[[str, str], GroupClient],
+        administrator: ShareAdministrator,
+    ) -> None:
+        self.group_id = group_id
+        self.received = 0
+        """Records that members got."""
+        self._profile = profile
+        self._names = names
+        self._rng = rng
+        self._history = history
+        self._checker = checker
+        self._new_client = new_client
+        self._administrator = administrator
+        self._members: dict[int, ShareMember] = {}
+        self._is_calm = self._is_stopping = self._is_recess = False
+        self._lives = 0
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def keep(self, place: int) -> None:
+        """See to it that there is a member in a place, and that things befall it, until told to stop."""
+        while True:
+            member = self._members.get(place)
+            if self._is_stopping or self._is_recess:
+                if member is not None:
+                    member.is_stopping = True
+                if self._is_stopping and (member is None or member.has_ended):
+                    return
+                await asyncio.sleep(POLL_S)
+            elif member is None or member.has_ended:
+                await asyncio.sleep(self._rng.uniform(0, 0.5 if self._is_calm else self._profile.session_s))
+                self._begin(place)
+            elif self._is_calm:
+                await asyncio.sleep(POLL_S)
+            else:
+                calm_s = self._profile.calm_s
+                await asyncio.sleep(min(self._rng.expovariate(1 / calm_s), 2 * calm_s))
+                if not self._is_calm:
+                    self._befall(member)
+
+    async def administer(self) -> None:
+        """Look at the group now and then, and do something to it in each recess."""
+        recess_s = self._profile.recess_s
+        due_s = self._draw_recess(recess_s)
+        while not self._is_calm:
+            await asyncio.sleep(min(self._rng.expovariate(1 / LOOK_S), 2 * LOOK_S))
+            await self._administrator.look()
+            if due_s is not None and asyncio.get_running_loop().time() >= due_s and not self._is_calm:
+                await self._take_recess()
+                due_s = self._draw_recess(recess_s)
+
+    def _draw_recess(self, mean_s: float | None) -> float | None:
+        if mean_s is None:
+            return None
+        return asyncio.get_running_loop().time() + min(self._rng.expovariate(1 / mean_s), 2 * mean_s)
+
+    async def _take_recess(self) -> None:
+        self._history.say(self.group_id, "takes a recess")
+        self._is_recess = True
+        end_s = asyncio.get_running_loop().time() + RECESS_MAX_S
+        while not self.has_ended and asyncio.get_running_loop().time() < end_s:
+            await asyncio.sleep(POLL_S)
+        if not self._is_calm:
+            await self._administrator.act()
+        self._is_recess = False
+
+    def calm(self) -> None:
+        """Nothing befalls any member any more; all accept everything at once."""
+        self._is_calm = True
+        for member in self._members.values():
+            member.is_hasty = True
+
+    def stop(self) -> None:
+        """Let all members leave."""
+        self.calm()
+        self._is_stopping = True
+
+    @property
+    def has_ended(self) -> bool:
+        """True if no member's process runs."""
+        return not self._running
+
+    def _begin(self, place: int) -> None:
+        self._lives += 1
+        name = f"{self.group_id} member {place} life {self._lives}"
+        rng = Random(self._rng.random())  # noqa: S311 - a replay by seed is what this is for
+        client = self._new_client(self.group_id, name)
+        member = ShareMember(
+            client, rng, self._history, self._checker, self._profile, self._names, self._on_records
+        )
+        member.is_hasty = self._is_calm
+        self._members[place] = member
+        running = asyncio.get_running_loop().create_task(member.run())
+        self._running.add(running)
+        running.add_done_callback(self._on_end)
+
+    def _on_records(self, count: int) -> None:
+        self.received += count
+
+    def _on_end(self, running: "asyncio.Task[None]") -> None:
+        self._running.discard(running)
+        running.result()
+
+    def _befall(self, member: ShareMember) -> None:
+        chance, say = self._rng.random(), self._history.say
+        if chance < 0.2:
+            say(member.name, "is to leave")
+            member.is_stopping = True
+        elif chance < 0.45:
+            say(member.name, "dies")
+            member.die()
+        elif chance < 0.7:
+            longest_s = max(self._profile.session_s, self._profile.lock_s)
+            seconds = self._rng.uniform(0.3, 2) * longest_s
+            say(member.name, f"stands still for {seconds:.2f} s")
+            member.stand_still(seconds)
+        else:
+            say(member.name, "loses its connections")
+            member.lose_connections()

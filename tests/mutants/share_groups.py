@@ -1,0 +1,175 @@
+"""Bugs of share groups (KIP-932): records with two members, accepted ones that come back, ones that nobody gets."""
+
+from typing import Final
+
+from tests.mutants.mutant import SHARE_GROUPS, Mutant
+
+RECORDS: Final = "KIP-932"
+
+SHARE_GROUP_MUTANTS: Final = (
+    Mutant(
+        "record-whose-write-failed-has-no-timer",
+        "KAFKA-19476",
+        "SHARE-7",
+        "esp.share.partition",
+        """                if run.state is RecordState.ACQUIRED and run.write == NO_WRITE:
+                    self._lock_until(run.lock_us)
+""",
+        """                if run.state is RecordState.ACQUIRED and run.write == NO_WRITE:
+                    pass
+""",
+        kind=SHARE_GROUPS,
+    ),
+    Mutant(
+        "lock-ends-during-a-write",
+        "KAFKA-19476",
+        "SHARE-7",
+        "esp.share.partition",
+        """            if run.state is not RecordState.ACQUIRED or run.write != NO_WRITE:
+                continue
+            if run.lock_us <= now_us:
+""",
+        """            if run.state is not RecordState.ACQUIRED:
+                continue
+            if run.lock_us <= now_us:
+""",
+        kind=SHARE_GROUPS,
+    ),
+    Mutant(
+        "end-of-a-session-passes-over-writes",
+        "KAFKA-18084",
+        "SHARE-6",
+        "esp.share.partition",
+        "if run.state is RecordState.ACQUIRED and run.member_id == member_id and run.write == NO_WRITE\n",
+        "if run.state is RecordState.ACQUIRED and run.member_id == member_id\n",
+        kind=SHARE_GROUPS,
+    ),
+    Mutant(
+        "release-stops-at-another-members-record",
+        "KAFKA-19953",
+        "SHARE-14",
+        "esp.share.partition",
+        """            for run in self._window
+            if run.state is RecordState.ACQUIRED and run.member_id == member_id and run.write == NO_WRITE
+""",
+        """            for run in __import__("itertools").takewhile(lambda one: one.member_id in ("", member_id), self._window)
+            if run.state is RecordState.ACQUIRED and run.member_id == member_id and run.write == NO_WRITE
+""",
+        kind=SHARE_GROUPS,
+    ),
+    Mutant(
+        "gaps-after-a-change-of-leader-are-done-with",
+        "KAFKA-18494",
+        "SHARE-13",
+        "esp.share.window",
+        "            self.extend(batch.start_offset, RecordState.AVAILABLE)\n",
+        "            self.extend(batch.start_offset, RecordState.ARCHIVED)\n",
+        kind=SHARE_GROUPS,
+    ),
+    Mutant(
+        "available-range-stays-over-an-acceptance",
+        "KAFKA-17367",
+        "SHARE-21",
+        "esp.share.state_batches",
+        "            is_newer = (new.delivery_count, new.state) >= (old.delivery_count, old.state)\n",
+        "            is_newer = old.state != 0\n",
+        kind=SHARE_GROUPS,
+    ),
+    Mutant(
+        "old-connection-ends-the-new-session",
+        "KAFKA-19950",
+        "SHARE-14",
+        "esp.share.sessions",
+        "        self._by_connection.setdefault(connection, {})[key] = None\n",
+        """        self._by_connection.setdefault(connection, {})[key] = None
+        if before is not None:
+            self._by_connection.setdefault(before.connection, {})[key] = None
+""",
+        kind=SHARE_GROUPS,
+    ),
+    Mutant(
+        "last-request-of-a-session-releases-nothing",
+        "KAFKA-17396",
+        "SHARE-14",
+        "esp.broker.share.leaders",
+        """        self._sessions.close(session)
+        self._release([session])
+""",
+        """        self._sessions.close(session)
+""",
+        kind=SHARE_GROUPS,
+    ),
+    Mutant(
+        "end-of-a-connection-releases-nothing",
+        "KAFKA-19015",
+        "SHARE-14",
+        "esp.broker.share.leaders",
+        "        self._release(self._sessions.end_connection(client))\n",
+        "        self._sessions.end_connection(client)\n",
+        kind=SHARE_GROUPS,
+    ),
+    Mutant(
+        "window-grows-without-end",
+        "KAFKA-19555",
+        "SHARE-11",
+        "esp.share.partition",
+        "        has_room = self._window.span < self.settings.partition_max_record_locks\n",
+        "        has_room = True\n",
+        kind=SHARE_GROUPS,
+    ),
+    Mutant(
+        "refused-initialisation-is-never-tried-again",
+        "KAFKA-19204",
+        "SHARE-23",
+        "esp.groups.share.initialisation",
+        "if one not in tries or tries[one].due_us <= now.monotonic_us)",
+        "if one not in tries)",
+        kind=SHARE_GROUPS,
+    ),
+    Mutant(
+        "state-epoch-is-not-looked-at-in-writes",
+        "KIP-932 broken",
+        "SHARE-20",
+        "esp.share.coordinator.draft",
+        """        if request.state_epoch < state.state_epoch:
+            raise ApiError(ErrorCode.fenced_state_epoch)
+        self._require_topic()
+        _require_valid(request)
+""",
+        """        self._require_topic()
+        _require_valid(request)
+""",
+        kind=SHARE_GROUPS,
+    ),
+    Mutant(
+        "leader-epoch-is-not-looked-at-in-writes",
+        "KIP-932 broken",
+        "SHARE-20",
+        "esp.share.coordinator.draft",
+        """        if request.leader_epoch < state.leader_epoch:
+            raise ApiError(ErrorCode.fenced_leader_epoch)
+        if request.state_epoch < state.state_epoch:
+""",
+        """        if request.state_epoch < state.state_epoch:
+""",
+        kind=SHARE_GROUPS,
+    ),
+    Mutant(
+        "log-is-cut-above-the-oldest-snapshot",
+        "KAFKA-18058",
+        "SHARE-22",
+        "esp.share.coordinator.coordinator",
+        "        return min(offsets, default=self._end_offset)\n",
+        "        return max(offsets, default=self._end_offset)\n",
+        kind=SHARE_GROUPS,
+    ),
+    Mutant(
+        "first-offset-is-not-persisted",
+        "KIP-932 broken",
+        "SHARE-16",
+        "esp.broker.share.led_partition",
+        "                await persister.write(self.key, persisted.state_epoch, leader_epoch, found)\n",
+        "                _ = found\n",
+        kind=SHARE_GROUPS,
+    ),
+)
