@@ -198,6 +198,7 @@ class ShareCoordinator:
         if written.snapshot != entry.snapshot:
             entry.snapshot_offset, entry.snapshot_us = offset, now.monotonic_us
         entry.state, entry.snapshot, entry.update_count = written.state, written.snapshot, written.update_count
+        entry.is_read = written.is_read
         entry.is_busy = False
         for waiting, result in part.answers:
             self._answer(waiting, result)

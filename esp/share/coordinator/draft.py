@@ -70,6 +70,8 @@ class Written(NamedTuple):
     """The newest one."""
     update_count: int
     """The updates after it."""
+    is_read: bool = False
+    """True if the state takes writes (SHARE-41)."""
 
 
 class Draft:
@@ -79,9 +81,12 @@ class Draft:
         key: the share partition.
         state: the committed state; None if there is none.
         topics: the cluster's.
+        is_read: whether a leader has read the state since it was begun.
     """
 
-    def __init__(self, key: ShareStateKey, state: ShareState | None, topics: Topics) -> None:
+    def __init__(self, key: ShareStateKey, state: ShareState | None, topics: Topics, *, is_read: bool = True) -> None:
+        self.is_read = is_read
+        """False for a state that no leader has read: leaders that write to it mean the one before, which was deleted."""
         self.state = state
         """The state after the requests so far."""
         self.is_new = state is None
@@ -131,11 +136,15 @@ class Draft:
         if not is_whole:
             update = update_value(state, snapshot.epoch, self._batches)
             record = NewRecord(encode_share_update_value(update), encode_share_update_key(self._key))
-            return Written(record, state, snapshot, update_count + 1)
+            return Written(record, state, snapshot, update_count + 1, self.is_read)
         snapshot = snapshot._replace(epoch=snapshot.epoch + 1)
         whole = snapshot_value(state, snapshot.epoch, snapshot.created_ms, now_ms)
         return Written(
-            NewRecord(encode_share_snapshot_value(whole), encode_share_snapshot_key(self._key)), state, snapshot, 0
+            NewRecord(encode_share_snapshot_value(whole), encode_share_snapshot_key(self._key)),
+            state,
+            snapshot,
+            0,
+            self.is_read,
         )
 
     def _answer(self, request: Request) -> Result:
@@ -164,6 +173,7 @@ class Draft:
             )
         if self.state is not None and self.state.state_epoch == request.state_epoch:
             return Done()  # one that was sent again and came late: what was written meanwhile stays (SHARE-34)
+        self.is_read = self.is_read and self.state is not None
         self.state = begun(self.state, request.state_epoch, request.start_offset)
         self.is_new = True
         self._needs_snapshot = True
@@ -174,6 +184,7 @@ class Draft:
         if NO_EPOCH < request.leader_epoch < state.leader_epoch:
             raise ApiError(ErrorCode.fenced_leader_epoch)
         self._require_topic()
+        self.is_read = self.is_read or request.leader_epoch > NO_EPOCH
         if request.leader_epoch > state.leader_epoch:
             self.state = state = state._replace(leader_epoch=request.leader_epoch)
         return PersistedRead(state.state_epoch, state.start_offset, state.batches)
@@ -182,7 +193,7 @@ class Draft:
         state = self._require_state("Write")
         if request.leader_epoch < state.leader_epoch:
             raise ApiError(ErrorCode.fenced_leader_epoch)
-        if request.state_epoch < state.state_epoch:
+        if request.state_epoch != state.state_epoch or not self.is_read:
             raise ApiError(ErrorCode.fenced_state_epoch)
         self._require_topic()
         _require_valid(request)

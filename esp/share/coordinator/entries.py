@@ -42,6 +42,8 @@ class Entry:
     """The monotonic time at which it was committed, or loaded."""
     update_count: int = 0
     """The updates after it."""
+    is_read: bool = False
+    """True if a leader has read the state since it began (SHARE-41)."""
     is_busy: bool = False
     """True while a record is on its way."""
     queue: deque[Waiting] = field(default_factory=deque)
@@ -75,7 +77,7 @@ def decide(
         The record to be written, None if nothing changes; and the answers, to be given when it is committed.
     """
     assert not entry.is_busy, "decisions rest on committed state"
-    draft = Draft(entry.key, entry.state, topics)
+    draft = Draft(entry.key, entry.state, topics, is_read=entry.is_read)
     answers = [(waiting, draft.answer(waiting.request)) for waiting in entry.queue]
     entry.queue.clear()
     if entry.may_be_gone:
@@ -83,4 +85,7 @@ def decide(
     if entry.wants_snapshot:
         draft.take_snapshot()
     entry.may_be_gone = entry.wants_snapshot = False
-    return draft.write(entry.snapshot, entry.update_count, updates_max, now_ms), answers
+    written = draft.write(entry.snapshot, entry.update_count, updates_max, now_ms)
+    if written is None:
+        entry.is_read = draft.is_read
+    return written, answers

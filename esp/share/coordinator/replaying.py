@@ -65,4 +65,6 @@ class Replay:
                 found.offset,
                 now_us,
                 len(found.updates),
+                # Of the first snapshot alone nothing tells whether it was read. Its leader reads it again if its first write is refused.
+                is_read=snapshot.snapshot_epoch > 0 or bool(found.updates),
             )

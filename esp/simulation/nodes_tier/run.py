@@ -335,7 +335,9 @@ class Run:
             minimums = self._clients.doubtful_minimums
             self._core = choose_core(rng, world.nodes, self._metadata.image, doubtful, moves, minimums)
             abandon_rest(rng, world, self._core)
-            self._clients.avoid([number for number in self._profile.layout.brokers if number not in self._core])
+            lost = [number for number in self._profile.layout.brokers if number not in self._core]
+            self._clients.avoid(lost)
+            self._share_groups.avoid(lost)
         for number in sorted(self._core):
             node = world.nodes[number]
             if not node.is_alive:

@@ -16,6 +16,7 @@ from esp.simulation.checkers.replica_view import BatchView
 from esp.simulation.checkers.share_checker import ShareChecker
 from esp.simulation.checkers.share_state_log import ShareStateLog
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.nodes_tier.cluster import bootstrap_addresses
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED
 from esp.simulation.nodes_tier.groups import STABLE_S, Groups, Key, Until
 from esp.simulation.nodes_tier.world import World
@@ -116,6 +117,14 @@ class ShareGroups:
         """Batches were seen to be committed for the first time. Raises ViolationError: INV-SPSO, INV-SHARE-FENCE, INV-SHARE-LOSS."""
         if self._profile is not None and partition.topic == SHARE_STATES_TOPIC:
             self.states.on_committed(partition.partition, batches)
+
+    def avoid(self, brokers: Collection[int]) -> None:
+        """Members read nothing from these any more, which stay away for good."""
+        layout = self._world.profile.layout
+        addresses = zip(layout.brokers, bootstrap_addresses(layout), strict=True)
+        avoided = frozenset(address for number, address in addresses if number in brokers)
+        for crew in self._crews:
+            crew.avoid(avoided)
 
     def calm(self) -> None:
         """From now on nothing befalls members, and they accept everything."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from esp.ports.network import Address
 from esp.simulation.checkers.share_checker import ShareChecker
 from esp.simulation.nodes_tier.share_profile import ShareProfile
 from esp.simulation.workload.consumer_group_requests import Names
@@ -60,6 +61,13 @@ class ShareCrew:
         self._is_calm = self._is_stopping = self._is_recess = False
         self._lives = 0
         self._running: set[asyncio.Task[None]] = set()
+        self._avoided: frozenset[Address] = frozenset()
+
+    def avoid(self, addresses: frozenset[Address]) -> None:
+        """These brokers stay away for good, and may not know that they lead no more: members read nothing there."""
+        self._avoided = addresses
+        for member in self._members.values():
+            member.avoid(addresses)
 
     async def keep(self, place: int) -> None:
         """See to it that there is a member in a place, and that things befall it, until told to stop."""
@@ -133,6 +141,7 @@ class ShareCrew:
             client, rng, self._history, self._checker, self._profile, self._names, self._on_records
         )
         member.is_hasty = self._is_calm
+        member.avoid(self._avoided)
         self._members[place] = member
         running = asyncio.get_running_loop().create_task(member.run())
         self._running.add(running)

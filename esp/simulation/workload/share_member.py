@@ -136,6 +136,10 @@ class ShareMember:
         """All connections end; the process goes on."""
         self._client.client.close()
 
+    def avoid(self, addresses: frozenset[Address]) -> None:
+        """Read nothing from these brokers."""
+        self._client.client.avoided = addresses
+
     async def run(self) -> None:
         """Take part until told to leave, or until it is dead."""
         while not self._is_dead:
@@ -204,6 +208,9 @@ class ShareMember:
                 )
             except NoAnswerError as error:
                 self._history.on_no_answer(self.name, str(error))
+                self._forget_leader(partition)
+                continue
+            if connection.address in self._client.client.avoided:
                 self._forget_leader(partition)
                 continue
             leaders.setdefault(connection.address, (connection, set()))[1].add(partition)

@@ -41,6 +41,7 @@ async def initialized(node, client, name="t"):
     """The key of a share partition whose state has begun."""
     key = ShareStateKey("g", await create_topic(client, name), 0)
     await node.process.run(persister_of(node).initialize(key, 5, -1))
+    await node.process.run(persister_of(node).read(key, 0))
     return key
 
 

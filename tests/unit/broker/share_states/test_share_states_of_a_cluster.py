@@ -78,6 +78,7 @@ class ThreeNodes:
         assert topic.error_code is ErrorCode.none
         self.keys = [ShareStateKey("g", topic.topic_id, number) for number in range(partitions)]
         await asyncio.gather(*(self.ask(1, lambda p, key=key: p.initialize(key, STATE_EPOCH, 0)) for key in self.keys))
+        await asyncio.gather(*(self.read(1, key, 0) for key in self.keys))
 
     async def ask(self, number, question):
         """The answer to a question by a node."""

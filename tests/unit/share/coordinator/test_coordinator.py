@@ -27,7 +27,7 @@ COLD, OTHER = KEY._replace(group_id="cold"), KEY._replace(group_id="other")
 def begun(**options):
     """A world in which the share partition is initialised."""
     world = World(**options)
-    world.initialize()
+    world.begin()
     return world
 
 
@@ -57,7 +57,7 @@ def test_written_states_are_read():
 @pytest.mark.parametrize(("start_offset", "complete_count"), [(-1, -1), (0, 0), (30, 0)])
 def test_state_begins_where_it_is_asked_for(start_offset, complete_count):
     world = World()
-    assert world.initialize(state_epoch=4, start_offset=start_offset) == Done()
+    assert world.begin(state_epoch=4, start_offset=start_offset) == Done()
     assert world.summary() == PersistedSummary(4, 0, start_offset, complete_count)
 
 
@@ -83,16 +83,16 @@ def test_leader_epoch_is_looked_at_before_the_state_epoch():
 def test_writes_of_before_an_alteration_are_refused():
     world = begun()
     world.write(accepted(0, 9), start_offset=9)
-    assert world.initialize(state_epoch=2, start_offset=4) == Done()
+    assert world.begin(state_epoch=2, start_offset=4) == Done()
     assert error_of(world.write(accepted(9, 10), start_offset=9, state_epoch=1)) is FENCED_STATE
     assert world.read() == PersistedRead(2, 4, ())
-    assert error_of(world.initialize(state_epoch=1, start_offset=0)) is FENCED_STATE
+    assert error_of(world.begin(state_epoch=1, start_offset=0)) is FENCED_STATE
 
 
 def test_leader_that_was_shut_out_stays_so_over_an_alteration_and_a_restart():
     world = begun()
     world.read(leader_epoch=4)
-    world.initialize(state_epoch=2, start_offset=0)
+    world.begin(state_epoch=2, start_offset=0)
     for one in (world, world.restart()):
         assert error_of(one.write(state_epoch=2, leader_epoch=3)) is FENCED_LEADER
 
@@ -101,7 +101,7 @@ def test_leader_that_was_shut_out_stays_so_over_an_alteration_and_a_restart():
 def test_initializing_that_comes_late_a_second_time_leaves_what_was_written(start_offset):
     world = World()
     for is_written in (False, True):
-        assert world.initialize(start_offset=start_offset) == Done()
+        assert world.begin(start_offset=start_offset) == Done()
         if not is_written:
             world.write(accepted(5, 6), start_offset=3)
     assert world.read() == PersistedRead(1, 3, (accepted(5, 6),))
@@ -119,7 +119,7 @@ def test_topics_that_are_not_there():
     world = World()
     gone = KEY._replace(topic_id=TopicId(uuid.UUID(int=9)))
     for key in (gone, KEY._replace(partition=9)):
-        assert error_of(world.initialize(key)) is UNKNOWN
+        assert error_of(world.begin(key)) is UNKNOWN
         assert error_of(world.delete(key)) is UNKNOWN
         assert error_of(world.summary(key)) is UNKNOWN
         assert error_of(world.read(key)) is INVALID
@@ -153,6 +153,28 @@ def test_state_does_not_begin_with_what_cannot_be(state_epoch, start_offset):
     assert error_of(World().initialize(state_epoch=state_epoch, start_offset=start_offset)) is INVALID
 
 
+def test_leader_of_a_deleted_state_writes_nothing_into_the_one_that_follows():
+    world = begun()
+    assert world.write(accepted(5, 6)) == Done()
+    world.delete()
+    world.initialize()
+    assert error_of(world.write(accepted(5, 9))) is FENCED_STATE, "of the same epochs"
+    assert error_of(world.restart().write(accepted(5, 9))) is FENCED_STATE
+    assert world.read() == PersistedRead(1, -1, ())
+    assert world.write(accepted(0, 1)) == Done()
+
+
+def test_leader_that_has_read_writes_at_the_next_coordinator_too():
+    world = begun()
+    world.write(accepted(5, 6))
+    assert world.restart().write(accepted(6, 7)) == Done()
+
+
+def test_newer_state_epoch_is_that_of_a_state_before():
+    world = begun()
+    assert error_of(world.write(accepted(5, 6), state_epoch=2)) is FENCED_STATE
+
+
 # The log.
 
 
@@ -165,11 +187,12 @@ def test_nothing_is_answered_before_it_is_committed():
     assert world.write(state_epoch=0) is None
     assert len(world.log) == 2, "what comes meanwhile waits"
     world.commit(1)
-    assert world.answers == {1: Done(), 2: Done()}
+    assert list(world.answers) == [1, 2, 3]
+    assert world.answers[3] == Done()
     world.commit()
-    assert list(world.answers) == [1, 2, 3, 4, 5]
-    assert world.answers[3] == PersistedRead(1, 0, (accepted(5, 6),))
-    assert world.answers[5] == Refused(FENCED_STATE)
+    assert list(world.answers) == [1, 2, 3, 4, 5, 6]
+    assert world.answers[4] == PersistedRead(1, 0, (accepted(5, 6),))
+    assert world.answers[6] == Refused(FENCED_STATE)
     assert len(world.log) == 3, "what waited was decided together"
 
 
@@ -188,7 +211,7 @@ def test_answer_that_waits_too_long_is_given_up_and_its_record_counts_all_the_sa
     world.write(accepted(5, 6), start_offset=0)
     world.write(accepted(6, 7), start_offset=0)
     world.pass_time(SETTINGS.write_timeout_ms)
-    assert [error_of(world.answers[ticket]) for ticket in (2, 3)] == [UNAVAILABLE, UNAVAILABLE]
+    assert [error_of(world.answers[ticket]) for ticket in (3, 4)] == [UNAVAILABLE, UNAVAILABLE]
     world.is_stuck = False
     world.commit()
     assert world.read() == PersistedRead(1, 0, (accepted(5, 6),)), "the second write was not decided any more"
@@ -200,7 +223,7 @@ def test_open_requests_are_sent_to_the_next_coordinator():
     world.write(accepted(5, 6))
     world.read()
     world.do(world.coordinator.unload())
-    assert [error_of(world.answers[ticket]) for ticket in (2, 3)] == [ErrorCode.not_coordinator] * 2
+    assert [error_of(world.answers[ticket]) for ticket in (3, 4)] == [ErrorCode.not_coordinator] * 2
 
 
 def test_snapshot_follows_updates():
@@ -222,7 +245,7 @@ def test_state_that_was_deleted_is_gone():
     for one in (world, world.restart()):
         assert error_of(one.read()) is INVALID
         assert one.summary() == PersistedSummary(0, 0, -1, -1)
-    assert world.initialize(state_epoch=0) == Done()
+    assert world.begin(state_epoch=0) == Done()
     assert world.records[-1].value.snapshot_epoch == 0
 
 
@@ -305,7 +328,7 @@ def test_log_is_cut_below_the_oldest_snapshot():
 def test_snapshot_counts_when_it_is_committed():
     world = begun()
     world.is_stuck = True
-    world.initialize(state_epoch=2, start_offset=0)
+    world.begin(state_epoch=2, start_offset=0)
     assert world.coordinator.prune_offset == 0
     world.commit()
     assert world.coordinator.prune_offset == 1
@@ -315,14 +338,14 @@ def test_log_without_states_is_cut_as_far_as_it_is_committed():
     world = begun()
     world.delete()
     world.is_stuck = True
-    world.initialize(COLD)
+    world.begin(COLD)
     assert (world.coordinator.prune_offset, world.committed, world.end) == (2, 2, 3)
 
 
 def test_cold_snapshots_are_written_again_so_that_the_log_can_be_cut():
     world = begun()
-    world.initialize(COLD)
-    world.initialize(OTHER)
+    world.begin(COLD)
+    world.begin(OTHER)
     write_much(world)
     world.pass_time(SETTINGS.prune_interval_ms)
     before = [world.summary(key) for key in (COLD, OTHER)]
@@ -335,7 +358,7 @@ def test_cold_snapshots_are_written_again_so_that_the_log_can_be_cut():
 
 def test_each_record_of_a_batch_counts_with_its_own_place():
     world = begun()
-    world.initialize(COLD)
+    world.begin(COLD)
     write_much(world)
     world.is_stuck = True
     world.pass_time(SETTINGS.cold_snapshot_interval_ms)
@@ -346,7 +369,7 @@ def test_each_record_of_a_batch_counts_with_its_own_place():
 
 def test_cold_snapshots_of_a_log_without_garbage_stay_where_they_are():
     world = begun()
-    world.initialize(COLD)
+    world.begin(COLD)
     for _ in range(3):
         world.pass_time(SETTINGS.cold_snapshot_interval_ms)
     assert len(world.log) == 2
@@ -357,10 +380,10 @@ def test_many_records_are_appended_in_several_batches():
     batches = tuple(accepted(offset * 2, offset * 2 + 1) for offset in range(2_500))
     keys = [ShareStateKey(f"g{number}", TOPIC, 0) for number in range(6)]
     for key in keys:
-        world.initialize(key, start_offset=0)
+        world.begin(key, start_offset=0)
         world.write(*batches, key=key)
     for state_epoch in range(1, 21):
-        world.initialize(state_epoch=state_epoch, start_offset=0)
+        world.begin(state_epoch=state_epoch, start_offset=0)
     world.is_stuck = True
     world.pass_time(SETTINGS.cold_snapshot_interval_ms)
     assert len(world.waiting) == 3

@@ -32,6 +32,7 @@ class Naive:
         self.epoch = None
         """The state epoch; None if there is no state."""
         self.leader = 0
+        self.is_read = False
         self.start = self.count = -1
         self.offsets = {}
 
@@ -40,7 +41,9 @@ class Naive:
             return ErrorCode.invalid_request
         if isinstance(request, Read | Write) and request.leader_epoch < self.leader:
             return ErrorCode.fenced_leader_epoch
-        if isinstance(request, Initialize | Write) and self.epoch is not None and request.state_epoch < self.epoch:
+        if isinstance(request, Initialize) and self.epoch is not None and request.state_epoch < self.epoch:
+            return ErrorCode.fenced_state_epoch
+        if isinstance(request, Write) and (request.state_epoch != self.epoch or not self.is_read):
             return ErrorCode.fenced_state_epoch
         if not is_there and not (isinstance(request, Delete) and self.epoch is not None):
             return ErrorCode.unknown_topic_or_partition
@@ -57,6 +60,7 @@ class Naive:
         else:
             self.leader = max(self.leader, request.leader_epoch)
             if isinstance(request, Read):
+                self.is_read = True
                 return self.read()
             self.write(request)
         return Done()
@@ -159,6 +163,8 @@ class History:
                 assert pending, (key, model.facts(), found)
                 request = pending.pop(0)
                 model.answer(request, request.key.topic_id in world.topics.there)
+            entry = self.world.coordinator._entries.get(key)
+            model.is_read = entry is not None and entry.is_read
         self.open.clear()
 
     def check(self, cut):
@@ -214,6 +220,7 @@ def test_state_is_the_models_after_each_step_whatever_is_lost(history):
     played = History()
     for key in KEYS:
         played.ask(Initialize(key, 0, 0))
+        played.ask(Read(key, 0))
     for (name, *arguments), cut in history:
         getattr(played, name)(*arguments)
         played.check(cut)

@@ -122,6 +122,12 @@ class World:
     def initialize(self, key=KEY, *, state_epoch=1, start_offset=-1):
         return self.ask(Initialize(key, state_epoch, start_offset))
 
+    def begin(self, key=KEY, *, state_epoch=1, start_offset=-1):
+        """Initialize a state, and let the leader of the first epoch read it: it takes writes then."""
+        answer = self.initialize(key, state_epoch=state_epoch, start_offset=start_offset)
+        self.read(key)
+        return answer
+
     def read(self, key=KEY, *, leader_epoch=0):
         return self.ask(Read(key, leader_epoch))
 
