@@ -1,4 +1,4 @@
-"""Bugs of share groups (KIP-932): records with two members, accepted ones that come back, ones that nobody gets."""
+"""Bugs of share groups (KIP-932): records with two members, accepted ones that come back, ones that no member gets."""
 
 from typing import Final
 
@@ -19,6 +19,7 @@ SHARE_GROUP_MUTANTS: Final = (
                     pass
 """,
         kind=SHARE_GROUPS,
+        is_gap=True,
     ),
     Mutant(
         "lock-ends-during-a-write",
@@ -65,6 +66,7 @@ SHARE_GROUP_MUTANTS: Final = (
         "            self.extend(batch.start_offset, RecordState.AVAILABLE)\n",
         "            self.extend(batch.start_offset, RecordState.ARCHIVED)\n",
         kind=SHARE_GROUPS,
+        is_gap=True,
     ),
     Mutant(
         "available-range-stays-over-an-acceptance",
@@ -86,6 +88,7 @@ SHARE_GROUP_MUTANTS: Final = (
             self._by_connection.setdefault(before.connection, {})[key] = None
 """,
         kind=SHARE_GROUPS,
+        is_gap=True,
     ),
     Mutant(
         "last-request-of-a-session-releases-nothing",
@@ -116,6 +119,7 @@ SHARE_GROUP_MUTANTS: Final = (
         "        has_room = self._window.span < self.settings.partition_max_record_locks\n",
         "        has_room = True\n",
         kind=SHARE_GROUPS,
+        is_gap=True,
     ),
     Mutant(
         "refused-initialisation-is-never-tried-again",
@@ -125,13 +129,14 @@ SHARE_GROUP_MUTANTS: Final = (
         "if one not in tries or tries[one].due_us <= now.monotonic_us)",
         "if one not in tries)",
         kind=SHARE_GROUPS,
+        is_gap=True,
     ),
     Mutant(
         "state-epoch-is-not-looked-at-in-writes",
         "KIP-932 broken",
         "SHARE-20",
         "esp.share.coordinator.draft",
-        """        if request.state_epoch < state.state_epoch:
+        """        if request.state_epoch != state.state_epoch or not self.is_read:
             raise ApiError(ErrorCode.fenced_state_epoch)
         self._require_topic()
         _require_valid(request)
@@ -140,6 +145,7 @@ SHARE_GROUP_MUTANTS: Final = (
         _require_valid(request)
 """,
         kind=SHARE_GROUPS,
+        is_gap=True,
     ),
     Mutant(
         "leader-epoch-is-not-looked-at-in-writes",
@@ -148,10 +154,20 @@ SHARE_GROUP_MUTANTS: Final = (
         "esp.share.coordinator.draft",
         """        if request.leader_epoch < state.leader_epoch:
             raise ApiError(ErrorCode.fenced_leader_epoch)
-        if request.state_epoch < state.state_epoch:
+        if request.state_epoch != state.state_epoch or not self.is_read:
 """,
-        """        if request.state_epoch < state.state_epoch:
+        """        if request.state_epoch != state.state_epoch or not self.is_read:
 """,
+        kind=SHARE_GROUPS,
+        is_gap=True,
+    ),
+    Mutant(
+        "state-that-nobody-has-read-takes-writes",
+        "KIP-932 broken",
+        "SHARE-41",
+        "esp.share.coordinator.draft",
+        "        if request.state_epoch != state.state_epoch or not self.is_read:\n",
+        "        if request.state_epoch < state.state_epoch:\n",
         kind=SHARE_GROUPS,
     ),
     Mutant(
@@ -171,5 +187,6 @@ SHARE_GROUP_MUTANTS: Final = (
         "                await persister.write(self.key, persisted.state_epoch, leader_epoch, found)\n",
         "                _ = found\n",
         kind=SHARE_GROUPS,
+        is_gap=True,
     ),
 )

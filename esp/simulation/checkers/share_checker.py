@@ -1,11 +1,11 @@
 """Holds what leaders of share partitions deliver against what a share group promises (KIP-932).
 
-The leaders' deliveries, and the words of members that they take, are seen as they happen, in whichever process: an answer may be lost on its
-way, and its records count as delivered all the same. Members add what they were answered. What is persisted is read from the log
+The leaders' deliveries, and the words of members that they take, are seen as they happen, in whichever process: an answer may be lost on
+its way, and its records count as delivered all the same. Members add what they were answered. What is persisted is read from the log
 (:class:`~esp.simulation.checkers.share_state_log.ShareStateLog`).
 
-A leader that has been replaced and does not know it may deliver what was accepted since at its successor: in Kafka, too, nobody can keep it from
-that. Nothing of what becomes of it counts (INV-SHARE-FENCE), so its deliveries are held against nothing but themselves.
+A leader that has been replaced and does not know it may deliver what was accepted since at its successor: in Kafka, too, nothing keeps it
+from that. Nothing of what becomes of it counts (INV-SHARE-FENCE), so its deliveries are held against nothing but themselves.
 """
 
 import asyncio
@@ -118,9 +118,7 @@ class ShareChecker:
         read, write = ClusterPersister.read, ClusterPersister.write
         prune = ShareCoordinatorDriver._prune  # noqa: SLF001 - checkers look into nodes
 
-        def watch_acquire(
-            share: LedSharePartition, batches: ReadBatches, wanted: Wanted
-        ) -> Sequence[AcquiredRecords]:
+        def watch_acquire(share: LedSharePartition, batches: ReadBatches, wanted: Wanted) -> Sequence[AcquiredRecords]:
             records = acquire(share, batches, wanted)
             self._guard(lambda: self._on_acquired(share, batches, wanted, records))
             return records
@@ -160,13 +158,13 @@ class ShareChecker:
             self._guard(lambda: self.on_cut(driver.hosted.topic_id, driver.hosted.name.partition, offset))
             prune(driver, offset)
 
-        LedSharePartition.acquire = watch_acquire  # type: ignore[method-assign]  # of the class
-        LedSharePartition.acknowledge = watch_acknowledge  # type: ignore[method-assign]
-        LedSharePartition.release_member = watch_release  # type: ignore[method-assign]
-        ShareLeaders.obtain = watch_obtain  # type: ignore[method-assign]
-        ShareCoordinatorDriver._prune = watch_prune  # type: ignore[method-assign]  # noqa: SLF001
-        ClusterPersister.read = watch_read  # type: ignore[method-assign]
-        ClusterPersister.write = watch_write  # type: ignore[method-assign]
+        LedSharePartition.acquire = watch_acquire  # type: ignore[method-assign, assignment]  # of the class
+        LedSharePartition.acknowledge = watch_acknowledge  # type: ignore[method-assign, assignment]
+        LedSharePartition.release_member = watch_release  # type: ignore[method-assign, assignment]
+        ShareLeaders.obtain = watch_obtain  # type: ignore[method-assign, assignment]
+        ShareCoordinatorDriver._prune = watch_prune  # type: ignore[method-assign, assignment]  # noqa: SLF001
+        ClusterPersister.read = watch_read  # type: ignore[method-assign, assignment]
+        ClusterPersister.write = watch_write  # type: ignore[method-assign, assignment]
         try:
             yield
         finally:
@@ -213,13 +211,13 @@ class ShareChecker:
         hold = led.holds.get(offset)
         if hold is not None and now_s < hold.until_s:
             raise ViolationError(
-                "INV-SHARE-ONE", f"{key}", f"{member_id} gets {offset}, which {hold.member_id} has until {hold.until_s:.3f}"
+                "INV-SHARE-ONE",
+                f"{key}",
+                f"{member_id} gets {offset}, which {hold.member_id} has until {hold.until_s:.3f}",
             )
         before = led.counts.get(offset)
         if before is not None and count != before + 1:
-            raise ViolationError(
-                "INV-SHARE-COUNT", f"{key}", f"delivery {count} of {offset} follows delivery {before}"
-            )
+            raise ViolationError("INV-SHARE-COUNT", f"{key}", f"delivery {count} of {offset} follows delivery {before}")
         led.counts[offset] = count
         lock_s = core.settings.record_lock_duration_ms / _MS_PER_S
         led.holds[offset] = _Hold(member_id, now_s + lock_s / FASTEST_CLOCK)
@@ -232,7 +230,9 @@ class ShareChecker:
             self.replaced += 1
         elif offset in life.done:
             raise ViolationError(
-                "INV-SHARE-ACK", f"{key}", f"{member_id} gets {offset}, which was accepted or rejected, and that answered"
+                "INV-SHARE-ACK",
+                f"{key}",
+                f"{member_id} gets {offset}, which was accepted or rejected, and that answered",
             )
 
     def _check_window(self, key: ShareStateKey, led: _Led, core: SharePartition, read: ReadBatches) -> None:
@@ -243,7 +243,10 @@ class ShareChecker:
         led.start_offset = core.start_offset
         largest = max(batch.end_offset - batch.start_offset for batch in read.batches)
         span = core.end_offset - core.start_offset
-        if span >= core.settings.partition_max_record_locks + largest and core.end_offset == read.batches[-1].end_offset:
+        if (
+            span >= core.settings.partition_max_record_locks + largest
+            and core.end_offset == read.batches[-1].end_offset
+        ):
             raise ViolationError("INV-SHARE-SPAN", f"{key}", f"the window spans {span} offsets")
 
     def _on_words(
@@ -312,7 +315,9 @@ class ShareChecker:
             return
         if leader_epoch < read_epoch:
             raise ViolationError(
-                "INV-SHARE-FENCE", f"{key}", f"a write of leader epoch {leader_epoch} counts, though {read_epoch} has read"
+                "INV-SHARE-FENCE",
+                f"{key}",
+                f"a write of leader epoch {leader_epoch} counts, though {read_epoch} has read",
             )
         if life is not None and state_epoch < life.state_epoch:
             raise ViolationError(

@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
+from esp.broker.share_states.coordinators import coordinator_key
 from esp.controller.image import ClusterImage, TopicImage
 from esp.groups.partitioning import partition_for
 from esp.model.ids import OFFSETS_TOPIC, SHARE_STATES_TOPIC, TopicId, TopicPartition
-from esp.broker.share_states.coordinators import coordinator_key
 from esp.schemas.share_state_records import ShareStateKey
 from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.replica_view import BatchView

@@ -49,7 +49,7 @@ class ShareProfile:
     calm_s: float
     """Mean time until something befalls a member: it leaves, dies, stands still, or loses a connection."""
     recess_s: float | None
-    """Mean time between two recesses, in which all members of a group leave so that an administrator can change its offsets; None: never."""
+    """Mean time between two recesses, in which all members leave so that an administrator can change the offsets; None: never."""
     goodness: float
     """The share of records that members accept at once."""
     begins_at_earliest: bool

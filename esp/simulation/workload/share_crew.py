@@ -110,7 +110,8 @@ class ShareCrew:
         self._history.say(self.group_id, "takes a recess")
         self._is_recess = True
         end_s = asyncio.get_running_loop().time() + RECESS_MAX_S
-        while not self.has_ended and asyncio.get_running_loop().time() < end_s:
+        # Members that stand still end when their time is over, and that is all there is to be waited for.
+        while not self.has_ended and asyncio.get_running_loop().time() < end_s:  # noqa: ASYNC110
             await asyncio.sleep(POLL_S)
         if not self._is_calm:
             await self._administrator.act()
@@ -137,9 +138,7 @@ class ShareCrew:
         name = f"{self.group_id} member {place} life {self._lives}"
         rng = Random(self._rng.random())  # noqa: S311 - a replay by seed is what this is for
         client = self._new_client(self.group_id, name)
-        member = ShareMember(
-            client, rng, self._history, self._checker, self._profile, self._names, self._on_records
-        )
+        member = ShareMember(client, rng, self._history, self._checker, self._profile, self._names, self._on_records)
         member.is_hasty = self._is_calm
         member.avoid(self._avoided)
         self._members[place] = member

@@ -19,7 +19,9 @@ from esp.simulation.checkers.violation import ViolationError
 
 KEY = ShareStateKey("queue", TopicId(uuid.UUID(int=1)), 0)
 LOCK_S = 10.0
-SETTINGS = ShareSettings(record_lock_duration_ms=int(LOCK_S * 1000), delivery_count_limit=3, partition_max_record_locks=10)
+SETTINGS = ShareSettings(
+    record_lock_duration_ms=int(LOCK_S * 1000), delivery_count_limit=3, partition_max_record_locks=10
+)
 
 
 class Share:
@@ -84,7 +86,7 @@ def test_record_of_one_member_goes_to_another_when_its_lock_is_over():
 def test_record_has_one_member():
     scene, share = Scene(), Share()
     scene.deliver(share, "a", (0, 2, 1))
-    with pytest.raises(ViolationError, match="INV-SHARE-ONE.*b gets 1"):
+    with pytest.raises(ViolationError, match=r"INV-SHARE-ONE.*b gets 1"):
         scene.deliver(share, "b", (1, 2, 2))
 
 
@@ -185,9 +187,9 @@ def test_nothing_below_the_log_start_is_delivered():
 def test_late_writes_do_not_count():
     scene = Scene()
     scene.checker._on_written(KEY, 1, 4, read_epoch=4, life=scene.life)
-    with pytest.raises(ViolationError, match="INV-SHARE-FENCE.*leader epoch 3"):
+    with pytest.raises(ViolationError, match=r"INV-SHARE-FENCE.*leader epoch 3"):
         scene.checker._on_written(KEY, 1, 3, read_epoch=4, life=scene.life)
-    with pytest.raises(ViolationError, match="INV-SHARE-FENCE.*state epoch 0"):
+    with pytest.raises(ViolationError, match=r"INV-SHARE-FENCE.*state epoch 0"):
         scene.checker._on_written(KEY, 0, 4, read_epoch=4, life=scene.life)
     scene.is_excused = True
     scene.checker._on_written(KEY, 0, 3, read_epoch=4, life=scene.life)

@@ -72,7 +72,7 @@ def test_no_other_record_is_passed():
     scene = Scene()
     scene.snapshot()
     scene.log.life(KEY).reasons.add(0)
-    with pytest.raises(ViolationError, match="INV-SHARE-LOSS.*passes .1., "):
+    with pytest.raises(ViolationError, match=r"INV-SHARE-LOSS.*passes .1., "):
         scene.update(2)
 
 
@@ -122,14 +122,14 @@ def test_state_after_a_deletion_is_another_life_in_the_same_epoch():
 def test_leader_epoch_does_not_fall():
     scene = Scene()
     scene.snapshot(leader_epoch=4)
-    with pytest.raises(ViolationError, match="INV-SHARE-FENCE.*from 4 to 3"):
+    with pytest.raises(ViolationError, match=r"INV-SHARE-FENCE.*from 4 to 3"):
         scene.update(0, leader_epoch=3)
 
 
 def test_state_epoch_does_not_fall():
     scene = Scene()
     scene.snapshot(state_epoch=4)
-    with pytest.raises(ViolationError, match="INV-SHARE-FENCE.*from 4 to 3"):
+    with pytest.raises(ViolationError, match=r"INV-SHARE-FENCE.*from 4 to 3"):
         scene.snapshot(state_epoch=3, epoch=1)
 
 
