@@ -13,7 +13,6 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
-from weakref import WeakKeyDictionary
 
 from esp.broker.request import Request
 from esp.broker.share.leaders import ShareLeaders
@@ -66,7 +65,7 @@ class _Led:
     start_offset: int
     holds: dict[int, _Hold] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)
-    """How often each record was delivered, as told last."""
+    """The delivery count of each record, as told last."""
     pending: list[tuple[asyncio.Future[ErrorCode], Sequence[_Word]]] = field(default_factory=list)
     """Words that are being written."""
 
@@ -106,7 +105,7 @@ class ShareChecker:
         self._leader_epoch = leader_epoch
         self._on_found = on_found
         self._led: dict[ShareStateKey, dict[LedSharePartition, _Led]] = {}
-        self._leaders: WeakKeyDictionary[LedSharePartition, ShareLeaders] = WeakKeyDictionary()
+        self._leaders: dict[LedSharePartition, ShareLeaders] = {}
         self._read_epochs: dict[ShareStateKey, int] = {}
         """The highest leader epoch in which each state was read."""
 
@@ -339,6 +338,7 @@ class ShareChecker:
                 if share.error is not None or not is_alive:
                     if not (is_alive and led.pending):
                         del known[share]
+                        self._leaders.pop(share, None)
                     continue
                 if share.core is not None:
                     self._check_held(key, share.core, self._leaders.get(share))

@@ -2,7 +2,7 @@
 
 A share partition has one life after another: each begins with the snapshot of another state epoch, when the group initialises it or an
 administrator alters it, and ends with the next one or with a tombstone. Within a life the start offset does not go back, and each record
-that it passes has been done with for a reason that someone saw.
+that it passes has been done with for a reason that was seen.
 """
 
 from collections.abc import Callable, Iterable

@@ -126,12 +126,8 @@ class Run:
             self._replicas.is_retired,
         )
         self._groups = Groups(world, self._clients.history, lambda: self._metadata.image, self._replicas)
-        self._consumer_groups = ConsumerGroups(
-            world, self._clients.history, lambda: self._metadata.image, self._replicas, self._groups
-        )
-        self._share_groups = ShareGroups(
-            world, self._clients.history, lambda: self._metadata.image, self._replicas, self._groups, self._on_found
-        )
+        self._consumer_groups = self._new_consumer_groups()
+        self._share_groups = self._new_share_groups()
         self._transactions = Transactions(
             world,
             self._clients.history,
@@ -163,6 +159,16 @@ class Run:
         self._administration: list[asyncio.Task[None]] = []
         self._nemesis.caretaker.on_moved_away = self._replicas.on_moved_away
         self._attach()
+
+    def _new_consumer_groups(self) -> ConsumerGroups:
+        history = self._clients.history
+        return ConsumerGroups(self._world, history, lambda: self._metadata.image, self._replicas, self._groups)
+
+    def _new_share_groups(self) -> ShareGroups:
+        history = self._clients.history
+        return ShareGroups(
+            self._world, history, lambda: self._metadata.image, self._replicas, self._groups, self._on_found
+        )
 
     def _attach(self) -> None:
         """Be called at the turns of the loop, at the lives of the nodes, and where administrators and checkers need one another."""

@@ -258,7 +258,7 @@ class ShareMember:
             self._draw_appetite(),
             self._version,
         )
-        lives = {partition: self._checker.life_of(self._key(partition)) for partition in wanted}
+        lives = {partition: self._checker.life_of(self._key(partition)) for partition in sorted(wanted)}
         answer = await connection.call(ApiKey.SHARE_FETCH, self._version, request, RECORDS_TIMEOUT_S)
         if answer.error_code is not ErrorCode.none:
             self._on_refused(session, answer.error_code)

@@ -26,7 +26,7 @@ _GROUP_RESOURCE: Final = 32
 _MAX_BYTES: Final = 100_000
 
 Words = Mapping[TopicIdPartition, Sequence[AcknowledgementBatch]]
-"""What a member says of records."""
+"""A member's words on records, by partition."""
 
 
 class ShareSender(NamedTuple):
@@ -38,7 +38,7 @@ class ShareSender(NamedTuple):
 
 
 class Appetite(NamedTuple):
-    """What a member wants at once."""
+    """The number and size of the records that a member asks for, and its patience."""
 
     records_max: int
     batch_size: int

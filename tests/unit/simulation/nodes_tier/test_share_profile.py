@@ -1,0 +1,51 @@
+"""Which runs have share groups, and what that changes."""
+
+import dataclasses
+
+from esp.simulation.nodes_tier.group_profile import NO_GROUPS
+from esp.simulation.nodes_tier.profile import Profile
+from esp.simulation.nodes_tier.share_profile import SHARE, ShareProfile
+from esp.simulation.nodes_tier.world import _settings
+from esp.simulation.seeds import run_seed
+from esp.simulation.streams import stream
+
+
+def drawn():
+    return [Profile.draw(seed, node_count=3) for seed in range(200)]
+
+
+def test_a_share_of_the_runs_has_groups():
+    profiles = [ShareProfile.draw(stream("share groups", seed), 3) for seed in range(1000)]
+    groups = [profile for profile in profiles if profile is not None]
+    assert abs(len(groups) / 1000 - SHARE) < 0.05
+    assert {len(group.names) for group in groups} == {1, 2}
+
+
+def test_groups_are_neither_where_nodes_are_upgraded_nor_where_transactions_are_alone():
+    with_groups = [profile for profile in drawn() if profile.share is not None]
+    assert with_groups
+    assert all(profile.upgrade is None for profile in with_groups)
+    assert not any(profile.transactions is not None and profile.transactions.is_alone for profile in with_groups)
+
+
+def test_groups_alone_have_little_beside_them():
+    alone = [profile for profile in drawn() if profile.share is not None and profile.share.is_alone]
+    assert alone
+    assert all(profile.groups == NO_GROUPS and profile.transactions is None for profile in alone)
+    assert all(len(profile.topics) == 1 and profile.compaction is None for profile in alone)
+
+
+def test_groups_among_others_leave_the_rest_of_the_run_as_it_is():
+    profile = next(one for one in drawn() if one.share is not None and not one.share.is_alone and one.groups.groups)
+    without = dataclasses.replace(profile, share=None)
+    mine, others = _settings(1, profile), _settings(1, without)
+    changed = [one.name for one in dataclasses.fields(mine) if getattr(mine, one.name) != getattr(others, one.name)]
+    assert all(name.startswith(("group_share_", "share_coordinator_")) for name in changed)
+
+
+def test_records_are_delivered_again_and_all_are_done_with_in_the_end():
+    outcome = run_seed(413)  # five nodes; leaders and coordinators die
+    assert outcome.violation is None
+    assert outcome.shared_records > outcome.shared_again > 0
+    assert outcome.shared_done > 0
+    assert outcome.shared_passed > 0
