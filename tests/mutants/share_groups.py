@@ -164,7 +164,7 @@ SHARE_GROUP_MUTANTS: Final = (
     Mutant(
         "state-that-nobody-has-read-takes-writes",
         "KIP-932 broken",
-        "SHARE-41",
+        "SHARE-48",
         "esp.share.coordinator.draft",
         "        if request.state_epoch != state.state_epoch or not self.is_read:\n",
         "        if request.state_epoch < state.state_epoch:\n",

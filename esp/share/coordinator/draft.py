@@ -71,7 +71,7 @@ class Written(NamedTuple):
     update_count: int
     """The updates after it."""
     is_read: bool = False
-    """True if the state takes writes (SHARE-41)."""
+    """True if the state takes writes (SHARE-48)."""
 
 
 class Draft:

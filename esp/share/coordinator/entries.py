@@ -43,7 +43,7 @@ class Entry:
     update_count: int = 0
     """The updates after it."""
     is_read: bool = False
-    """True if a leader has read the state since it began (SHARE-41)."""
+    """True if a leader has read the state since it began (SHARE-48)."""
     is_busy: bool = False
     """True while a record is on its way."""
     queue: deque[Waiting] = field(default_factory=deque)
