@@ -10,6 +10,7 @@ from esp.model.features import (
     GROUP_VERSION,
     KRAFT_VERSION,
     METADATA_VERSION,
+    SHARE_VERSION,
     TRANSACTION_VERSION,
 )
 
@@ -20,6 +21,7 @@ SUPPORTED_FEATURES: Final[Mapping[str, FeatureRange]] = MappingProxyType(
         KRAFT_VERSION: FeatureRange(0, 1),
         TRANSACTION_VERSION: FeatureRange(0, 2),
         GROUP_VERSION: FeatureRange(0, 1),
+        SHARE_VERSION: FeatureRange(0, 2),
     }
 )
 

@@ -29,7 +29,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from esp.cli.app import run_tools
 from esp.testing.cluster import Cluster
 from esp.testing.kafka_tools import KafkaTools
-from tests.conformance.share_groups_node import NodeWithDeadLetters
 from tests.integration.java_tools import JavaTools
 from tests.integration.share_worker import is_poison
 
@@ -180,7 +179,7 @@ class Queue:
     """
 
     def __init__(self, directory: Path, tools: KafkaTools, members: dict[str, int], rng: random.Random) -> None:
-        self.cluster = Cluster(directory / "cluster", NODES, SETTINGS, make_node=NodeWithDeadLetters)
+        self.cluster = Cluster(directory / "cluster", NODES, SETTINGS)
         self.faults: Counter[str] = Counter()
         self.gone: list[Worker] = []
         """Members that have been killed, or have left."""

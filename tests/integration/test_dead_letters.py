@@ -14,9 +14,10 @@ from confluent_kafka import AcknowledgeType, Consumer, Message, Producer, TopicP
 
 from esp.cli.kafka.doctor import DoctorAdmin
 from esp.cli.node.format import random_uuid
+from esp.testing.node import Node
 from esp.testing.node_process import HOST, NodeProcess
 from esp.testing.ports import free_port
-from tests.conformance.share_groups_node import LETTERS_FORMAT_OPTIONS, NodeWithDeadLetters
+from tests.conformance.share_levels import DEAD_LETTERS
 from tests.integration.conftest import eventually
 from tests.integration.test_share_groups import SETTINGS, Sharer
 
@@ -44,8 +45,8 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
     """A node with a topic and a dead-letter queue, and a group that has it."""
     port = free_port()
     listeners = {"node.id": "1", "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{free_port()}"}
-    made = NodeWithDeadLetters(tmp_path / "data", {**SETTINGS, **listeners}, port)
-    made.format(random_uuid(), "--standalone", *LETTERS_FORMAT_OPTIONS)
+    made = Node(tmp_path / "data", {**SETTINGS, **listeners}, port)
+    made.format(random_uuid(), "--standalone", *DEAD_LETTERS)
     with made as running:
         esp(running, "topics", "--create", "--topic", "t", "--partitions", str(PARTITIONS))
         allowed = ("--config", "errors.deadletterqueue.group.enable=true")

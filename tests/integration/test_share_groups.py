@@ -14,11 +14,12 @@ from confluent_kafka import AcknowledgeType, KafkaException, Producer, ShareCons
 
 from esp.cli.node.format import random_uuid
 from esp.testing.kafka_tools import KafkaTools
+from esp.testing.node import Node
 from esp.testing.node_process import HOST, NodeProcess
 from esp.testing.ports import free_port
 from esp.testing.pytest_plugin import AGAINST_KAFKA
 from esp.testing.real_kafka import RealKafka
-from tests.conformance.share_groups_node import FORMAT_OPTIONS, NodeWithShareGroups
+from tests.conformance.share_levels import SHARE_GROUPS
 from tests.integration.conftest import MakeTopic, eventually
 from tests.integration.java_tools import JavaTools
 
@@ -50,8 +51,8 @@ def make_share_node(request: pytest.FixtureRequest) -> MakeNode:
             return RealKafka(directory / "data", SETTINGS, tools=request.getfixturevalue("kafka_tools"))
         port = free_port()
         listeners = {"node.id": "1", "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{free_port()}"}
-        made = NodeWithShareGroups(directory / "data", {**SETTINGS, **listeners}, port)
-        made.format(random_uuid(), "--standalone", *FORMAT_OPTIONS)
+        made = Node(directory / "data", {**SETTINGS, **listeners}, port)
+        made.format(random_uuid(), "--standalone", *SHARE_GROUPS)
         return made
 
     return make

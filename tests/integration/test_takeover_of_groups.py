@@ -20,10 +20,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from esp.cli.node.format import random_uuid
 from esp.testing.kafka_tools import KafkaTools
+from esp.testing.node import Node
 from esp.testing.node_process import HOST, NodeProcess
 from esp.testing.ports import free_port
 from esp.testing.real_kafka import RealKafka
-from tests.conformance.share_groups_node import FORMAT_OPTIONS, NodeWithShareGroups
+from tests.conformance.share_levels import SHARE_GROUPS
 from tests.integration.java_tools import JavaTools
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
@@ -165,8 +166,8 @@ def test_groups_go_on_under_the_other_broker(kafka_tools: KafkaTools, tmp_path: 
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.bootstrap.servers": controller,
     }
-    ours = NodeWithShareGroups(data_dir, settings, port)
-    ours.format(random_uuid(), "--standalone", *FORMAT_OPTIONS)
+    ours = Node(data_dir, settings, port)
+    ours.format(random_uuid(), "--standalone", *SHARE_GROUPS)
     kafka = RealKafka(data_dir, settings, port, tools=kafka_tools)
     released: set[int] = set()
     for number, node in enumerate((ours, kafka, ours, kafka)):

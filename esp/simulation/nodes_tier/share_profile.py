@@ -1,15 +1,10 @@
 """The share groups (KIP-932) of a run, and the faults that befall their members."""
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
-from types import MappingProxyType
 from typing import Final
 
-from esp.controller.features import SUPPORTED_FEATURES
-from esp.controller.image import FeatureRange
-from esp.model.features import SHARE_VERSION
 from esp.settings.broker import BrokerSettings
 
 SHARE: Final = 0.2
@@ -20,11 +15,6 @@ ALONE_CHAOS_S: Final = (10.0, 25.0)
 
 LEVEL: Final = 1
 """The cluster's ``share.version`` in such a run."""
-
-FEATURES: Final[Mapping[str, FeatureRange]] = MappingProxyType(
-    {**SUPPORTED_FEATURES, SHARE_VERSION: FeatureRange(0, LEVEL)}
-)
-"""The features of the nodes in such a run."""
 
 HEARTBEATS_PER_SESSION: Final = 6
 

@@ -28,7 +28,6 @@ from esp.simulation.nodes_tier.faults import Fault
 from esp.simulation.nodes_tier.ledger import Ledger
 from esp.simulation.nodes_tier.node import DELIBERATE, SimulatedNode
 from esp.simulation.nodes_tier.rot import find_rotten
-from esp.simulation.nodes_tier.share_profile import FEATURES
 from esp.simulation.nodes_tier.world import RESTART_S, World
 
 EMPTY_SHARE: Final = 0.15
@@ -181,8 +180,6 @@ class Twins:
             timing_rng=world.random(f"timing of twin {self._count} of node {number}"),
         )
         twin.name = f"twin {self._count} of node {number}"
-        if world.profile.share is not None:
-            twin.features = FEATURES
         return twin
 
     @staticmethod

@@ -21,7 +21,6 @@ from esp.simulation.machine.loop import Process
 from esp.simulation.nodes_tier import cluster
 from esp.simulation.nodes_tier.faults import Fault
 from esp.simulation.nodes_tier.node import DELIBERATE, SimulatedNode
-from esp.simulation.nodes_tier.share_profile import FEATURES
 from esp.simulation.nodes_tier.world import World
 
 RESTARTS_S: Final = (1.0, 10.0)
@@ -142,6 +141,4 @@ class VoterTwins:
             timing_rng=world.random(f"timing of voter twin {self.count} of node {number}"),
         )
         twin.name = f"voter twin {self.count} of node {number}"
-        if world.profile.share is not None:
-            twin.features = FEATURES
         return twin

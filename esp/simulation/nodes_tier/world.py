@@ -16,7 +16,6 @@ from esp.simulation.machine.network import NetworkProfile, SimulatedNetwork
 from esp.simulation.nodes_tier import cluster
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.profile import Profile
-from esp.simulation.nodes_tier.share_profile import FEATURES as SHARE_FEATURES
 from esp.simulation.nodes_tier.share_profile import LEVEL as SHARE_LEVEL
 from esp.simulation.nodes_tier.upgrade_profile import OLDER_RELEASE
 from esp.simulation.streams import stream
@@ -129,9 +128,6 @@ class World:
         if self.profile.upgrade is not None:
             for node in self.nodes.values():
                 node.features = OLDER_RELEASE
-        if self.profile.share is not None:
-            for node in self.nodes.values():
-                node.features = SHARE_FEATURES
         starting = [self.spawn(node.start()) for node in self.nodes.values()]
         for task in starting:
             await task

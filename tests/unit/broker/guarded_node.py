@@ -11,14 +11,12 @@ from esp.model.features import SHARE_VERSION, TRANSACTION_VERSION
 from esp.protocol.registry import ApiKey
 from esp.settings.broker import STANDARD_AUTHORIZER
 from esp.simulation.workload.survey_requests import build
-from tests.unit.broker.share_groups import WITH_SHARE_GROUPS
 from tests.unit.broker.simulated_node import simulated
 
 ROOT = "User:root"
 
 guarded = partial(
     simulated,
-    features=WITH_SHARE_GROUPS,
     authorizer_class_name=STANDARD_AUTHORIZER,
     super_users=(ROOT,),
     offsets_topic_num_partitions=1,

@@ -1,20 +1,16 @@
-"""Nodes of a release that offers share groups, which the present one does not."""
+"""Nodes of a cluster that has share groups."""
 
-from esp.controller.features import SUPPORTED_FEATURES
-from esp.controller.image import FeatureRange
 from esp.model.features import SHARE_VERSION
 from tests.unit.broker.scenarios import played
 from tests.unit.broker.simulated_node import SimulatedNode
 from tests.unit.broker.transaction_conversation import set_level
-
-WITH_SHARE_GROUPS = {**SUPPORTED_FEATURES, SHARE_VERSION: FeatureRange(0, 2)}
 
 
 def with_share_groups(level=1, **settings):
     """A test with a simulated node whose cluster has share groups at this level, and a client of it."""
 
     async def play(loop, scenario):
-        node = SimulatedNode(loop, features=WITH_SHARE_GROUPS, **settings)
+        node = SimulatedNode(loop, **settings)
         await node.start()
         if level:
             await set_level(node, level, SHARE_VERSION)

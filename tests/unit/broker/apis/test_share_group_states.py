@@ -55,6 +55,8 @@ async def test_state_is_begun_changed_read_and_forgotten(played):
     begin = {"partition": 0, "state_epoch": 5, "start_offset": -1}
     (begun,) = await ask(client, INITIALIZE, begin, topic_id=topic_id)
     assert (begun.partition, begun.error_code, begun.error_message) == (0, ErrorCode.none, None)
+    (read,) = await ask(client, READ, {"partition": 0, "leader_epoch": 0}, topic_id=topic_id)
+    assert (read.error_code, read.state_epoch, read.start_offset) == (ErrorCode.none, 5, -1)
     change = {"partition": 0, "state_epoch": 5, "leader_epoch": 0, "start_offset": 2, "state_batches": [ACCEPTED]}
     for version, count in ((0, -1), (1, 2)):
         (written,) = await ask(
@@ -91,6 +93,7 @@ async def test_partitions_are_answered_one_by_one(played):
         (-1, ErrorCode.invalid_request),
         (0, ErrorCode.none),
     ]
+    await ask(client, READ, {"partition": 0, "leader_epoch": 0}, topic_id=topic_id)
     wrong = {"state_batches": [{**ACCEPTED, "delivery_state": 5}]}
     writes = [{"partition": 1, "state_epoch": 5, **wrong}, {"partition": 0, "state_epoch": 5}]
     answers = await ask(client, WRITE, *writes, topic_id=topic_id)

@@ -92,8 +92,10 @@ def test_letters_wait_for_the_next_leader_of_their_queue(seed):
             await create_queue(client, queue)
             queue_leader = leader_of(nodes, queue)
         _leader, member = await begun(nodes, queue)
+        # The share coordinator may be killed too: the next one refuses the first change of a state that has seen none (SHARE-48).
+        assert await member.say({0: [(0, 0, REJECT)]}) == {0: ErrorCode.none}
         nodes.nodes[queue_leader].kill()
-        assert await member.say({0: [(0, COUNT - 1, REJECT)]}) == {0: ErrorCode.none}
+        assert await member.say({0: [(1, COUNT - 1, REJECT)]}) == {0: ErrorCode.none}
         assert await offsets_in(nodes, COUNT, queue) == set(range(COUNT))
 
     scenario()

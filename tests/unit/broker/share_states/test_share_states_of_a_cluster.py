@@ -25,7 +25,6 @@ from esp.simulation.nodes_tier.timing_profile import DEFAULT_TIMING
 from esp.simulation.trace import Trace
 from tests.unit.broker.conversation import create_topics
 from tests.unit.broker.scenarios import played
-from tests.unit.broker.share_groups import WITH_SHARE_GROUPS
 from tests.unit.broker.simulated_node import Client
 
 NODES = (1, 2, 3)
@@ -68,7 +67,6 @@ class ThreeNodes:
         cluster_id, voters = cluster.draw_cluster_id(self.rng), cluster.draw_voters(self.rng, self.layout)
         first = FirstMetadata({SHARE_VERSION: 2})
         for node in self.nodes.values():
-            node.features = WITH_SHARE_GROUPS
             node.format_disk(lambda env, settings: cluster.format_blocking(env, settings, voters, cluster_id, first))
         assert all(await asyncio.gather(*(node.start() for node in self.nodes.values())))
         client = Client()
