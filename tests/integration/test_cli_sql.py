@@ -90,6 +90,9 @@ def test_the_fields_of_values_are_columns(node: NodeProcess, flights: str, esp: 
     ]
 
 
+LATE = datetime.fromtimestamp((START_MS + 55 * 60_000 - 1) / 1000, UTC).isoformat()
+
+
 @pytest.mark.parametrize(
     ("bounds", "count"),
     [
@@ -97,11 +100,12 @@ def test_the_fields_of_values_are_columns(node: NodeProcess, flights: str, esp: 
         (("--from", "10", "--to", "15"), 10),
         (("--to", "500"), 120),
         (("--from", "500"), 0),
-        (("--from", datetime.fromtimestamp((START_MS + 55 * 60_000 - 1) / 1000, UTC).isoformat()), 10),
-        (("--to", datetime.fromtimestamp((START_MS + 55 * 60_000 - 1) / 1000, UTC).isoformat()), 110),
+        (("--from", LATE), 10),
+        (("--to", LATE), 110),
         (("--from", "2100-01-01"), 0),
     ],
-    ids=str,
+    # of the places, not of the times: all processes of a run must give a test the same name
+    ids=["from", "from and to", "to", "from beyond the end", "from a time", "to a time", "from a time to come"],
 )
 def test_a_read_has_bounds_by_offset_and_by_time(
     fresh_node: NodeFactory, node: NodeProcess, flights: str, esp: Esp, bounds: Sequence[str], count: int
