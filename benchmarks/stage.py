@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,3 +67,20 @@ def settle(node: NodeProcess) -> None:
     time.sleep(SETTLING_S)
     if isinstance(node, Node):
         wait_until_warm(node)
+
+
+@contextmanager
+def started(stage: Stage, nodes: Mapping[str, NodeProcess]) -> Iterator[None]:
+    """Have brokers on the stage: started, and at rest.
+
+    Raises:
+        NodeError: a broker does not start or stop.
+    """
+    stage.nodes = nodes
+    with ExitStack() as running:
+        for name, node in nodes.items():
+            stage.say(f"starting {name}")
+            running.enter_context(node)
+        for node in nodes.values():
+            settle(node)
+        yield

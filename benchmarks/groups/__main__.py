@@ -1,7 +1,7 @@
 """``python -m benchmarks.groups``: groups of consumers beside Apache Kafka 4.3.1, turn about, row by row."""
 
+import secrets
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
@@ -17,7 +17,7 @@ from benchmarks.groups.stable import measure_stable
 from benchmarks.groups.takeover import measure_takeover
 from benchmarks.results import ESP, KAFKA
 from benchmarks.row_by_row import RowByRow, choose_rows
-from benchmarks.stage import Extent, Stage, settle
+from benchmarks.stage import Extent, Stage, started
 from benchmarks.written import Rows
 from esp.testing.node import Node
 from esp.testing.node_process import NodeProcess
@@ -40,7 +40,8 @@ _SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {_AT_ONCE: {"group.consumer.
 
 NOTES: Final = (
     f"""Both brokers run with their default settings on one machine, broker and controller in one, beside the one client, a raw one of this
-project. Kafka's JVM has the options of its start script: `-Xmx1g {" ".join(START_SCRIPT_OPTIONS)}`.""",
+project; ESP has `share.version=1`, Kafka's default. Kafka's JVM has the options of its start script:
+`-Xmx1g {" ".join(START_SCRIPT_OPTIONS)}`.""",
     """CPU is that of the broker's process, all threads, from `/proc/PID/stat`. Wall-clock times depend on what else the machine did: the
 load average of each row is given.""",
     "Heartbeats: 10 groups of 5 members at rest, 50 partitions, one heartbeat in flight for each member.",
@@ -56,9 +57,15 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 def make_brokers(names: list[str], directory: Path, settings: Mapping[str, str]) -> dict[str, NodeProcess]:
-    """Return the named brokers, not started."""
-    kinds: dict[str, type[Node | DefaultKafka]] = {ESP: Node, KAFKA: DefaultKafka}
-    return {name: kinds[name](directory / name, {**SHARED_SETTINGS, **settings}) for name in names}
+    """Return the named brokers, not started, which serve share groups."""
+    settings = {**SHARED_SETTINGS, **settings}
+    nodes: dict[str, NodeProcess] = {}
+    if ESP in names:
+        nodes[ESP] = made = Node(directory / ESP, settings)
+        made.format(secrets.token_urlsafe(16), "--standalone", "--feature", "share.version=1")
+    if KAFKA in names:
+        nodes[KAFKA] = DefaultKafka(directory / KAFKA, settings)
+    return nodes
 
 
 def measure_row(row: str, names: list[str], stage: Stage) -> None:
@@ -68,13 +75,7 @@ def measure_row(row: str, names: list[str], stage: Stage) -> None:
         NodeError: a broker did not start or stop.
         UnexpectedAnswerError: a broker refused what it was asked for.
     """
-    with ExitStack() as running:
-        stage.nodes = make_brokers(names, stage.directory, _SETTINGS.get(row, {}))
-        for name, node in stage.nodes.items():
-            stage.say(f"starting {name}")
-            running.enter_context(node)
-        for node in stage.nodes.values():
-            settle(node)
+    with started(stage, make_brokers(names, stage.directory, _SETTINGS.get(row, {}))):
         ROWS[row](stage)
 
 

@@ -1,6 +1,5 @@
 """``python -m benchmarks.security``: TLS, log-ins, rules of access and quotas beside Apache Kafka 4.3.1, turn about, row by row."""
 
-from contextlib import ExitStack
 from typing import Annotated, Final
 
 import typer
@@ -12,7 +11,7 @@ from benchmarks.security.clusters import measure_clusters
 from benchmarks.security.guarded import Certificates, Doors, guard, guarded_brokers
 from benchmarks.security.metrics import SECURITY_METRICS
 from benchmarks.security.rows import ROWS
-from benchmarks.stage import Extent, Stage, settle
+from benchmarks.stage import Extent, Stage, started
 from benchmarks.written import Rows
 
 USUAL: Final = Extent()
@@ -49,14 +48,9 @@ def measure_row(row: str, names: list[str], stage: Stage) -> None:
     if row == CLUSTERS:
         measure_clusters(stage, names)
         return
-    with ExitStack() as running:
-        certificates = Certificates(stage.directory)
-        stage.nodes = guarded_brokers(names, stage.directory, certificates, ROWS[row].protocol)
-        for name, node in stage.nodes.items():
-            stage.say(f"starting {name}")
-            running.enter_context(node)
+    certificates = Certificates(stage.directory)
+    with started(stage, guarded_brokers(names, stage.directory, certificates, ROWS[row].protocol)):
         for node in stage.nodes.values():
-            settle(node)
             guard(node, ROWS[row].user)
         ROWS[row].measure(stage, Doors(certificates.trusted))
 

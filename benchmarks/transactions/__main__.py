@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -12,7 +11,7 @@ from benchmarks import command
 from benchmarks.brokers import SHARED_SETTINGS, START_SCRIPT_OPTIONS, DefaultKafka
 from benchmarks.results import ESP, KAFKA
 from benchmarks.row_by_row import RowByRow, choose_rows
-from benchmarks.stage import Extent, Stage, settle
+from benchmarks.stage import Extent, Stage, started
 from benchmarks.transactions.compaction import CLEANER_SETTINGS, measure_compaction, measure_compaction_memory
 from benchmarks.transactions.many_ids import measure_many_ids
 from benchmarks.transactions.metrics import TRANSACTION_METRICS
@@ -82,13 +81,7 @@ def measure_row(row: str, names: list[str], stage: Stage) -> None:
         NodeError: a broker did not start or stop.
         UnexpectedAnswerError: a broker refused what it was asked for.
     """
-    with ExitStack() as running:
-        stage.nodes = make_brokers(names, stage.directory)
-        for name, node in stage.nodes.items():
-            stage.say(f"starting {name}")
-            running.enter_context(node)
-        for node in stage.nodes.values():
-            settle(node)
+    with started(stage, make_brokers(names, stage.directory)):
         ROWS[row](stage)
 
 
