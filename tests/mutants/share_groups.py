@@ -189,4 +189,13 @@ SHARE_GROUP_MUTANTS: Final = (
         kind=SHARE_GROUPS,
         is_gap=True,
     ),
+    Mutant(
+        "altered-offsets-are-not-read",
+        "KIP-932 broken",
+        "SHARE-49",
+        "esp.broker.share.leaders",
+        "            if opens_session and found.is_idle(self.clock.monotonic_us()):\n",
+        "            if opens_session and found.is_idle(-1):\n",
+        kind=SHARE_GROUPS,
+    ),
 )

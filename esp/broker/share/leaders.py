@@ -213,8 +213,17 @@ class ShareLeaders:
         hosted.leading()
         return hosted
 
-    def obtain(self, request: Request, key: SessionKey, wanted: WantedPartition) -> LedSharePartition:
+    def obtain(
+        self, request: Request, key: SessionKey, wanted: WantedPartition, *, opens_session: bool
+    ) -> LedSharePartition:
         """A share partition of which a member wants records; it may be about to begin.
+
+        Args:
+            request: the member's.
+            key: of the member's session.
+            wanted: the partition.
+            opens_session: whether the request is the first of its session. It begins again what is at rest: the group may have been empty,
+                and its offsets altered by an administrator, since the state was read (SHARE-49).
 
         Raises:
             ApiError: those of :meth:`find`.
@@ -224,6 +233,8 @@ class ShareLeaders:
         found = group.get(wanted)
         if found is not None:
             found.tend()  # it is forgotten if it has ended
+            if opens_session and found.is_idle(self.clock.monotonic_us()):
+                found.end(ErrorCode.none)
             found = group.get(wanted)
         if found is None:
             found = LedSharePartition(

@@ -20,7 +20,7 @@ from esp.broker.share.log_reads import Range, ReadBatches
 from esp.broker.share.requests import Answers, PartitionAnswer, ShareFetch
 from esp.model.errors import ApiError, ErrorCode
 from esp.protocol.progress import Progress
-from esp.share.sessions import ShareSession, WantedPartition
+from esp.share.sessions import INITIAL_EPOCH, ShareSession, WantedPartition
 
 _AT_ONCE: Final = 16
 """The partitions before the first turn: some hundred microseconds."""
@@ -117,13 +117,14 @@ class PendingShareFetch:
 
     async def _obtain(self) -> None:
         progress = Progress(_AT_ONCE)
+        opens_session = self._asked.acknowledging.epoch == INITIAL_EPOCH
         for wanted in tuple(self._session):
             if progress.count_one():
                 await self._leaders.turns.wait()
                 if not self._is_wanted:
                     return
             try:
-                share = self._leaders.obtain(self._request, self._session.key, wanted)
+                share = self._leaders.obtain(self._request, self._session.key, wanted, opens_session=opens_session)
             except ApiError as error:
                 self._answers[wanted] = PartitionAnswer(error=error.code)
             else:

@@ -135,9 +135,14 @@ class ShareChecker:
             self._guard(lambda: _check_released(share, member_id))
 
         def watch_obtain(
-            leaders: ShareLeaders, request: Request, session: SessionKey, wanted: WantedPartition
+            leaders: ShareLeaders,
+            request: Request,
+            session: SessionKey,
+            wanted: WantedPartition,
+            *,
+            opens_session: bool,
         ) -> LedSharePartition:
-            share = obtain(leaders, request, session, wanted)
+            share = obtain(leaders, request, session, wanted, opens_session=opens_session)
             self._leaders[share] = leaders
             return share
 

@@ -144,6 +144,14 @@ class ShareGroups:
         if self._profile is None:
             return
         await until(STABLE_S, "INV-SHARE-LOSS", lambda: self.find_open(find_helpless()))
+        if self._profile.is_set_back:
+            tasks = [self._world.spawn(crew.begin_again()) for crew in self._crews]
+            await until(
+                STABLE_S,
+                "LIVE-NO-STUCK",
+                lambda: [] if all(task.done() for task in tasks) else ["a share group is not set back"],
+            )
+            await until(STABLE_S, "INV-SHARE-LOSS", lambda: self.find_open(find_helpless()))
         for crew in self._crews:
             crew.stop()
         await until(STABLE_S, "LIVE-NO-STUCK", self._find_running)

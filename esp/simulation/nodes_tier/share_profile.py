@@ -57,6 +57,8 @@ class ShareProfile:
     """``share.coordinator.cold.partition.snapshot.interval.ms`` of all nodes."""
     is_alone: bool = False
     """True if there is little else in the run, and it is short."""
+    is_set_back: bool = False
+    """True if in the end, when all records are done with, the groups begin at offset 0 again."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -97,6 +99,7 @@ class ShareProfile:
             prune_s=rng.choice((0.5, 3.0)),
             cold_s=rng.choice((1.0, 10.0)),
             is_alone=rng.random() < 0.5,
+            is_set_back=rng.random() < 0.5,
         )
 
     def applied_to(self, settings: BrokerSettings, *, has_other_groups: bool) -> BrokerSettings:

@@ -90,11 +90,23 @@ class ShareAdministrator:
         else:
             asked = share_requests.delete_group(self._client.group_id)
             key, version, what = ApiKey.DELETE_GROUPS, share_requests.DELETE_GROUPS_VERSION, "share groups deleted"
+        await self._try(key, version, asked, what, topic.name)
+
+    async def set_back(self) -> None:
+        """Let the group, whose members have left, begin at offset 0 again, and try for a while."""
+        for topic in self._topics():
+            asked = share_requests.alter_offsets(
+                self._client.group_id, topic.name, dict.fromkeys(range(len(topic.partitions)), 0)
+            )
+            key, version = ApiKey.ALTER_SHARE_GROUP_OFFSETS, share_requests.ALTER_VERSION
+            await self._try(key, version, asked, "share groups set back", topic.name)
+
+    async def _try(self, key: ApiKey, version: int, asked: Any, what: str, topic: str) -> None:
         for _ in range(TRIES):
             answer = await self._ask(key, version, asked)
             codes = [] if answer is None else _codes(answer)
             if codes and all(code is ErrorCode.none for code in codes):
-                self._history.on_done(self.name, what, f"{self._client.group_id}, {topic.name}")
+                self._history.on_done(self.name, what, f"{self._client.group_id}, {topic}")
                 return
             for code in codes:
                 self._history.on_refusal(self.name, f"{what}: {code.name}")

@@ -117,6 +117,16 @@ class ShareCrew:
             await self._administrator.act()
         self._is_recess = False
 
+    async def begin_again(self) -> None:
+        """Let all members leave, the administrator set the group's offsets back, and members come again."""
+        while self._is_recess:  # noqa: ASYNC110 - one that began before the group came to rest ends by itself
+            await asyncio.sleep(POLL_S)
+        self._is_recess = True
+        while not self.has_ended:  # noqa: ASYNC110 - members leave when their requests have ended
+            await asyncio.sleep(POLL_S)
+        await self._administrator.set_back()
+        self._is_recess = False
+
     def calm(self) -> None:
         """Nothing befalls any member any more; all accept everything at once."""
         self._is_calm = True

@@ -9,6 +9,7 @@ from esp.model.acl import AclOperation
 from esp.model.errors import ApiError, ErrorCode
 from esp.protocol.registry import ApiKey
 from esp.schemas.share_state_records import RecordState, ShareStateKey
+from tests.models.naive_share_partition import PersistedOffsets
 from tests.unit.broker.conversation import create_topic, produce
 from tests.unit.broker.data_path.test_read_committed import append, end, write
 from tests.unit.broker.guarded_node import ROOT, allow, ask, client_of, guarded, withdraw
@@ -87,6 +88,22 @@ async def test_a_group_begins_at_the_latest_offset_and_every_leader_at_the_same(
     again = Member(leaders_of(node, persister), "n")
     assert await again.take(t0) == [(3, 4, 1)]
     assert await member.take(t0) == [(3, 4, 1)], "the one before has not heard of it yet"
+
+
+@simulated()
+async def test_altered_offsets_count_for_the_next_session_where_nothing_is_held(node):
+    """SHARE-49: the group was empty meanwhile, and nothing tells the leader of it."""
+    client, t0, persister, leaders = await prepared(node, counts=(3,))
+    member = Member(leaders)
+    assert await member.take(t0) == [(0, 2, 1)]
+    assert await member.say({t0: [(0, 2, ACCEPT)]}) == {t0: ErrorCode.none}
+    persister.states[key_of(t0)] = PersistedOffsets()
+    assert await member.take(wait_ms=10) == [], "a session goes on with what is in memory"
+    again = Member(leaders, "again")
+    assert await again.take(t0) == [(0, 2, 1)]
+    await produce(client, "t", records(b"new"))
+    assert await Member(leaders, "third").take(t0) == [(3, 3, 1)], "what is held stays held"
+    assert await again.say({t0: [(0, 2, ACCEPT)]}) == {t0: ErrorCode.none}
 
 
 @simulated()
