@@ -346,14 +346,21 @@ class SharePartition:
                     break
         return tuple(found)
 
-    def bury(self, start_offset: int, end_offset: int) -> StateWrite | None:
-        """The dead letters of a range are written, or never will be: its condemned records are archived at once, whatever becomes of the
-        write."""
+    def bury(self, condemned: Sequence[CondemnedRecords], end_offset: int) -> StateWrite | None:
+        """The dead letters of records below an offset are written, or never will be: they are archived at once, whatever becomes of the
+        write. Records between them that were condemned meanwhile have no letter yet, and stay.
+
+        Args:
+            condemned: as :meth:`find_condemned` found them.
+            end_offset: where the letters end.
+        """
         if self._is_fenced:
             return None
         buried = [
             (run, next_state(run.state, RecordEvent.BURY))
-            for run in self._window.between(start_offset, end_offset)
+            for piece in condemned
+            if piece.start_offset < end_offset
+            for run in self._window.between(piece.start_offset, min(piece.end_offset, end_offset))
             if run.state is RecordState.ARCHIVING
         ]
         return self._settle(buried) if buried else None

@@ -98,10 +98,10 @@ class NaiveSharePartition:
         """The state of a record that is rejected or out of attempts."""
         return ARCHIVING if self.has_letters else ARCHIVED
 
-    def bury(self, start, end):
-        """Letters are written; the changes, by offset."""
+    def bury(self, offsets):
+        """Letters about these are written; the changes, by offset."""
         changes = {}
-        for offset in range(start, end):
+        for offset in offsets:
             record = self.records.get(offset)
             if record is not None and record.state is ARCHIVING:
                 self.records[offset] = record.become(ARCHIVED)

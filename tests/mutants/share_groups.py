@@ -198,4 +198,42 @@ SHARE_GROUP_MUTANTS: Final = (
         "            if opens_session and found.is_idle(-1):\n",
         kind=SHARE_GROUPS,
     ),
+    Mutant(
+        "letters-that-are-not-taken-count-as-written",
+        "KIP-1191 broken",
+        "SHARE-40",
+        "esp.broker.share.letter_writer",
+        """            elif fate is Fate.AGAIN:
+                await self._wait(f"{topic} does not take them yet: {error.name}")
+                return settled
+""",
+        """            elif fate is Fate.AGAIN:
+                settled += len(some)
+""",
+        kind=SHARE_GROUPS,
+        is_gap=True,
+    ),
+    Mutant(
+        "records-are-archived-before-their-letters",
+        "KIP-1191 broken",
+        "SHARE-40",
+        "esp.broker.share.led_partition",
+        "            end_offset = await self._letters.write(condemned)\n",
+        "            self._put(core.bury(condemned, condemned[-1].end_offset))\n"
+        "            end_offset = await self._letters.write(condemned)\n",
+        kind=SHARE_GROUPS,
+    ),
+    Mutant(
+        "records-that-are-condemned-meanwhile-are-buried",
+        "KIP-1191 broken",
+        "SHARE-40",
+        "esp.share.partition",
+        """            for piece in condemned
+            if piece.start_offset < end_offset
+            for run in self._window.between(piece.start_offset, min(piece.end_offset, end_offset))
+""",
+        """            for run in self._window.between(condemned[0].start_offset, end_offset)
+""",
+        kind=SHARE_GROUPS,
+    ),
 )

@@ -344,7 +344,7 @@ class LedSharePartition:
             end_offset = await self._letters.write(condemned)
             core = self._core
             if core is not None:
-                self._put(core.bury(condemned[0].start_offset, end_offset))
+                self._put(core.bury(condemned, end_offset))
                 self._wake()
         self._is_writing_letters = False
         self._letters.count_pending(0 if self._core is None else self._core.condemned_count)

@@ -12,9 +12,8 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from esp.broker.request import Request
 from esp.broker.share.leaders import ShareLeaders
 from esp.broker.share.led_partition import LedSharePartition, Wanted
 from esp.broker.share.log_reads import ReadBatches
@@ -27,7 +26,7 @@ from esp.share.acknowledgements import AcknowledgementBatch, AcknowledgeType
 from esp.share.acquiring import AcquiredRecords
 from esp.share.partition import SharePartition, StateWrite
 from esp.share.persister import PersistedRead
-from esp.share.sessions import SessionKey, WantedPartition
+from esp.share.sessions import SessionKey
 from esp.share.window import NO_WRITE
 from esp.simulation.checkers.share_state_log import NO_EPOCH, Life, ShareStateLog
 from esp.simulation.checkers.violation import ViolationError
@@ -134,15 +133,8 @@ class ShareChecker:
             release(share, member_id)
             self._guard(lambda: _check_released(share, member_id))
 
-        def watch_obtain(
-            leaders: ShareLeaders,
-            request: Request,
-            session: SessionKey,
-            wanted: WantedPartition,
-            *,
-            opens_session: bool,
-        ) -> LedSharePartition:
-            share = obtain(leaders, request, session, wanted, opens_session=opens_session)
+        def watch_obtain(leaders: ShareLeaders, *arguments: Any, **options: Any) -> LedSharePartition:
+            share = obtain(leaders, *arguments, **options)
             self._leaders[share] = leaders
             return share
 
@@ -230,6 +222,7 @@ class ShareChecker:
             return
         if count >= core.settings.delivery_count_limit:
             life.reasons.add(offset)
+            life.exhausted.add(offset)
         if led.leader_epoch < self._leader_epoch(key):
             self.replaced += 1
         elif offset in life.done:
@@ -294,6 +287,8 @@ class ShareChecker:
                     led.holds.pop(word.offset, None)
                     if word.type in _TERMINAL and led.life is not None:
                         led.life.done.add(word.offset)
+                    if word.type is AcknowledgeType.REJECT and led.life is not None:
+                        led.life.rejected.add(word.offset)
         led.pending = left
 
     def _on_released(self, share: LedSharePartition, member_id: str) -> None:

@@ -5,7 +5,7 @@ administrator alters it, and ends with the next one or with a tombstone. Within 
 that it passes has been done with for a reason that was seen.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -41,6 +41,10 @@ class Life:
     """The member that a leader has believed last that a record is done with, by offset."""
     done: set[int] = field(default_factory=set)
     """The offsets of which it was answered that they are done with: never delivered again."""
+    rejected: set[int] = field(default_factory=set)
+    """Those among them that were rejected."""
+    exhausted: set[int] = field(default_factory=set)
+    """The offsets whose last attempt was begun."""
 
 
 @dataclass(slots=True)
@@ -93,6 +97,20 @@ class ShareStateLog:
         if state is None or state.start_offset == NO_START_OFFSET:
             return NO_START_OFFSET
         return Window(state.start_offset, state.batches).start_offset
+
+    def find_unreported(self, key: ShareStateKey, reported: Collection[int]) -> list[int]:
+        """The offsets that need a dead letter, as far as members can know, and have none: rejected, or out of attempts and passed.
+
+        Args:
+            key: the share partition.
+            reported: the offsets that letters are about.
+        """
+        life = self.life(key)
+        if life is None:
+            return []
+        passed = {offset for offset in life.exhausted if offset < self.first_open(key) and offset not in life.words}
+        start = self._log_start(key)
+        return sorted(offset for offset in life.rejected | passed if offset >= start and offset not in reported)
 
     def needed_from(self, partition: int) -> int | None:
         """The place of the oldest snapshot in a partition of ``__share_group_state`` that is needed; None if there is none."""

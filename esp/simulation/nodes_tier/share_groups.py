@@ -10,7 +10,9 @@ from esp.broker.share_states.coordinators import coordinator_key
 from esp.controller.image import ClusterImage, TopicImage
 from esp.groups.partitioning import partition_for
 from esp.model.ids import OFFSETS_TOPIC, SHARE_STATES_TOPIC, TopicId, TopicPartition
+from esp.records.batch import iterate_records
 from esp.schemas.share_state_records import ShareStateKey
+from esp.share.dead_letters import read_death
 from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.replica_view import BatchView
 from esp.simulation.checkers.share_checker import ShareChecker
@@ -19,6 +21,8 @@ from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.cluster import bootstrap_addresses
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED
 from esp.simulation.nodes_tier.groups import STABLE_S, Groups, Key, Until
+from esp.simulation.nodes_tier.profile import TopicProfile
+from esp.simulation.nodes_tier.share_profile import LETTERS
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.outcome import Outcome
 from esp.simulation.workload.history import History
@@ -59,6 +63,8 @@ class ShareGroups:
         self._crews: list[ShareCrew] = []
         self._working: list[asyncio.Task[None]] = []
         self._is_over = False
+        self._letters: dict[ShareStateKey, dict[int, None]] = {}
+        """The offsets that committed dead letters are about."""
         self.states = ShareStateLog(
             self._is_excused, lambda key: replicas.highest_log_starts.get((key.topic_id, key.partition), 0)
         )
@@ -100,12 +106,22 @@ class ShareGroups:
 
     async def _work(self, crew: ShareCrew, administrator: ShareAdministrator) -> None:
         assert self._profile is not None, "a run with share groups"
+        if self._profile.has_letters:
+            await administrator.make_queue(self._queue())
+            await administrator.configure({"errors.deadletterqueue.topic.name": LETTERS})
         if self._profile.begins_at_earliest:
-            await administrator.begin_at_earliest()
+            await administrator.configure({"share.auto.offset.reset": "earliest"})
         keepers = [self._world.spawn(crew.keep(place)) for place in range(self._profile.members)]
         await crew.administer()
         for keeper in keepers:
             await keeper
+
+    def _queue(self) -> TopicProfile:
+        """The dead-letter queue: as safe as the records."""
+        like = self._world.profile.topics[0]
+        return dataclasses.replace(
+            like, name=LETTERS, partitions=2, configs={"errors.deadletterqueue.group.enable": "true"}
+        )
 
     async def _look(self) -> None:
         """Look at locks until the end. Raises ViolationError: INV-SHARE-LOCK."""
@@ -117,6 +133,17 @@ class ShareGroups:
         """Batches were seen to be committed for the first time. Raises ViolationError: INV-SPSO, INV-SHARE-FENCE, INV-SHARE-LOSS."""
         if self._profile is not None and partition.topic == SHARE_STATES_TOPIC:
             self.states.on_committed(partition.partition, batches)
+        elif self._profile is not None and partition.topic == LETTERS:
+            self._on_letters(batches)
+
+    def _on_letters(self, batches: Iterable[BatchView]) -> None:
+        for batch in batches:
+            for record in iterate_records(batch.written()):
+                death = read_death(record.headers)
+                assert death is not None, f"records of the queue are letters: {record}"
+                topic = self._image().topics_by_name[death.topic]
+                key = ShareStateKey(death.group_id, topic.topic_id, death.partition)
+                self._letters.setdefault(key, {})[death.offset] = None
 
     def avoid(self, brokers: Collection[int]) -> None:
         """Members read nothing from these any more, which stay away for good."""
@@ -139,7 +166,7 @@ class ShareGroups:
             find_helpless: partitions that cannot have a leader.
 
         Raises:
-            ViolationError: INV-SHARE-LOSS, LIVE-NO-STUCK.
+            ViolationError: INV-SHARE-LOSS, INV-SHARE-LETTER, LIVE-NO-STUCK.
         """
         if self._profile is None:
             return
@@ -152,6 +179,7 @@ class ShareGroups:
                 lambda: [] if all(task.done() for task in tasks) else ["a share group is not set back"],
             )
             await until(STABLE_S, "INV-SHARE-LOSS", lambda: self.find_open(find_helpless()))
+        await until(STABLE_S, "INV-SHARE-LETTER", lambda: self.find_unreported(find_helpless()))
         for crew in self._crews:
             crew.stop()
         await until(STABLE_S, "LIVE-NO-STUCK", self._find_running)
@@ -170,13 +198,35 @@ class ShareGroups:
             for topic in self._topics():
                 for number in range(len(topic.partitions)):
                     key = ShareStateKey(crew.group_id, topic.topic_id, number)
-                    places = [(key.topic_id, key.partition), self._states_key(key)]
-                    if self._is_excused(key) or any(place in helpless for place in places):
+                    if self._is_helpless(key, helpless):
                         continue
                     first, end = self.states.first_open(key), self._committed_end(topic.topic_id, number)
                     if first < end:
                         found.append(f"{crew.group_id} is at {first} of {end} in {topic.name}-{number}")
         return found
+
+    def find_unreported(self, helpless: Collection[Key]) -> list[str]:
+        """The records that are done with and have no dead letter, though they need one, as sentences."""
+        if self._profile is None or not self._profile.has_letters:
+            return []
+        found = []
+        for key in self.states.keys:
+            letters_key = self._letters_key(key)
+            if letters_key is not None and self._replicas.is_excused(letters_key):
+                continue
+            missing = self.states.find_unreported(key, self._letters.get(key, {}))
+            if missing and not self._is_helpless(key, helpless):
+                found.append(f"there are no letters about {missing} of {key}")
+        return found
+
+    def _is_helpless(self, key: ShareStateKey, helpless: Collection[Key]) -> bool:
+        """True if more was lost than is promised, or a partition that is needed cannot have a leader."""
+        places = [(key.topic_id, key.partition), self._states_key(key), self._letters_key(key)]
+        return self._is_excused(key) or any(place in helpless for place in places)
+
+    def _letters_key(self, key: ShareStateKey) -> Key | None:
+        topic = self._image().topics_by_name.get(LETTERS)
+        return None if topic is None else (topic.topic_id, key.partition % len(topic.partitions))
 
     def _find_running(self) -> list[str]:
         is_over = all(task.done() for task in self._working) and all(crew.has_ended for crew in self._crews)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from esp.model.features import DEAD_LETTERS_FROM
 from esp.settings.broker import BrokerSettings
 
 SHARE: Final = 0.2
@@ -13,8 +14,8 @@ SHARE: Final = 0.2
 ALONE_CHAOS_S: Final = (10.0, 25.0)
 """The time of the faults where there is little else, in seconds."""
 
-LEVEL: Final = 1
-"""The cluster's ``share.version`` in such a run."""
+LETTERS: Final = "dlq.shared"
+"""The dead-letter queue of all groups, in runs that have one."""
 
 HEARTBEATS_PER_SESSION: Final = 6
 
@@ -57,8 +58,15 @@ class ShareProfile:
     """``share.coordinator.cold.partition.snapshot.interval.ms`` of all nodes."""
     is_alone: bool = False
     """True if there is little else in the run, and it is short."""
+    has_letters: bool = False
+    """True if records that are rejected, or out of attempts, are reported to :data:`LETTERS`."""
     is_set_back: bool = False
     """True if in the end, when all records are done with, the groups begin at offset 0 again."""
+
+    @property
+    def level(self) -> int:
+        """The cluster's ``share.version``."""
+        return DEAD_LETTERS_FROM if self.has_letters else 1
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -100,6 +108,7 @@ class ShareProfile:
             cold_s=rng.choice((1.0, 10.0)),
             is_alone=rng.random() < 0.5,
             is_set_back=rng.random() < 0.5,
+            has_letters=rng.random() < 0.5,
         )
 
     def applied_to(self, settings: BrokerSettings, *, has_other_groups: bool) -> BrokerSettings:

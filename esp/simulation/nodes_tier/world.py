@@ -16,7 +16,6 @@ from esp.simulation.machine.network import NetworkProfile, SimulatedNetwork
 from esp.simulation.nodes_tier import cluster
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.profile import Profile
-from esp.simulation.nodes_tier.share_profile import LEVEL as SHARE_LEVEL
 from esp.simulation.nodes_tier.upgrade_profile import OLDER_RELEASE
 from esp.simulation.streams import stream
 from esp.simulation.trace import Trace
@@ -121,7 +120,7 @@ class World:
         voters = cluster.draw_voters(rng, self.profile.layout)
         levels = {TRANSACTION_VERSION: self.profile.transaction_level}
         if self.profile.share is not None:
-            levels[SHARE_VERSION] = SHARE_LEVEL
+            levels[SHARE_VERSION] = self.profile.share.level
         first = FirstMetadata(levels)
         for node in self.nodes.values():
             node.format_disk(lambda env, settings: cluster.format_blocking(env, settings, voters, cluster_id, first))

@@ -18,6 +18,7 @@ from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.ledger import PASSING, SURVEYED
 from esp.simulation.nodes_tier.nudges import Nudges
 from esp.simulation.nodes_tier.profile import TopicProfile
+from esp.simulation.nodes_tier.share_profile import LETTERS
 from esp.simulation.nodes_tier.transaction_profile import TRANSACTIONAL_TOPIC
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.workload.admin import BOUNDING, MIXING, RECREATING, RESTORING, Administrator
@@ -171,7 +172,7 @@ class Clients:
 
     def begin_topic(self, topic: TopicImage) -> None:
         """Produce to and read from all partitions of a topic."""
-        if topic.topic_id in self._topics or topic.name in {*INTERNAL_TOPICS, SURVEYED, TRANSACTIONAL_TOPIC}:
+        if topic.topic_id in self._topics or topic.name in {*INTERNAL_TOPICS, SURVEYED, TRANSACTIONAL_TOPIC, LETTERS}:
             return
         self._topics[topic.topic_id] = None
         for partition in range(len(topic.partitions)):

@@ -1,7 +1,7 @@
 """Alters and deletes the offsets of a share group whose members have left, deletes the group, and asks how far it has come."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Final
 
@@ -9,13 +9,15 @@ from esp.controller.image import TopicImage
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
 from esp.protocol.registry import ApiKey
-from esp.simulation.workload import share_requests
+from esp.simulation.nodes_tier.profile import TopicProfile
+from esp.simulation.workload import requests, share_requests
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.group_client import GroupClient
 from esp.simulation.workload.history import History
 
 TRIES: Final = 8
 BACKOFF_S: Final = 0.4
+_DONE: Final = frozenset((ErrorCode.none, ErrorCode.topic_already_exists))
 BEYOND_SHARE: Final = 0.1
 """Of the alterations: to an offset that the partition does not have yet."""
 
@@ -50,16 +52,22 @@ class ShareAdministrator:
         """The client id."""
         return self._client.client.name
 
-    async def begin_at_earliest(self) -> None:
-        """Let the group begin at log starts; tried until it is done."""
+    async def configure(self, settings: Mapping[str, str]) -> None:
+        """Set settings of the group; tried until it is done."""
+        request = share_requests.configure(self._client.group_id, settings)
+        await self._insist(ApiKey.INCREMENTAL_ALTER_CONFIGS, share_requests.CONFIGS_VERSION, request)
+
+    async def make_queue(self, queue: TopicProfile) -> None:
+        """Create a dead-letter queue, unless it is there; tried until it is done."""
+        await self._insist(ApiKey.CREATE_TOPICS, requests.CREATE_TOPICS_VERSION, requests.create_topic(queue, 5.0))
+
+    async def _insist(self, key: ApiKey, version: int, request: Any) -> None:
         while True:
             try:
                 connection = await self._client.client.any_broker()
-                request = share_requests.begin_at_earliest(self._client.group_id)
-                answer = await connection.call(
-                    ApiKey.INCREMENTAL_ALTER_CONFIGS, share_requests.CONFIGS_VERSION, request, 5.0
-                )
-                if all(part.error_code is ErrorCode.none for part in answer.responses):
+                answer = await connection.call(key, version, request, 5.0)
+                parts = answer.topics if key is ApiKey.CREATE_TOPICS else answer.responses
+                if all(part.error_code in _DONE for part in parts):
                     return
             except NoAnswerError as error:
                 self._history.on_no_answer(self.name, str(error))

@@ -158,8 +158,8 @@ def delete_group(group_id: str) -> Any:
     return build(ApiKey.DELETE_GROUPS, DELETE_GROUPS_VERSION, {"groups_names": [group_id]})
 
 
-def begin_at_earliest(group_id: str) -> Any:
-    """Let a group begin at the log start where it has not begun yet."""
-    config = {"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}
-    resource = {"resource_type": _GROUP_RESOURCE, "resource_name": group_id, "configs": [config]}
+def configure(group_id: str, settings: Mapping[str, str]) -> Any:
+    """Set settings of a group."""
+    configs = [{"name": name, "config_operation": 0, "value": value} for name, value in settings.items()]
+    resource = {"resource_type": _GROUP_RESOURCE, "resource_name": group_id, "configs": configs}
     return build(ApiKey.INCREMENTAL_ALTER_CONFIGS, CONFIGS_VERSION, {"resources": [resource], "validate_only": False})

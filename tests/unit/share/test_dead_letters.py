@@ -15,6 +15,7 @@ from esp.share.dead_letters import (
     read_death,
     without_record,
 )
+from esp.share.partition import CondemnedRecords
 from tests.unit.share.test_partition import (
     ACCEPT,
     ACKNOWLEDGED,
@@ -51,11 +52,12 @@ def test_a_rejected_record_waits_for_its_letter_and_holds_the_start_offset():
     assert share.condemned_count == 2
     assert share.find_condemned(10) == ((0, 1, 1, True), (3, 4, 1, True))
     assert share.find_condemned(1) == ((0, 1, 1, True),)
-    write = share.bury(0, 1)
+    condemned = share.find_condemned(10)
+    write = share.bury(condemned, 1)
     assert (write.start_offset, write.batches) == (0, (StateBatch(0, 1, ARCHIVED, 1),))
     assert (share.start_offset, share.condemned_count) == (3, 1)
-    assert share.bury(0, 3) is None
-    assert done(share, share.bury(3, 4)) == [(3, 4, ARCHIVED, 1)]
+    assert share.bury(condemned, 3) is None
+    assert done(share, share.bury(condemned, 4)) == [(3, 4, ARCHIVED, 1)]
     assert share.start_offset == share.end_offset == 4
 
 
@@ -105,7 +107,7 @@ def test_nothing_is_acquired_while_letters_for_half_of_the_window_wait():
     assert share.find_fetch_offset() == 50
     done(share, say(share, 49, 49, REJECT))
     assert share.find_fetch_offset() is None
-    share.bury(0, 1)
+    share.bury(share.find_condemned(1), 1)
     assert share.find_fetch_offset() == 50
 
 
@@ -121,7 +123,19 @@ def test_a_share_partition_that_is_over_writes_no_letters():
     take(share, (1, 2))
     share.on_write_failed(say(share, 1, 1, ACCEPT).token, ErrorCode.fenced_leader_epoch)
     assert share.find_condemned(10) == ()
-    assert share.bury(0, 1) is None
+    assert share.bury([CondemnedRecords(0, 1, 1, True)], 1) is None
+
+
+def test_a_record_that_is_condemned_while_letters_are_written_waits_for_its_own():
+    share = partition(letters=True)
+    take(share, (0, 3))
+    done(share, say(share, 0, 0, REJECT))
+    done(share, say(share, 2, 2, REJECT))
+    condemned = share.find_condemned(10)
+    assert condemned == ((0, 1, 1, True), (2, 3, 1, True))
+    done(share, say(share, 1, 1, REJECT))
+    assert done(share, share.bury(condemned, 3)) == [(0, 1, ARCHIVED, 1), (2, 3, ARCHIVED, 1)]
+    assert share.find_condemned(10) == ((1, 2, 1, True),)
 
 
 def test_the_log_start_passes_records_whose_letters_are_missing():

@@ -237,11 +237,13 @@ class ShareHistory(RuleBasedStateMachine):
         assert offsets == sorted(self.condemned())[:most], "LETTER: the first ones are found"
         for piece in found:
             assert piece.delivery_count == self.model.records[piece.start_offset].count
-        self.bury(offsets[0], offsets[min(settled, len(offsets)) - 1] + 1 if settled else offsets[0])
+        self.bury(found, offsets[min(settled, len(offsets)) - 1] + 1 if settled else offsets[0])
 
-    def bury(self, start, end):
-        write = self.share.bury(start, end)
-        changes = self.model.bury(start, end)
+    def bury(self, condemned, end):
+        write = self.share.bury(condemned, end)
+        changes = self.model.bury(
+            [offset for piece in condemned for offset in range(piece.start_offset, piece.end_offset) if offset < end]
+        )
         assert (write is not None) == bool(changes)
         if write is not None:
             begin, complete_count = self.model.start, self.model.complete_count()
@@ -375,7 +377,7 @@ class ShareHistory(RuleBasedStateMachine):
                 self.write()
             if self.share.start_offset >= self.high_watermark:
                 break
-            self.bury(self.model.start, self.model.end)
+            self.bury(self.share.find_condemned(len(self.model.records) + 1), self.model.end)
             self.pass_time(LOCK_US)
             while self.writes:
                 self.write()
