@@ -101,10 +101,11 @@ class ProducerState(producers_response.ProducerState):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionResponse(producers_response.PartitionResponse):
-    """Kafka's, with our producers, and the partition's share partition of the group that was asked for, if it is in the leader's memory."""
+    """Kafka's, with our producers, and the partition's share partition of the group that was asked for."""
 
     active_producers: tuple[ProducerState, ...]
-    share: SharePartitionData | None = field(default=None, metadata={"tag": 10000})
+    shares: tuple[SharePartitionData, ...] = field(default=(), metadata={"tag": 10000})
+    """One, if it is in the leader's memory. A struct that may be null would have no form on which all writers of tagged fields agree."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,19 +75,19 @@ def _describe(
         error_code=ErrorCode.none,
         error_message=None,
         active_producers=producers,
-        share=None if group_id is None else _share(services, topic, number, group_id),
+        shares=() if group_id is None else _shares(services, topic, number, group_id),
     )
 
 
-def _share(services: Services, topic: str, number: int, group_id: str) -> SharePartitionData | None:
+def _shares(services: Services, topic: str, number: int, group_id: str) -> tuple[SharePartitionData, ...]:
     topic_id = services.metadata.image.topics_by_name[topic].topic_id
     share = services.share_leaders().look(group_id, WantedPartition(topic_id, number))
     core = None if share is None else share.tend()
     if share is None or core is None:
-        return None
+        return ()
     settings, now_us = core.settings, services.env.clock.monotonic_us()
     lock_us = settings.record_lock_duration_ms * 1_000
-    return SharePartitionData(
+    told = SharePartitionData(
         start_offset=i64(core.start_offset),
         end_offset=i64(core.end_offset),
         acquired_count=i32(core.acquired_count),
@@ -109,6 +109,7 @@ def _share(services: Services, topic: str, number: int, group_id: str) -> ShareP
             for run in core.runs[:_RUNS_MAX]
         ),
     )
+    return (told,)
 
 
 def _producers(services: Services, topic: str, number: int, *, with_clients: bool) -> tuple[ProducerState, ...]:

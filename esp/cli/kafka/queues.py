@@ -204,10 +204,10 @@ def _records_at(address: str | None, group: str, names: Iterable[TopicPartition]
     except OperatorError:  # it was there a moment ago: what is not known is not shown
         answer = None
     return {
-        TopicPartition(topic.name, each.partition_index): _records(each.share)
+        TopicPartition(topic.name, each.partition_index): _records(told)
         for topic in (() if answer is None else answer.topics)
         for each in topic.partitions
-        if each.share is not None
+        for told in each.shares
     }
 
 

@@ -19,7 +19,7 @@ async def described(client, group="g", topic="t"):
     answer = await ask(client, ApiKey.DESCRIBE_PRODUCERS, 0, topics=topics, **wanted)
     (partition,) = answer.topics[0].partitions
     assert partition.error_code is ErrorCode.none, partition
-    return partition.share
+    return partition.shares[0] if partition.shares else None
 
 
 async def sharing(node, client):
