@@ -80,9 +80,9 @@ class OldCopies:
         return True
 
     def is_last_somewhere(self, node: SimulatedNode) -> bool:
-        """True if a partition has no other replica in sync: a node that loses the disk then loses records."""
+        """True if no other replica of some partition is sure to stay eligible: a node that loses the disk then loses records."""
         return any(
-            node.node_id in state.replicas and set(state.isr) <= {node.node_id}
+            node.node_id in state.replicas and not self._ledger.leaves_others(node.node_id, state.isr)
             for _, state in self._newest_image().partitions()
         )
 

@@ -10,7 +10,7 @@ from esp.controller.image import EMPTY_IMAGE, TopicImage
 from esp.model.ids import NO_NODE, NodeId
 from esp.simulation.machine.loop import SimulatedLoop
 from esp.simulation.nodes_tier.faults import Fault, FaultKind
-from esp.simulation.nodes_tier.ledger import RECKLESS
+from esp.simulation.nodes_tier.ledger import RECKLESS, Ledger
 from esp.simulation.nodes_tier.old_copies import OldCopies
 from tests.unit.replication.logs import state
 from tests.unit.storage.helpers import TOPIC_ID, new_disk
@@ -44,7 +44,12 @@ class Scene:
             copy_records=lambda node: self.events.append(f"copy {node.node_id}") or {},
             restore_records=lambda node, _image: self.events.append(f"restore {node.node_id}"),
         )
-        ledger = SimpleNamespace(may_lose_copy=lambda _node_id: True, may_end=lambda _node_id, **_: self.ends_are_free)
+        self.ledger = Ledger(3, copies_allowed=3, believes_markers=ends_are_free)
+        ledger = SimpleNamespace(
+            may_lose_copy=lambda _node_id: True,
+            may_end=lambda _node_id, **_: self.ends_are_free,
+            leaves_others=self.ledger.leaves_others,
+        )
         self.is_over = False
         self.copies = OldCopies(world, ledger, caretaker, self.image, lambda: self.is_over)
 
@@ -133,6 +138,13 @@ def test_who_alone_is_in_sync_keeps_its_disk():
     scene = Scene()
     scene.state = dataclasses.replace(scene.state, isr=nodes_of(2), leader=NO_NODE)
     assert scene.bring(PLAIN) == ["copy 2"]
+
+
+def test_a_node_keeps_its_disk_while_the_ends_of_all_others_in_sync_may_have_cost_their_eligibility():
+    scene = Scene(ends_are_free=False)
+    scene.ledger.on_end(1, was_starting=False)
+    scene.ledger.on_end(3, was_starting=False)
+    assert "restore 2" not in scene.bring(PLAIN)
 
 
 @pytest.mark.parametrize("amount", [AIMED, PLAIN])
