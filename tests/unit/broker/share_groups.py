@@ -1,5 +1,6 @@
 """Nodes of a cluster that has share groups."""
 
+from esp.controller.bootstrap import FIRST_LEVELS
 from esp.model.features import SHARE_VERSION
 from tests.unit.broker.scenarios import played
 from tests.unit.broker.simulated_node import SimulatedNode
@@ -12,7 +13,7 @@ def with_share_groups(level=1, **settings):
     async def play(loop, scenario):
         node = SimulatedNode(loop, **settings)
         await node.start()
-        if level:
+        if level != FIRST_LEVELS[SHARE_VERSION]:
             await set_level(node, level, SHARE_VERSION)
         await scenario((node, await node.client()))
 

@@ -28,10 +28,9 @@ async def test_what_is_advertised_is_what_the_registry_says(node, version):
 
 
 @simulated()
-async def test_no_api_of_share_groups_is_offered_by_this_release(node):
+async def test_a_new_cluster_offers_share_groups(node):
     keys = {row.api_key for row in (await ask(node, 4)).api_keys}
-    assert ApiKey.READ_SHARE_GROUP_STATE not in keys
-    assert max(keys) == ApiKey.REMOVE_RAFT_VOTER
+    assert {ApiKey.SHARE_FETCH, ApiKey.READ_SHARE_GROUP_STATE} <= keys
 
 
 @with_share_groups(level=0)
