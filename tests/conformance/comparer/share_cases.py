@@ -27,17 +27,11 @@ _CLOSE: Final = -1
 _GAP, _ACCEPT, _RELEASE, _REJECT, _RENEW = range(5)
 
 
-def _epoch_of_member(target: Target) -> int:
-    (group,) = target.ask_as_admin(_KEY.SHARE_GROUP_DESCRIBE, 1, {"group_ids": [QUEUE]})["groups"]
-    epochs = [member["member_epoch"] for member in group["members"] if member["member_id"] == QUEUE_MEMBER]
-    return epochs[0] if epochs else 0
-
-
 def _beat(ahead: int = 0, **more: Any) -> Any:
     """A heartbeat of the member, in its epoch or one that is ahead of it."""
 
     def content(target: Target, _version: int) -> Content:
-        return {"group_id": QUEUE, "member_id": QUEUE_MEMBER, "member_epoch": _epoch_of_member(target) + ahead, **more}
+        return {"group_id": QUEUE, "member_id": QUEUE_MEMBER, "member_epoch": target.epoch_in_share_group(QUEUE) + ahead, **more}
 
     return content
 
