@@ -31,7 +31,12 @@ def _beat(ahead: int = 0, **more: Any) -> Any:
     """A heartbeat of the member, in its epoch or one that is ahead of it."""
 
     def content(target: Target, _version: int) -> Content:
-        return {"group_id": QUEUE, "member_id": QUEUE_MEMBER, "member_epoch": target.epoch_in_share_group(QUEUE) + ahead, **more}
+        return {
+            "group_id": QUEUE,
+            "member_id": QUEUE_MEMBER,
+            "member_epoch": target.epoch_in_share_group(QUEUE) + ahead,
+            **more,
+        }
 
     return content
 
@@ -108,13 +113,16 @@ def _acknowledge(
 
 def _state(group: str = QUEUE, **more: Any) -> Content:
     """A question about the state of a partition of a topic that is not there."""
-    partition = {"partition": 0, "state_epoch": 1, "leader_epoch": 1, "start_offset": 0, "state_batches": [], **more}
-    return {"group_id": group, "topics": [{"topic_id": MISSING_ID, "partitions": [partition]}]}
+    return {"group_id": group, "topics": [{"topic_id": MISSING_ID, "partitions": [{"partition": 0, **more}]}]}
 
 
 def _offsets(group: str, topic: str, *offsets: tuple[int, int]) -> Content:
     partitions = [{"partition_index": number, "start_offset": offset} for number, offset in offsets]
     return {"group_id": group, "topics": [{"topic_name": topic, "partitions": partitions}]}
+
+
+def _topics(group: str, topic: str) -> Content:
+    return {"group_id": group, "topics": [{"topic_name": topic}]}
 
 
 def _described(*groups: str, topics: Sequence[Mapping[str, Any]] | None = None) -> Content:
@@ -242,11 +250,13 @@ _OF_SESSIONS: Final = (
     Case("renew with a wait", _FETCH, _fetch(1, _batch(8, 9, _RENEW), is_renew_ack=True), 2),
 )
 
+_BEGINNING: Final = {"state_epoch": 1, "start_offset": 0}
+
 _OF_STATES: Final = (
-    Case("unknown topic", _KEY.INITIALIZE_SHARE_GROUP_STATE, _state()),
-    Case("unknown topic", _KEY.READ_SHARE_GROUP_STATE, _state()),
-    Case("unknown topic", _KEY.WRITE_SHARE_GROUP_STATE, _state()),
-    Case("unknown topic", _KEY.READ_SHARE_GROUP_STATE_SUMMARY, _state()),
+    Case("unknown topic", _KEY.INITIALIZE_SHARE_GROUP_STATE, _state(**_BEGINNING)),
+    Case("unknown topic", _KEY.READ_SHARE_GROUP_STATE, _state(leader_epoch=1)),
+    Case("unknown topic", _KEY.WRITE_SHARE_GROUP_STATE, _state(**_BEGINNING, leader_epoch=1, state_batches=[])),
+    Case("unknown topic", _KEY.READ_SHARE_GROUP_STATE_SUMMARY, _state(leader_epoch=1)),
     Case("unknown topic", _KEY.DELETE_SHARE_GROUP_STATE, _state(group=MISSING)),
 )
 
@@ -261,7 +271,7 @@ _OF_OFFSETS: Final = (
         ),
     ),
     Case("with members", _KEY.ALTER_SHARE_GROUP_OFFSETS, _offsets(QUEUE, QUEUED, (0, 5))),
-    Case("with members", _KEY.DELETE_SHARE_GROUP_OFFSETS, _offsets(QUEUE, QUEUED)),
+    Case("with members", _KEY.DELETE_SHARE_GROUP_OFFSETS, _topics(QUEUE, QUEUED)),
     Case("leave", _HEARTBEAT, {"group_id": QUEUE, "member_id": QUEUE_MEMBER, "member_epoch": -1}),
     Case("no group", _KEY.ALTER_SHARE_GROUP_OFFSETS, _offsets("", QUEUED, (0, 5))),
     Case("group of another type", _KEY.ALTER_SHARE_GROUP_OFFSETS, _offsets(_CONSUMERS, QUEUED, (0, 5))),
@@ -273,10 +283,10 @@ _OF_OFFSETS: Final = (
     Case("missing group", _KEY.ALTER_SHARE_GROUP_OFFSETS, _offsets(MISSING, QUEUED, (0, 5))),
     Case("from the start", _KEY.ALTER_SHARE_GROUP_OFFSETS, _offsets(QUEUE, QUEUED, (0, 0), (1, 0))),
     Case("altered", _KEY.DESCRIBE_SHARE_GROUP_OFFSETS, _described(QUEUE)),
-    Case("missing group", _KEY.DELETE_SHARE_GROUP_OFFSETS, _offsets(MISSING, QUEUED)),
-    Case("unknown topic", _KEY.DELETE_SHARE_GROUP_OFFSETS, _offsets(QUEUE, MISSING)),
-    Case("topic without offsets", _KEY.DELETE_SHARE_GROUP_OFFSETS, _offsets(QUEUE, RECORDS)),
-    Case("topic", _KEY.DELETE_SHARE_GROUP_OFFSETS, _offsets(QUEUE, QUEUED)),
+    Case("missing group", _KEY.DELETE_SHARE_GROUP_OFFSETS, _topics(MISSING, QUEUED)),
+    Case("unknown topic", _KEY.DELETE_SHARE_GROUP_OFFSETS, _topics(QUEUE, MISSING)),
+    Case("topic without offsets", _KEY.DELETE_SHARE_GROUP_OFFSETS, _topics(QUEUE, RECORDS)),
+    Case("topic", _KEY.DELETE_SHARE_GROUP_OFFSETS, _topics(QUEUE, QUEUED)),
     Case("nothing left", _KEY.DESCRIBE_SHARE_GROUP_OFFSETS, _described(QUEUE)),
     Case("empty queue", _KEY.SHARE_GROUP_DESCRIBE, {"group_ids": [QUEUE]}),
     Case("empty queue", _KEY.DELETE_GROUPS, {"groups_names": [QUEUE]}),

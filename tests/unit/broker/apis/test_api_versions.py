@@ -20,9 +20,7 @@ async def ask(node, version):
 async def test_what_is_advertised_is_what_the_registry_says(node, version):
     answer = await ask(node, version)
     assert {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys} == {
-        api.key: (api.advertised_min, api.max_version)
-        for api in SERVED_ON[ListenerKind.BROKER].values()
-        if api.feature is None
+        api.key: (api.advertised_min, api.max_version) for api in SERVED_ON[ListenerKind.BROKER].values()
     }
     assert answer.error_code == 0
 
