@@ -40,7 +40,7 @@ _SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {_AT_ONCE: {"group.consumer.
 
 NOTES: Final = (
     f"""Both brokers run with their default settings on one machine, broker and controller in one, beside the one client, a raw one of this
-project; ESP has `share.version=1`, Kafka's default. Kafka's JVM has the options of its start script:
+project. Kafka's JVM has the options of its start script:
 `-Xmx1g {" ".join(START_SCRIPT_OPTIONS)}`.""",
     """CPU is that of the broker's process, all threads, from `/proc/PID/stat`. Wall-clock times depend on what else the machine did: the
 load average of each row is given.""",
@@ -62,7 +62,7 @@ def make_brokers(names: list[str], directory: Path, settings: Mapping[str, str])
     nodes: dict[str, NodeProcess] = {}
     if ESP in names:
         nodes[ESP] = made = Node(directory / ESP, settings)
-        made.format(secrets.token_urlsafe(16), "--standalone", "--feature", "share.version=1")
+        made.format(secrets.token_urlsafe(16), "--standalone")
     if KAFKA in names:
         nodes[KAFKA] = DefaultKafka(directory / KAFKA, settings)
     return nodes

@@ -6,7 +6,13 @@ from typing import Final, NamedTuple
 
 from esp.controller.features import SUPPORTED_FEATURES
 from esp.controller.image import CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, FeatureRange
-from esp.model.features import ELIGIBLE_LEADER_REPLICAS, GROUP_VERSION, METADATA_VERSION, TRANSACTION_VERSION
+from esp.model.features import (
+    ELIGIBLE_LEADER_REPLICAS,
+    GROUP_VERSION,
+    METADATA_VERSION,
+    SHARE_VERSION,
+    TRANSACTION_VERSION,
+)
 from esp.schemas.metadata_records import (
     BROKER_RESOURCE,
     BeginTransactionRecord,
@@ -18,7 +24,7 @@ from esp.schemas.metadata_records import (
 )
 
 FIRST_LEVELS: Final[Mapping[str, int]] = MappingProxyType(
-    {METADATA_VERSION: 30, ELIGIBLE_LEADER_REPLICAS: 1, TRANSACTION_VERSION: 2, GROUP_VERSION: 1}
+    {METADATA_VERSION: 30, ELIGIBLE_LEADER_REPLICAS: 1, TRANSACTION_VERSION: 2, GROUP_VERSION: 1, SHARE_VERSION: 1}
 )
 """The levels of a new cluster unless its operator says otherwise; others begin at 0. UpdateFeatures raises them later."""
 

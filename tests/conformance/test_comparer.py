@@ -44,6 +44,9 @@ class _NoBroker:
     def topic_id(self, _name):
         return None
 
+    def epoch_in_share_group(self, _group_id):
+        return 0
+
 
 def _fields(content):
     """All names in a request's content."""

@@ -18,7 +18,6 @@ from tests.conformance.comparer.messages import Plain
 from tests.conformance.comparer.pair import running_guarded_pair, running_pair
 from tests.conformance.comparer.rights import set_rights
 from tests.conformance.comparer.target import Target
-from tests.conformance.share_levels import SHARE_GROUPS
 
 INITIALIZE, READ, WRITE, DELETE, SUMMARY, FIND = (
     ApiKey.INITIALIZE_SHARE_GROUP_STATE,
@@ -139,7 +138,7 @@ def answers(target: Target) -> dict[str, Plain]:
 @pytest.mark.kafka
 @pytest.mark.timeout(300)
 def test_states_of_share_partitions_are_kept_as_by_kafka(kafka_tools: KafkaTools, tmp_path: Path) -> None:
-    with running_pair(tmp_path, kafka_tools, Node, *SHARE_GROUPS) as targets:
+    with running_pair(tmp_path, kafka_tools, Node) as targets:
         ours, theirs = map(answers, targets)
     found = {
         place: f"{place}\n    ESP   {own!r:.300}\n    Kafka {other!r:.300}"
@@ -154,7 +153,7 @@ def test_states_of_share_partitions_are_kept_as_by_kafka(kafka_tools: KafkaTools
 @pytest.mark.timeout(300)
 def test_clients_that_are_no_brokers_are_refused_as_by_kafka(kafka_tools: KafkaTools, tmp_path: Path) -> None:
     found: list[dict[str, Plain]] = []
-    with running_guarded_pair(tmp_path, kafka_tools, Node, *SHARE_GROUPS) as targets:
+    with running_guarded_pair(tmp_path, kafka_tools, Node) as targets:
         for target in targets:
             set_rights(target, allowed=(), denied=())
             text = base64.urlsafe_b64encode(MISSING_ID.bytes).decode().rstrip("=")

@@ -17,7 +17,6 @@ from esp.cli.node.format import random_uuid
 from esp.testing.node import Node
 from esp.testing.node_process import HOST, NodeProcess
 from esp.testing.ports import free_port
-from tests.conformance.share_levels import DEAD_LETTERS
 from tests.integration.conftest import eventually
 from tests.integration.test_share_groups import SETTINGS, Sharer
 
@@ -46,7 +45,7 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
     port = free_port()
     listeners = {"node.id": "1", "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{free_port()}"}
     made = Node(tmp_path / "data", {**SETTINGS, **listeners}, port)
-    made.format(random_uuid(), "--standalone", *DEAD_LETTERS)
+    made.format(random_uuid(), "--standalone", "--feature", "share.version=2")
     with made as running:
         esp(running, "topics", "--create", "--topic", "t", "--partitions", str(PARTITIONS))
         allowed = ("--config", "errors.deadletterqueue.group.enable=true")

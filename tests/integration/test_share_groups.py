@@ -19,7 +19,6 @@ from esp.testing.node_process import HOST, NodeProcess
 from esp.testing.ports import free_port
 from esp.testing.pytest_plugin import AGAINST_KAFKA
 from esp.testing.real_kafka import RealKafka
-from tests.conformance.share_levels import SHARE_GROUPS
 from tests.integration.conftest import MakeTopic, eventually
 from tests.integration.java_tools import JavaTools
 
@@ -52,7 +51,7 @@ def make_share_node(request: pytest.FixtureRequest) -> MakeNode:
         port = free_port()
         listeners = {"node.id": "1", "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{free_port()}"}
         made = Node(directory / "data", {**SETTINGS, **listeners}, port)
-        made.format(random_uuid(), "--standalone", *SHARE_GROUPS)
+        made.format(random_uuid(), "--standalone")
         return made
 
     return make

@@ -24,7 +24,6 @@ from esp.testing.node import Node
 from esp.testing.node_process import HOST, NodeProcess
 from esp.testing.ports import free_port
 from esp.testing.real_kafka import RealKafka
-from tests.conformance.share_levels import SHARE_GROUPS
 from tests.integration.java_tools import JavaTools
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
@@ -167,7 +166,7 @@ def test_groups_go_on_under_the_other_broker(kafka_tools: KafkaTools, tmp_path: 
         "controller.quorum.bootstrap.servers": controller,
     }
     ours = Node(data_dir, settings, port)
-    ours.format(random_uuid(), "--standalone", *SHARE_GROUPS)
+    ours.format(random_uuid(), "--standalone")
     kafka = RealKafka(data_dir, settings, port, tools=kafka_tools)
     released: set[int] = set()
     for number, node in enumerate((ours, kafka, ours, kafka)):

@@ -40,7 +40,7 @@ SETTINGS: Final = {
     "offsets.topic.replication.factor": "1",
 }
 FEATURES: Final = {"transaction.version": 2}
-UNSERVED: Final = {"group.version": 0, "share.version": 0, "streams.version": 0}
+UNSERVED: Final = {"streams.version": 0}
 """Features that new clusters of Kafka have, and ESP has not."""
 OPEN: Final = {"open": False, "open (implicit)": True, "fenced": False, "fenced (implicit)": True}
 COMMITTING: Final = {"commits": False, "commits (implicit)": True}

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from esp.protocol.registry import ApiKey
 from tests.conformance.comparer.case import Case
-from tests.conformance.comparer.setup import GROUP, MISSING, RECORDS
+from tests.conformance.comparer.setup import GROUP, MISSING, MISSING_ID, RECORDS
 from tests.conformance.comparer.target import Target
 
 _KEY = ApiKey
@@ -14,6 +14,7 @@ _CONSUMERS: Final = "consumers"
 _MEMBERS_FROM: Final = 9
 """From this version on commits and fetches name members of consumer groups."""
 
+_OWNED: Final = [{"topic_id": MISSING_ID, "partitions": [0]}]
 _JOIN: Final = {"rebalance_timeout": 10_000, "subscribed_topic_names": [RECORDS], "topic_partitions": []}
 
 
@@ -36,7 +37,7 @@ def _join(**more: Any) -> Any:
     return _beat(0, **{**_JOIN, **more})
 
 
-def _commit(epoch: int, member: str = _MEMBER) -> Any:
+def _commit(epoch: int, member: str = _MEMBER, group: str = f"{_CONSUMERS}-1") -> Any:
     def content(target: Target, version: int) -> dict[str, Any]:
         partition = {
             "partition_index": 0,
@@ -46,7 +47,7 @@ def _commit(epoch: int, member: str = _MEMBER) -> Any:
         }
         topic_id = target.topic_id(RECORDS) if version > _MEMBERS_FROM else None
         return {
-            "group_id": f"{_CONSUMERS}-1",
+            "group_id": group,
             "generation_id_or_member_epoch": epoch,
             "member_id": member,
             "retention_time": -1,
@@ -103,6 +104,9 @@ CASES: Final = (
     Case("static of another member", _HEARTBEAT, _beat(2, group_id="static", member_id="E", instance_id="i"), 1),
     Case("static away", _HEARTBEAT, _beat(-2, group_id="static", member_id="D", instance_id="i"), 1),
     Case("static back", _HEARTBEAT, _join(group_id="static", member_id="E", instance_id="i"), 1),
+    Case("owns when it joins", _HEARTBEAT, _join(group_id="owning", member_id="F", topic_partitions=_OWNED), 1),
+    Case("no such topic name", _HEARTBEAT, _join(group_id="owning", member_id="G", subscribed_topic_names=["a/b"]), 1),
+    Case("long member", _HEARTBEAT, _join(group_id="owning", member_id="m" * 200), 1),
     Case("groups", _KEY.CONSUMER_GROUP_DESCRIBE, {"group_ids": [f"{_CONSUMERS}-1", MISSING, GROUP, "static"]}),
     Case(
         "with operations",
@@ -115,6 +119,7 @@ CASES: Final = (
     Case("smaller epoch", _KEY.OFFSET_COMMIT, _commit(1), _MEMBERS_FROM),
     Case("stranger to consumers", _KEY.OFFSET_COMMIT, _commit(-1, ""), _MEMBERS_FROM),
     Case("too old for consumers", _KEY.OFFSET_COMMIT, _commit(2), 2, 8),
+    Case("epoch in a missing group", _KEY.OFFSET_COMMIT, _commit(2, group=MISSING), 2),
     Case("member of consumers", _KEY.OFFSET_FETCH, _fetch(2), _MEMBERS_FROM),
     Case("greater epoch", _KEY.OFFSET_FETCH, _fetch(3), _MEMBERS_FROM),
     Case("smaller epoch", _KEY.OFFSET_FETCH, _fetch(1), _MEMBERS_FROM),

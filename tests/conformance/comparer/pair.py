@@ -35,7 +35,7 @@ _SETTINGS: Final = {
 
 @contextmanager
 def running_pair(
-    directory: Path, tools: KafkaTools | None = None, ours: type[Node] = Node, *options: str
+    directory: Path, tools: KafkaTools | None = None, ours: type[Node] = Node
 ) -> Iterator[tuple[Target, Target]]:
     """Start both, each a quorum of its own whose voters stand in the metadata log; they are gone when the block ends.
 
@@ -43,14 +43,13 @@ def running_pair(
         directory: where they keep their data.
         tools: Kafka's, unless they are to be found.
         ours: makes our node.
-        options: further ones with which ours is formatted.
     """
     (port, controller_port), (kafka_port, kafka_controller_port) = [(free_port(), free_port()) for _ in range(2)]
     settings = _settings(kafka_port, kafka_controller_port)
     kafka = RealKafka(directory / "kafka", settings, kafka_port, tools=tools, heap="400m")
     esp = ours(directory / "esp", _settings(port, controller_port), port)
     cluster_id = random_uuid()
-    esp.format(cluster_id, "--standalone", *options)
+    esp.format(cluster_id, "--standalone")
     kafka.format(cluster_id, "--standalone")
     with esp as our_node, kafka as their_node:
         targets = Target("ESP", our_node, controller_port), Target("Kafka", their_node, kafka_controller_port)
@@ -63,7 +62,7 @@ def running_pair(
 
 @contextmanager
 def running_guarded_pair(
-    directory: Path, tools: KafkaTools | None = None, ours: type[Node] = Node, *options: str
+    directory: Path, tools: KafkaTools | None = None, ours: type[Node] = Node
 ) -> Iterator[tuple[Target, Target]]:
     """Start both with rules of access: of what anonymous clients may do on the open listeners, :mod:`tests.conformance.comparer.rights`.
 
@@ -71,13 +70,12 @@ def running_guarded_pair(
         directory: where they keep their data.
         tools: Kafka's, unless they are to be found.
         ours: makes our node.
-        options: further ones with which ours is formatted.
     """
     ports, kafka_ports = ({name: free_port() for name in _LISTENERS} for _ in range(2))
     kafka = RealKafka(directory / "kafka", _guarded(kafka_ports), kafka_ports["PLAINTEXT"], tools=tools, heap="400m")
     esp = ours(directory / "esp", _guarded(ports), ports["PLAINTEXT"])
     cluster_id = random_uuid()
-    esp.format(cluster_id, "--standalone", *options)
+    esp.format(cluster_id, "--standalone")
     kafka.format(cluster_id, "--standalone")
     with esp as our_node, kafka as their_node:
         targets = (

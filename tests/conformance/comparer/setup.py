@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from esp.protocol.registry import ApiKey
 from esp.records.builder import NewRecord, build_batch
+from esp.schemas.metadata_records import GROUP_RESOURCE
 from tests.conformance.comparer.target import Target
 
 RECORDS: Final = "records"
@@ -26,6 +27,12 @@ POISONED: Final = "poisoned"
 """One partition that refuses the markers of some producers: their transactions stay as they were decided."""
 KEYED: Final = "keyed"
 """One partition of a compacted topic."""
+QUEUED: Final = "queued"
+"""Two partitions of two batches of 15 records each, which a share group reads."""
+QUEUE: Final = "queue"
+"""A share group that begins at the first records."""
+QUEUE_MEMBER: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
+"""Its member, which has both partitions."""
 MISSING: Final = "missing"
 """What is not there."""
 MISSING_ID: Final = uuid.UUID(int=4711)
@@ -34,7 +41,17 @@ TIMESTAMP_MS: Final = time.time_ns() // 1_000_000
 """Of the first record: retention would not leave older ones alone."""
 PRODUCER_ID: Final = 4_711_000
 
-_TOPICS: Final = {RECORDS: 3, GROWING: 1, EMPTY: 2, PACKED: 1, TRANSACTED: 2, WRITTEN: 2, POISONED: 1, KEYED: 1}
+_TOPICS: Final = {
+    RECORDS: 3,
+    GROWING: 1,
+    EMPTY: 2,
+    PACKED: 1,
+    TRANSACTED: 2,
+    WRITTEN: 2,
+    POISONED: 1,
+    KEYED: 1,
+    QUEUED: 2,
+}
 _SETTINGS: Final = {
     PACKED: {"compression.type": "uncompressed", "max.message.bytes": "1000"},
     KEYED: {"cleanup.policy": "compact"},
@@ -75,12 +92,13 @@ def prepare(target: Target) -> None:
     ]
     target.ask(ApiKey.CREATE_TOPICS, 5, {"topics": topics, "timeout": 30_000})
     _until(lambda: all(_is_served(target, name, count) for name, count in _TOPICS.items()))
-    for partition, content in (
-        (0, batch(10)),
-        (0, batch(5)),
-        (1, batch(3, producer_id=PRODUCER_ID, producer_epoch=2, base_sequence=0)),
+    for topic, partition, content in (
+        (RECORDS, 0, batch(10)),
+        (RECORDS, 0, batch(5)),
+        (RECORDS, 1, batch(3, producer_id=PRODUCER_ID, producer_epoch=2, base_sequence=0)),
+        *((QUEUED, partition, batch(count)) for partition in range(2) for count in (10, 5)),
     ):
-        answer = target.ask(ApiKey.PRODUCE, 9, produce(RECORDS, partition, content))
+        answer = target.ask(ApiKey.PRODUCE, 9, produce(topic, partition, content))
         assert "'none'" in str(answer), answer
     new_producer = {"transactional_id": None, "transaction_timeout": 1000}
     _until(lambda: target.ask(ApiKey.INIT_PRODUCER_ID, 1, new_producer)["error_code"] == "none")
@@ -93,6 +111,25 @@ def prepare(target: Target) -> None:
     _until(lambda: "'none'" in str(target.ask(ApiKey.FIND_COORDINATOR, 1, {"key": GROUP, "key_type": 0})))
     commit = {"group_id": GROUP, "topics": offsets, "retention_time": -1}
     _until(lambda: "'none'" in str(target.ask(ApiKey.OFFSET_COMMIT, 2, commit)))
+    from_the_first = {"name": "share.auto.offset.reset", "value": "earliest", "config_operation": 0}
+    queue = {"resource_type": GROUP_RESOURCE, "resource_name": QUEUE, "configs": [from_the_first]}
+    answer = target.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [queue]})
+    assert "'none'" in str(answer), answer
+    _join_queue(target)
+
+
+def _join_queue(target: Target) -> None:
+    beat = {"group_id": QUEUE, "member_id": QUEUE_MEMBER, "subscribed_topic_names": [QUEUED]}
+    epoch = 0
+
+    def has_both() -> bool:
+        nonlocal epoch
+        answer = target.ask(ApiKey.SHARE_GROUP_HEARTBEAT, 1, {**beat, "member_epoch": epoch})
+        epoch = answer["member_epoch"] if answer["error_code"] == "none" else 0
+        topics = (answer["assignment"] or {"topic_partitions": []})["topic_partitions"]
+        return any(len(topic["partitions"]) == _TOPICS[QUEUED] for topic in topics)
+
+    _until(has_both)
 
 
 def _is_served(target: Target, topic: str, partitions: int) -> bool:

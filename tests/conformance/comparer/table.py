@@ -8,6 +8,7 @@ from tests.conformance.comparer import (
     controller_cases,
     group_cases,
     record_cases,
+    share_cases,
     topic_cases,
 )
 from tests.conformance.comparer.case import Case
@@ -17,6 +18,7 @@ BROKER_CASES: Final[tuple[Case, ...]] = (
     *record_cases.CASES,
     *group_cases.CASES,
     *consumer_group_cases.CASES,
+    *share_cases.CASES,
     *admin_cases.CASES,
 )
 CASES: Final[tuple[Case, ...]] = (

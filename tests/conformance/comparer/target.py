@@ -81,6 +81,11 @@ class Target:
             self._topic_ids[name] = topic["topic_id"]
         return self._topic_ids[name]
 
+    def epoch_in_share_group(self, group_id: str) -> int:
+        """The epoch of the member of a share group that has one; 0 when it has left."""
+        (group,) = self.ask_as_admin(ApiKey.SHARE_GROUP_DESCRIBE, 1, {"group_ids": [group_id]})["groups"]
+        return int(group["members"][0]["member_epoch"]) if group["members"] else 0
+
     def texts_to_mask(self) -> dict[str, str]:
         """What stands in texts of this broker only, and what is shown in its place."""
         return {

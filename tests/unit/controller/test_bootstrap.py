@@ -12,6 +12,7 @@ def test_a_new_cluster_works_at_the_levels_that_are_served():
         "eligible.leader.replicas.version": 1,
         "transaction.version": 2,
         "group.version": 1,
+        "share.version": 1,
     }
     assert cluster.image.broker_configs == {"": {"min.insync.replicas": "2"}}
 

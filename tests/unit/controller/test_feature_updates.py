@@ -14,6 +14,7 @@ from esp.model.features import (
     GROUP_VERSION,
     KRAFT_VERSION,
     METADATA_VERSION,
+    SHARE_VERSION,
     TRANSACTION_VERSION,
 )
 from esp.model.ids import NodeId
@@ -119,7 +120,7 @@ def test_a_controller_of_an_older_release_raises_no_level_that_it_does_not_suppo
 def test_a_cluster_of_an_older_release_begins_at_the_levels_that_it_supports():
     older = {**SUPPORTED_FEATURES, ELR: FeatureRange(0, 0)}
     levels = {record.name for record in bootstrap_records(1, older) if isinstance(record, FeatureLevelRecord)}
-    assert levels == {METADATA_VERSION, TV, GROUP_VERSION}
+    assert levels == {METADATA_VERSION, TV, GROUP_VERSION, SHARE_VERSION}
     assert not list(find_unsupported({METADATA_VERSION: 30}, older))
     assert list(find_unsupported({METADATA_VERSION: 30, ELR: 1}, older)) == [
         f"{ELR} is at level 1, and this release supports 0 to 0"

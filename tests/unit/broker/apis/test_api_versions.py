@@ -20,18 +20,15 @@ async def ask(node, version):
 async def test_what_is_advertised_is_what_the_registry_says(node, version):
     answer = await ask(node, version)
     assert {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys} == {
-        api.key: (api.advertised_min, api.max_version)
-        for api in SERVED_ON[ListenerKind.BROKER].values()
-        if api.feature is None
+        api.key: (api.advertised_min, api.max_version) for api in SERVED_ON[ListenerKind.BROKER].values()
     }
     assert answer.error_code == 0
 
 
 @simulated()
-async def test_no_api_of_share_groups_is_offered_by_this_release(node):
+async def test_a_new_cluster_offers_share_groups(node):
     keys = {row.api_key for row in (await ask(node, 4)).api_keys}
-    assert ApiKey.READ_SHARE_GROUP_STATE not in keys
-    assert max(keys) == ApiKey.REMOVE_RAFT_VOTER
+    assert {ApiKey.SHARE_FETCH, ApiKey.READ_SHARE_GROUP_STATE} <= keys
 
 
 @with_share_groups(level=0)

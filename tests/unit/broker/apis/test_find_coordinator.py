@@ -69,9 +69,9 @@ KEY = "g:6UnuUoZiS92k7yCspX7KfA:0"
 STATES = "__share_group_state"
 
 
-@simulated()
-async def test_this_release_has_no_coordinators_of_share_partitions(node):
-    client = await node.client()
+@with_share_groups(level=0)
+async def test_a_cluster_without_share_groups_has_no_coordinators_of_share_partitions(played):
+    node, client = played
     for version in range(1, 7):
         answer = await find_coordinator(client, KEY, key_type=SHARE, version=version)
         if version >= 4:

@@ -11,7 +11,6 @@ from esp.simulation.workload.survey_requests import build
 from tests.unit.broker.conversation import create_topic
 from tests.unit.broker.group_conversation import find_coordinator
 from tests.unit.broker.share_groups import with_share_groups
-from tests.unit.broker.simulated_node import simulated
 from tests.unit.broker.transaction_conversation import set_level
 
 INITIALIZE, READ, WRITE, DELETE, SUMMARY = (
@@ -134,9 +133,9 @@ async def test_node_that_coordinates_nothing_says_so(played, key):
 
 
 @pytest.mark.parametrize("key", KEYS)
-@simulated()
-async def test_no_state_is_served_without_share_groups(node, key):
-    client = await node.client()
+@with_share_groups(level=0)
+async def test_no_state_is_served_without_share_groups(played, key):
+    _, client = played
     for version in range(SERVED[key].max_version + 1):
         answers = await ask(client, key, {"partition": 0}, {"partition": 4}, topic_id=NOWHERE, version=version)
         assert [(each.partition, each.error_code) for each in answers] == [
