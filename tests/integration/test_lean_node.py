@@ -17,7 +17,6 @@ OF_SECURITY = (
     "esp.quotas",
     "esp.runtime.tls",
     "joserfc",
-    "re2",
 )
 
 
