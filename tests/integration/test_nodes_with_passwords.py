@@ -111,11 +111,15 @@ def test_three_nodes_replicate_and_survive_kills_while_their_log_ins_are_renewed
         writer = SteadyWriter(settings)
         try:
             writer.until_more()
-            for changed, number in product(ROLLS[kind], (1, 2, 3)):
-                cluster.nodes[number].kill()
+            for (roll, changed), number in product(enumerate(ROLLS[kind]), (1, 2, 3)):
+                node = cluster.nodes[number]
+                if roll:
+                    node.stop()
+                else:
+                    node.kill()
                 writer.until_more()
-                cluster.nodes[number].settings |= changed
-                cluster.nodes[number].start()
+                node.settings |= changed
+                node.start()
                 eventually(lambda: len(admin.list_topics("t", 30).topics["t"].partitions[0].isrs) == 3, 90)
                 writer.until_more()
         finally:
