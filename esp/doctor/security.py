@@ -291,7 +291,7 @@ RULES: Final = (
         "few-iterations",
         Severity.NOTE,
         f"passwords that are hashed with fewer than {USUAL_ITERATIONS:,} iterations, which `esp users` uses",
-        "A chosen password is guessed the sooner if the metadata log is stolen. Kafka's tools use 4,096 unless told otherwise.",
+        "A chosen password is guessed the sooner if the metadata log is stolen. Kafka's tools use 4,096 by default.",
         "`esp users rotate NAME`, which makes a new password",
         _few_iterations,
     ),
