@@ -11,14 +11,26 @@ from typing import ClassVar, Final, NamedTuple, Protocol
 from esp.records.builder import NewRecord, build_batch
 from esp.settings.broker import STANDARD_AUTHORIZER
 from esp.testing.node import Node
-from esp.testing.node_process import NodeProcess
+from esp.testing.node_process import HOST, NodeProcess
+from esp.testing.ports import free_port
 from esp.testing.real_kafka import RealKafka
 from tests.integration import messages
 from tests.integration.conftest import eventually
 from tests.integration.fuzz_report import MIB
 from tests.integration.honest_client import Door
 from tests.integration.hostile_clients import Attacker
-from tests.integration.hostile_strangers import BELIEVED, HARD_TO_CHECK, LONG, LONG_BYTES, MALLORY, READER, Stranger
+from tests.integration.hostile_strangers import (
+    BELIEVED,
+    HARD_TO_CHECK,
+    INSIDER,
+    LONG,
+    LONG_BYTES,
+    MALLORY,
+    READER,
+    SENDERS,
+    Stranger,
+    certificate_path,
+)
 from tests.integration.wire import Wire
 from tests.models.access_tokens import ISSUER
 from tests.models.certificates import Authority
@@ -117,17 +129,22 @@ class SecureGround(OpenGround):
         self._authority = Authority()
         self._trusted = self._authority.write_pem(directory / "ca.pem")
         self._store = self._authority.issue("CN=node").write_pem(directory / "node.pem")
+        for sender in SENDERS:
+            self._authority.issue(f"CN={sender}", hosts=()).write_pem(certificate_path(directory, sender))
         self._keys = directory / "keys.json"
         self._keys.write_bytes(BELIEVED.key_set())
         self.door = GuardedDoor(self._trusted)
 
     def make(self, name: str) -> NodeProcess:
         """See :class:`Ground`."""
+        ports = {"PLAINTEXT": free_port(), "CONTROLLER": free_port()}
         node = Node(
             self.directory / name,
             {
                 **SETTINGS,
-                "listener.security.protocol.map": "PLAINTEXT:SASL_SSL,CONTROLLER:PLAINTEXT",
+                "listeners": ",".join(f"{listener}://{HOST}:{port}" for listener, port in ports.items()),
+                "listener.security.protocol.map": "PLAINTEXT:SASL_SSL,CONTROLLER:SSL",
+                "listener.name.controller.ssl.client.auth": "requested",
                 "ssl.keystore.type": "PEM",
                 "ssl.keystore.location": str(self._store),
                 "ssl.truststore.type": "PEM",
@@ -139,8 +156,9 @@ class SecureGround(OpenGround):
                 "sasl.oauthbearer.expected.audience": "another service",
                 "sasl.plain.credentials": "scram",
                 "authorizer.class.name": STANDARD_AUTHORIZER,
-                "super.users": f"User:{HONEST[0]};User:{READER[0]}",
+                "super.users": f"User:{HONEST[0]};User:{READER[0]};User:CN=node;User:CN={INSIDER}",
             },
+            ports["PLAINTEXT"],
         )
         users = [
             *(f'name={user},password="{password}"' for user, password in (HONEST, MALLORY, READER)),

@@ -85,12 +85,15 @@ class Attacker:
                 self._attacks[kind]()
 
     def _connect(self) -> socket.socket:
+        return self._connect_to(self._node.port)
+
+    def _connect_to(self, port: int) -> socket.socket:
         connection = socket.socket()
         try:
             connection.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
             connection.bind((ATTACKER, 0))
             connection.settimeout(5)
-            connection.connect((HOST, self._node.port))
+            connection.connect((HOST, port))
         except OSError:
             connection.close()
             raise

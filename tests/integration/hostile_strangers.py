@@ -27,6 +27,7 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i16, i32, i32Timedelta
 from OpenSSL import SSL
 
+from esp.protocol.enclosed import encode_principal
 from esp.testing.node_process import NodeProcess
 from tests.integration import messages
 from tests.integration.fuzz_report import MIB
@@ -47,6 +48,14 @@ LONG_BYTES: Final = 32 * MIB
 
 HARD_TO_CHECK: Final = "many-iterations"
 """A user whose password takes as long to check as any may."""
+
+ANYONE: Final = "anyone"
+INSIDER: Final = "insider"
+SENDERS: Final = (ANYONE, MALLORY[0], INSIDER)
+"""Clients of the controller's listener: one without a certificate, one whose user may do nothing, and one that may act for the cluster."""
+
+HONEST_S: Final = encode_principal("User:honest")
+MALLORY_S: Final = encode_principal(f"User:{MALLORY[0]}")
 
 BELIEVED: Final = Provider()
 """Signs what the node believes, but for its claims: the audience is another service."""
@@ -82,7 +91,7 @@ class Stranger(Attacker):
         "spoilt log-ins": 8,
         "wrong passwords": 4,
         "forged tokens": 4,
-        "denied envelopes": 2,
+        "envelopes": 4,
         "denied requests": 4,
         "answers taken slowly": 3,
         "records taken slowly": 3,
@@ -104,7 +113,7 @@ class Stranger(Attacker):
             "spoilt log-ins": self._spoil_log_in,
             "wrong passwords": self._guess,
             "forged tokens": self._forge,
-            "denied envelopes": self._enclose,
+            "envelopes": self._enclose,
             "denied requests": self._ask_what_is_denied,
             "answers taken slowly": self._take_slowly,
             "records taken slowly": self._read_slowly,
@@ -326,17 +335,45 @@ class Stranger(Attacker):
     def _enclose(self) -> None:
         """Requests in the name of another, which only nodes may send, and only to controllers."""
         for _ in range(10):
-            with self._connect() as connection:
-                request = EnvelopeRequest(
-                    request_data=spoil(self._request(), self._rng)[4:],
-                    request_principal=self._rng.choice((None, b"", b"\0\0\x05User\x07honest\0\0", b"\xff" * 100)),
-                    client_host_address=self._rng.choice((b"", b"\x7f\0\0\1", b"\0" * 16, b"\1" * 5)),
-                )
-                connection.sendall(spoil(frame(request, 1), self._rng))
-                self._tally.requests += 1
-                connection.settimeout(0.05)
-                with suppress(TimeoutError):
-                    connection.recv(65_536)
+            with suppress(OSError, EOFError):
+                self.enclose(self._rng.choice((None, *SENDERS)))
+
+    def enclose(self, sender: str | None) -> bytes:
+        """Send one of them, and return what comes.
+
+        Args:
+            sender: one of :data:`SENDERS`, to the controller's listener; None: the user without rights, to the broker's.
+        """
+        is_node = sender == INSIDER
+        with self._connect() if sender is None else self._at_controller(sender) as connection:
+            principals = (None, b"", HONEST_S, b"\xff" * 100)
+            if is_node:  # what it asks for is done: not in the name of the honest one
+                principals = (b"", b"\xff" * 100, MALLORY_S, MALLORY_S, spoil(MALLORY_S, self._rng))
+            request = EnvelopeRequest(
+                request_data=spoil(self._request(), self._rng)[4:],
+                request_principal=self._rng.choice(principals),
+                client_host_address=self._rng.choice((b"", b"\x7f\0\0\1", b"\x7f\0\0\1", b"\0" * 16, b"\1" * 5)),
+            )
+            enclosed = frame(request, 1)
+            connection.sendall(enclosed if is_node or self._rng.random() < 0.5 else spoil(enclosed, self._rng))
+            self._tally.requests += 1
+            connection.settimeout(0.5 if is_node else 0.05)
+            with suppress(TimeoutError):
+                return connection.recv(65_536)
+            return b""
+
+    def _at_controller(self, sender: str) -> ssl.SSLSocket:
+        """A connection to the controller's listener, which takes certificates, and needs none."""
+        places = dict(each.split("://") for each in self._node.settings["listeners"].split(","))
+        context = _trusting()
+        if sender != ANYONE:
+            context.load_cert_chain(certificate_path(self._node.data_dir.parent, sender))
+        connection = self._connect_to(int(places["CONTROLLER"].rpartition(":")[2]))
+        try:
+            return context.wrap_socket(connection)
+        except OSError:
+            connection.close()
+            raise
 
     def _ask_what_is_denied(self) -> None:
         """A user without rights asks for one thing after another, each under a name of its own, and hears that it may not."""
@@ -411,6 +448,11 @@ class Stranger(Attacker):
                 connection.sendall(frame(SaslAuthenticateRequest(auth_bytes=said), 2))
                 self._tally.requests += 1
             time.sleep(0.1)  # as long as a dozen checks take
+
+
+def certificate_path(directory: Path, sender: str) -> Path:
+    """The key and certificate of an attacker, beside the node's directory."""
+    return directory / f"{sender}.pem"
 
 
 @cache

@@ -132,7 +132,7 @@ def test_a_user_logs_in_from_its_addition_to_its_deletion(client: Client, mechan
     assert "does not let this command in" in refused.stderr
     assert "esp users rotate" in refused.stderr
     assert client(name, other, mechanism, "topics", "--list").returncode == 0
-    assert f"{name} {mechanism} 4096" in " ".join(client.admin("users", "list").split())
+    assert f"{name} {mechanism} 16384" in " ".join(client.admin("users", "list").split())
     client.admin("users", "delete", name)
     assert client(name, other, mechanism, "topics", "--list").returncode == 1
 

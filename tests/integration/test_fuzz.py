@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from esp.model.errors import ErrorCode
+from tests.integration.fuzz_grounds import SecureGround
 from tests.integration.hostile_clients import Attacker, split, spoil
-from tests.integration.hostile_strangers import Stranger
+from tests.integration.hostile_strangers import ANYONE, INSIDER, MALLORY, SENDERS, Stranger
 
 TIMES_MAX = 8
 """What a machine that does other things too may make of the factor of two that is asked for when the fuzzer runs alone."""
@@ -50,6 +52,24 @@ def test_hostile_clients_harm_nobody_else(
     answered = re.search(r"(\d+) requests answered", done.stdout)
     assert answered is not None
     assert int(answered[1]) > 100
+
+
+def test_envelopes_reach_a_controller_that_reads_them(tmp_path: Path) -> None:
+    """It answers strangers and users without rights that they may not, and those who may according to what they enclose."""
+    with SecureGround(tmp_path).make("node") as node:
+        attacker = Stranger(node, random.Random(1))
+        codes = {
+            sender: {
+                int.from_bytes(answer[-3:-1])  # after it come the tagged fields, of which there are none
+                for answer in (attacker.enclose(sender) for _ in range(20))
+                if answer
+            }
+            for sender in SENDERS
+        }
+    denied = int(ErrorCode.cluster_authorization_failed)
+    assert (codes[ANYONE], codes[MALLORY[0]]) == ({denied}, {denied})
+    assert {int(ErrorCode.invalid_request), int(ErrorCode.principal_deserialization_failure)} <= codes[INSIDER]
+    assert denied not in codes[INSIDER]
 
 
 def test_spoilt_requests_differ_and_pieces_are_the_whole() -> None:

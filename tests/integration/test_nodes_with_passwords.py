@@ -1,5 +1,6 @@
-"""Three nodes that know one another by passwords: brokers by SCRAM over TLS, controllers by PLAIN over TLS or by certificates."""
+"""Three nodes that know one another by passwords: brokers by SCRAM or PLAIN over TLS, controllers by PLAIN over TLS or by certificates."""
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ pytestmark = pytest.mark.timeout(300)
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 BROKER, CONTROLLER, CAROL = "the brokers' password", "the controllers' password", "carol's password"
+NEXT = "the controllers' next password"
 USERS = (
+    f'--add-scram=SCRAM-SHA-256=[name=broker,password="{BROKER}"]',
     f'--add-scram=SCRAM-SHA-512=[name=broker,password="{BROKER}"]',
     f'--add-scram=SCRAM-SHA-256=[name=carol,password="{CAROL}"]',
 )
@@ -34,18 +37,23 @@ def tls(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def brokers(password: str = BROKER) -> dict[str, str]:
-    """Brokers know one another, and clients, by SCRAM."""
+def brokers(password: str = BROKER, mechanism: str = "SCRAM-SHA-512") -> dict[str, str]:
+    """Brokers know one another by the mechanism, and clients by SCRAM."""
+    module = f'{PLAIN} user_broker="{BROKER}"' if mechanism == "PLAIN" else SCRAM
     return {
-        "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
-        "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
-        "listener.name.plaintext.scram-sha-512.sasl.jaas.config": f'{SCRAM} username="broker" password="{password}";',
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+        if mechanism == "PLAIN"
+        else "SCRAM-SHA-256,SCRAM-SHA-512",
+        "sasl.mechanism.inter.broker.protocol": mechanism,
+        f"listener.name.plaintext.{mechanism.lower()}.sasl.jaas.config": f'{module} username="broker" password="{password}";',
         "authorizer.class.name": STANDARD_AUTHORIZER,
-        "super.users": "User:broker;User:controller;User:CN=node;User:carol",
+        "super.users": "User:broker;User:controller;User:next;User:CN=node;User:carol",
     }
 
 
-def controllers(kind: str, password: str = CONTROLLER) -> dict[str, str]:
+def controllers(
+    kind: str, password: str = CONTROLLER, *, user: str = "controller", users: str = f'user_controller="{CONTROLLER}"'
+) -> dict[str, str]:
     """Controllers are known, and know brokers, by PLAIN or by certificates."""
     if kind == "certificates":
         return {
@@ -57,9 +65,21 @@ def controllers(kind: str, password: str = CONTROLLER) -> dict[str, str]:
         "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
         "sasl.mechanism.controller.protocol": "PLAIN",
         "listener.name.controller.plain.sasl.jaas.config": (
-            f'{PLAIN} username="controller" password="{password}" user_controller="{CONTROLLER}";'
+            f'{PLAIN} username="{user}" password="{password}" {users};'
         ),
     }
+
+
+BOTH_USERS = f'user_controller="{CONTROLLER}" user_next="{NEXT}"'
+ROLLS = {
+    "certificates": [{}],
+    "plain": [
+        controllers("plain", users=BOTH_USERS),
+        controllers("plain", NEXT, user="next", users=BOTH_USERS),
+        controllers("plain", NEXT, user="next", users=f'user_next="{NEXT}"'),
+    ],
+}
+"""The settings that nodes get one after the other, roll by roll: controllers that know one another by PLAIN come to another password."""
 
 
 def client(cluster: Cluster, tls: dict[str, str], password: str = CAROL, **more: object) -> dict[str, object]:
@@ -75,11 +95,13 @@ def client(cluster: Cluster, tls: dict[str, str], password: str = CAROL, **more:
     }
 
 
-@pytest.mark.parametrize("kind", ["plain", "certificates"])
+@pytest.mark.parametrize(("kind", "mechanism"), [("plain", "SCRAM-SHA-256"), ("certificates", "PLAIN")])
 def test_three_nodes_replicate_and_survive_kills_while_their_log_ins_are_renewed(
-    make_cluster: ClusterFactory, tls: dict[str, str], kind: str
+    make_cluster: ClusterFactory, tls: dict[str, str], kind: str, mechanism: str
 ) -> None:
-    cluster = make_cluster(3, tls | brokers() | controllers(kind) | {"connections.max.reauth.ms": "3000"}, start=False)
+    """Those that know one another by PLAIN get another password meanwhile, in three rolls."""
+    terms = tls | brokers(mechanism=mechanism) | controllers(kind) | {"connections.max.reauth.ms": "3000"}
+    cluster = make_cluster(3, terms, start=False)
     cluster.format(*USERS)
     with cluster:
         settings = client(cluster, tls)
@@ -89,10 +111,15 @@ def test_three_nodes_replicate_and_survive_kills_while_their_log_ins_are_renewed
         writer = SteadyWriter(settings)
         try:
             writer.until_more()
-            for number in (1, 2, 3):
-                cluster.nodes[number].kill()
+            for (roll, changed), number in product(enumerate(ROLLS[kind]), (1, 2, 3)):
+                node = cluster.nodes[number]
+                if roll:
+                    node.stop()
+                else:
+                    node.kill()
                 writer.until_more()
-                cluster.nodes[number].start()
+                node.settings |= changed
+                node.start()
                 eventually(lambda: len(admin.list_topics("t", 30).topics["t"].partitions[0].isrs) == 3, 90)
                 writer.until_more()
         finally:
@@ -101,7 +128,7 @@ def test_three_nodes_replicate_and_survive_kills_while_their_log_ins_are_renewed
         assert found == sorted(set(found))
         assert set(writer.acknowledged) <= set(found)
         assert len(writer.acknowledged) > 500
-    for secret in (BROKER, CONTROLLER, CAROL):
+    for secret in (BROKER, CONTROLLER, NEXT, CAROL):
         assert secret not in cluster.output
     assert "cannot log in" not in cluster.output
 

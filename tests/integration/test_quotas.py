@@ -107,6 +107,28 @@ def test_a_producer_over_its_quota_is_answered_at_once_and_then_waits(
         assert milliseconds(wire.call(request).throttle_time) == 0
 
 
+def test_quotas_of_a_user_hold_its_clients_but_for_those_with_one_of_their_own(
+    tools: JavaTools, node: NodeProcess, make_topic: MakeTopic
+) -> None:
+    """On a listener at which nobody logs in all clients are one user."""
+    request = messages.produce(make_topic(), batch_of(RECORD_BYTES))
+    user = ("--entity-type", "users", "--entity-name", "ANONYMOUS")
+
+    def told(client_id: str) -> list[int]:
+        with Wire(node, 30, client_id=client_id) as wire:
+            return [milliseconds(wire.call(request).throttle_time) for _ in range(3)]
+
+    with (
+        quota(tools, user, producer_byte_rate=QUOTA),
+        quota(tools, (*user, *of_client("privileged")), producer_byte_rate=100 * QUOTA),
+    ):
+        described = tools("configs", "--describe", *user)
+        assert "Quota configs for user-principal 'ANONYMOUS' are producer_byte_rate=100000.0" in described
+        assert told("privileged") == [0, 0, 0]
+        assert told("one of many")[2] > 0
+    assert told("one of many") == [0, 0, 0]
+
+
 def test_another_connection_of_the_client_is_told_what_it_has_used(
     tools: JavaTools, node: NodeProcess, make_topic: MakeTopic
 ) -> None:

@@ -5,9 +5,9 @@ Only a search by time, or for the largest timestamp, reads the log; it leaves th
 
 Special timestamps: -1 latest, -2 earliest, -3 largest timestamp (KIP-734), -4 earliest local (KIP-405), -5 latest tiered, -6 earliest
 pending upload; nothing is tiered here, so -4 is the earliest and -5 and -6 have none. ``read_committed`` is bounded by the last
-stable offset, which is the high watermark while there are no transactions (LSO-1). A follower is told of the
-log's own end (TRUNC-5). A new leader
-does not know the latest offset before it has committed something of its own epoch (HW-8, KIP-207).
+stable offset, which is the high watermark while there are no transactions (LSO-1). A follower is told of the log's own end (TRUNC-5);
+a client without ClusterAction that names itself as one is answered as a consumer (AUTHZ-1). A new leader does not know the latest offset
+before it has committed something of its own epoch (HW-8, KIP-207).
 """
 
 from collections.abc import Coroutine
@@ -22,10 +22,12 @@ from kio.schema.list_offsets.v11.response import (
 from kio.static.primitive import i32, i64
 
 from esp.broker.answer_fields import NO_THROTTLE
+from esp.broker.authorization.access import allows_on_cluster
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.replication.read_errors import READ_ERRORS, code_of
 from esp.broker.request import Request
 from esp.broker.services import Services
+from esp.model.acl import AclOperation
 from esp.model.errors import ApiError, ErrorCode
 from esp.protocol.fetch_codec import READ_COMMITTED
 from esp.storage.log import Log
@@ -90,7 +92,7 @@ def _from_memory(
     timestamp = wanted.timestamp
     if timestamp == LATEST:
         log, leader = hosted.log, hosted.leading()
-        if message.replica_id >= 0:
+        if message.replica_id >= 0 and allows_on_cluster(services.access, request.client, AclOperation.CLUSTER_ACTION):
             offset = log.log_end_offset
         elif leader.is_high_watermark_current:
             offset = _visible_end(log, message)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from esp.authentication.stand_ins import CredentialSurvey, survey
 from esp.controller.image import ClusterImage
 from esp.model.scram import ScramCredential, ScramMechanism
 
@@ -15,20 +16,18 @@ class ImageCredentials:
 
     def __init__(self, image: Callable[[], ClusterImage]) -> None:
         self._image = image
-        self._specimens: dict[ScramMechanism, ScramCredential] = {}
-        self._specimens_of: Mapping[tuple[str, ScramMechanism], ScramCredential] | None = None
-        """The credentials that the specimens were chosen from."""
+        self._surveyed = CredentialSurvey()
+        self._surveyed_of: Mapping[tuple[str, ScramMechanism], ScramCredential] | None = None
+        """The credentials that were surveyed."""
 
     def find(self, user: str, mechanism: ScramMechanism, /) -> ScramCredential | None:
         """See :class:`esp.authentication.credentials.CredentialSource`."""
         return self._image().scram_credentials.get((user, mechanism))
 
-    def specimen(self, mechanism: ScramMechanism, /) -> ScramCredential | None:
-        """See :class:`esp.authentication.credentials.CredentialSource`: the one of the user whose name comes first."""
+    def survey(self) -> CredentialSurvey:
+        """See :class:`esp.authentication.credentials.CredentialSource`: made when it is first asked for after a change of users."""
         credentials = self._image().scram_credentials
-        if credentials is not self._specimens_of:
-            self._specimens_of = credentials
-            self._specimens = {
-                mechanism: credentials[user, mechanism] for user, mechanism in sorted(credentials, reverse=True)
-            }
-        return self._specimens.get(mechanism)
+        if credentials is not self._surveyed_of:
+            self._surveyed_of = credentials
+            self._surveyed = survey(credentials)
+        return self._surveyed

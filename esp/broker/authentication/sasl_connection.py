@@ -20,6 +20,7 @@ from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.authentication.answers import authenticate_response, handshake_response
 from esp.broker.authentication.login_parts import LoginParts
 from esp.broker.authentication.sasl_session import SaslSession
+from esp.broker.connections.frame_faults import wrong_length
 from esp.broker.connections.session import Session
 from esp.broker.request import LATER, NEVER, ClientContext, Request
 from esp.broker.turns.request_memory import FREE_BYTES
@@ -39,8 +40,6 @@ _FRAME_LENGTH: Final = struct.Struct(">i")
 _SHORTEST_HEADER: Final = 8
 _UNREAD_BYTES_MAX: Final = 1024
 """As much of the next requests is received while one is worked at. Reading goes on, so that the end of the connection is noticed."""
-_TLS_HANDSHAKE: Final = 0x16
-"""The first byte that a client of TLS sends."""
 
 Encode = Callable[[Reply], bytes]
 """Makes the frame that tells the client a reply; empty if there is no frame for it."""
@@ -103,7 +102,7 @@ class SaslConnection:
             length = _FRAME_LENGTH.unpack_from(received, position)[0]
             least = 0 if self._conversation.speaks_tokens else _SHORTEST_HEADER
             if not least <= length <= self._policy.receive_bytes_max:
-                self._end(_wrong_length(received[position], length, least, self._policy.receive_bytes_max))
+                self._end(wrong_length(length, least, self._policy.receive_bytes_max, "SASL_PLAINTEXT"))
                 break
             frame_end = position + _FRAME_LENGTH.size + length
             if frame_end > end:
@@ -320,9 +319,3 @@ def _token_frame(reply: Reply) -> bytes:
 
 def _authenticate_frame(api_key: int, version: int, correlation_id: int, reply: Reply) -> bytes:
     return encode_response(api_key, version, correlation_id, authenticate_response(reply))
-
-
-def _wrong_length(first: int, length: int, least: int, most: int) -> str:
-    if first == _TLS_HANDSHAKE:
-        return "it begins with TLS, which this listener does not speak; a client needs security.protocol=SASL_PLAINTEXT"
-    return f"a frame of {length} bytes is outside {least}..{most}"

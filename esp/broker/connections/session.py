@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from esp.broker.connections.dispatcher import Dispatcher
+from esp.broker.connections.frame_faults import wrong_length
 from esp.broker.quotas.switch import NO_QUOTAS, QuotaSwitch
 from esp.broker.request import LATER, NEVER, Answer, ClientContext, Request
 from esp.broker.turns.request_memory import FREE_BYTES, RequestMemory
@@ -147,7 +148,7 @@ class Session:
         while end - position >= 4 and not self._paused:
             length = _FRAME_LENGTH.unpack_from(received, position)[0]
             if not _SHORTEST_HEADER <= length <= self._max_frame_bytes:
-                self._refuse(f"a frame of {length} bytes is outside {_SHORTEST_HEADER}..{self._max_frame_bytes}")
+                self._refuse(wrong_length(length, _SHORTEST_HEADER, self._max_frame_bytes, "PLAINTEXT"))
                 return end
             frame_end = position + 4 + length
             if frame_end > end:

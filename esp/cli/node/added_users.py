@@ -12,7 +12,7 @@ from typing import Final, TextIO
 
 from esp.controller.snapshot_records import scram_credential_record
 from esp.model.errors import OperatorError
-from esp.model.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential, ScramMechanism
+from esp.model.scram import MAX_ITERATIONS, MIN_ITERATIONS, USUAL_ITERATIONS, ScramCredential, ScramMechanism
 from esp.model.scram_keys import credential_of, make_credential
 from esp.ports.random import Random, random_bytes
 from esp.schemas.metadata_records import UserScramCredentialRecord
@@ -120,7 +120,7 @@ def _credential(mechanism: ScramMechanism, components: Mapping[str, str], random
 
 def _iterations(text: str | None) -> int:
     if text is None:
-        return MIN_ITERATIONS
+        return USUAL_ITERATIONS
     if not text.isdecimal() or not MIN_ITERATIONS <= int(text) <= MAX_ITERATIONS:
         raise _refusal(f"iterations are not a number from {MIN_ITERATIONS} to {MAX_ITERATIONS}")
     return int(text)

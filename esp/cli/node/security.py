@@ -30,7 +30,7 @@ from esp.cli.whole_files import SECRET, make_private_directory_blocking, write_w
 from esp.controller.bootstrap import FirstMetadata
 from esp.controller.snapshot_records import scram_credential_record
 from esp.model.ids import NodeId
-from esp.model.scram import MIN_ITERATIONS, ScramMechanism
+from esp.model.scram import USUAL_ITERATIONS, ScramMechanism
 from esp.model.scram_keys import make_credential
 from esp.ports.random import Random, random_bytes
 from esp.settings.broker import STANDARD_AUTHORIZER
@@ -137,7 +137,7 @@ class Security:
     def first_metadata_blocking(self, random: Random) -> FirstMetadata:
         """Return the metadata that a new cluster begins with: it lets the administrator log in."""
         password = self._password_blocking()
-        credential = make_credential(MECHANISM, password, random_bytes(random, _SALT_BYTES), MIN_ITERATIONS)
+        credential = make_credential(MECHANISM, password, random_bytes(random, _SALT_BYTES), USUAL_ITERATIONS)
         return FirstMetadata(credentials=(scram_credential_record(ADMINISTRATOR, MECHANISM, credential),))
 
     def first_users_blocking(self) -> Sequence[str]:

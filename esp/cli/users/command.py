@@ -12,7 +12,7 @@ from esp.cli.options import BootstrapServer, Json, asking
 from esp.cli.output import print_columns, print_json, print_line, print_note
 from esp.cli.users.passwords import SALT_BYTES, Password, generate_password, read_password
 from esp.model.errors import OperatorError
-from esp.model.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramMechanism
+from esp.model.scram import MAX_ITERATIONS, MIN_ITERATIONS, USUAL_ITERATIONS, ScramMechanism
 from esp.model.scram_keys import salted_password
 
 _MECHANISMS: Final = {mechanism.sasl_name: mechanism for mechanism in ScramMechanism}
@@ -28,14 +28,8 @@ Mechanisms = Annotated[
     ),
 ]
 Iterations = Annotated[
-    int | None,
-    typer.Option(
-        "--iterations",
-        min=MIN_ITERATIONS,
-        max=MAX_ITERATIONS,
-        help="Iterations of the hash. Without it 4096 for a generated password, and 16384 for another one.",
-        show_default=False,
-    ),
+    int,
+    typer.Option("--iterations", min=MIN_ITERATIONS, max=MAX_ITERATIONS, help="Iterations of the hash."),
 ]
 PasswordStdin = Annotated[
     bool, typer.Option("--password-stdin", help="Read the password from standard input instead of generating one.")
@@ -73,7 +67,7 @@ def add_user(
     name: Name,
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
     mechanism: Mechanisms = None,
-    iterations: Iterations = None,
+    iterations: Iterations = USUAL_ITERATIONS,
     password_stdin: PasswordStdin = False,
 ) -> None:
     """Add a user; a generated password is the one line of standard output.
@@ -104,7 +98,7 @@ def rotate_user(
     name: Name,
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
     mechanism: Mechanisms = None,
-    iterations: Iterations = None,
+    iterations: Iterations = USUAL_ITERATIONS,
     password_stdin: PasswordStdin = False,
 ) -> None:
     """Give a user another password; a generated one is the one line of standard output.
@@ -169,14 +163,11 @@ def _present(admin: UsersAdmin, name: str, asked: list[ScramMechanism]) -> list[
     return asked or list(present)
 
 
-def _put(
-    admin: UsersAdmin, name: str, mechanisms: list[ScramMechanism], password: Password, iterations: int | None
-) -> None:
+def _put(admin: UsersAdmin, name: str, mechanisms: list[ScramMechanism], password: Password, iterations: int) -> None:
     for number, mechanism in enumerate(mechanisms):
         salt = secrets.token_bytes(SALT_BYTES)
-        count = iterations or password.iterations
-        key = salted_password(mechanism, password.text, salt, count)
-        admin.put(name, mechanism, SaltedPassword(count, salt, key))
+        key = salted_password(mechanism, password.text, salt, iterations)
+        admin.put(name, mechanism, SaltedPassword(iterations, salt, key))
         if password.is_generated and number == 0:  # it counts from now on, also if the next credential is refused
             print_line(password.text)
 

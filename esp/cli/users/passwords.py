@@ -4,7 +4,6 @@ import secrets
 from typing import Final, NamedTuple, TextIO
 
 from esp.model.errors import OperatorError
-from esp.model.scram import MAX_ITERATIONS, MIN_ITERATIONS
 
 GENERATED_BYTES: Final = 24
 SALT_BYTES: Final = 32
@@ -15,11 +14,6 @@ class Password(NamedTuple):
 
     text: str
     is_generated: bool
-
-    @property
-    def iterations(self) -> int:
-        """The iterations for it: a random password cannot be guessed, however fast the guesses are."""
-        return MIN_ITERATIONS if self.is_generated else MAX_ITERATIONS
 
 
 def generate_password() -> Password:

@@ -155,8 +155,19 @@ class TlsEndpoint:
             log.warning("refused a connection of %s to the listener %s: %s", peer, listener, reason)
 
         timeout_s = self._policy.handshake_timeout_ms / 1000
-        watch = partial(self._watch_peer, contexts.trust)
-        return TlsConnection(below, engine, self._parts, shares, make_owner, fail, watch, timeout_s, is_server=True)
+        trust = contexts.trust
+        return TlsConnection(
+            below,
+            engine,
+            self._parts,
+            shares,
+            make_owner,
+            fail,
+            partial(self._watch_peer, trust),
+            timeout_s,
+            is_server=True,
+            judge_resumed_blocking=None if trust is None else partial(_judge_resumed_blocking, trust),
+        )
 
     def _watch_peer(self, trust: Trust | None, connection: TlsConnection, engine: ssl.SSLObject) -> Callable[[], None]:
         """End a connection, which is secure now, when its peer's certificates do not count any more; return what forgets it."""
@@ -207,3 +218,24 @@ def _find_untrusted_blocking(trust: Trust, chains: Sequence[Chain]) -> dict[Chai
     judgement = importlib.import_module(_JUDGEMENT)
     untrusted: dict[Chain, str] = judgement.find_untrusted_blocking(trust, chains)
     return untrusted
+
+
+def _judge_resumed_blocking(trust: Trust, engine: ssl.SSLObject) -> None:
+    """Hold the certificates of a session that was resumed against a trust store, as OpenSSL does with those of a new one.
+
+    Clients of TLS 1.2 may resume sessions by an id, which Python cannot switch off; OpenSSL takes their certificates as proved.
+
+    Raises:
+        ssl.SSLCertVerificationError: they do not satisfy the store, or one cannot be read.
+    """
+    chain = proved_chain(engine)
+    if not chain:
+        return
+    try:
+        reason = _find_untrusted_blocking(trust, [chain]).get(chain)
+    except ValueError:
+        reason = "a certificate of its chain cannot be read"
+    if reason is not None:
+        error = ssl.SSLCertVerificationError(reason)
+        error.verify_message = reason
+        raise error

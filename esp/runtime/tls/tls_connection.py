@@ -78,6 +78,7 @@ class TlsConnection:
         on_failed: called with words when the connection will not become secure.
         on_proved: called when the connection is secure; returns the function to be called when it has ended, and may refuse the peer by
             ConnectionAbortedError.
+        judge_resumed_blocking: called in a thread when the handshake has resumed a session; may refuse the peer by ``ssl.SSLError``.
         timeout_s: the time until it must be secure.
         is_server: whether it was accepted.
     """
@@ -94,6 +95,7 @@ class TlsConnection:
         timeout_s: float,
         *,
         is_server: bool,
+        judge_resumed_blocking: Callable[[ssl.SSLObject], None] | None = None,
     ) -> None:
         self.peer: Address = below.peer
         self.on_secured: Callable[[bytes | None], None] = _nothing
@@ -104,6 +106,7 @@ class TlsConnection:
         self._make_owner = make_owner
         self._on_failed = on_failed
         self._on_proved = on_proved
+        self._judge_resumed_blocking = judge_resumed_blocking
         self._at_end: Callable[[], None] = _nothing_more
         self._arrived = ssl.MemoryBIO()
         self._leaving = ssl.MemoryBIO()
@@ -249,9 +252,21 @@ class TlsConnection:
         """Let the handshake use what has arrived, in a thread."""
         self._is_stepping = True
         self._below.pause_reading()
-        self._parts.handshakes.step(self.peer.host, self._engine.do_handshake, self._on_step)
+        self._parts.handshakes.step(self.peer.host, self._shake_hands_blocking, self._on_step)
+
+    def _shake_hands_blocking(self) -> None:
+        self._engine.do_handshake()
+        if self._judge_resumed_blocking is not None and self._engine.session_reused:
+            self._judge_resumed_blocking(self._engine)
 
     def _on_step(self, error: ssl.SSLError | None, is_complete: bool) -> None:
+        began_ns = self._begin_ns()
+        self._is_counted = True
+        self._end_step(error, is_complete)
+        self._is_counted = False
+        self._spend(began_ns)
+
+    def _end_step(self, error: ssl.SSLError | None, is_complete: bool) -> None:
         self._is_stepping = False
         if self._has_ended or self._has_failed:
             return

@@ -17,7 +17,7 @@ from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.node import SimulatedNode
 
 PRINCIPAL = "User:ANONYMOUS"
-"""All simulated clients: no listener authenticates them."""
+"""The clients whose answers are judged here: they come to listeners without log-ins."""
 
 _INVARIANT = "INV-AUTHZ"
 

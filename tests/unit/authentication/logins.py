@@ -2,6 +2,7 @@
 
 from esp.authentication.credentials import CredentialLookup
 from esp.authentication.scram import ScramExchange
+from esp.authentication.stand_ins import CredentialSurvey, survey
 from esp.model.scram import ScramCredential, ScramMechanism
 from esp.model.scram_keys import make_credential
 
@@ -10,7 +11,7 @@ SERVER_PART = "server-part"
 
 
 class Users:
-    """Credentials by user and mechanism; the specimen is that of the first user."""
+    """Credentials by user and mechanism."""
 
     def __init__(self, *users: tuple[str, ScramMechanism, str], salt: bytes = b"salt-of-the-users", iterations=4096):
         self.credentials = {
@@ -21,8 +22,8 @@ class Users:
     def find(self, user: str, mechanism: ScramMechanism, /) -> ScramCredential | None:
         return self.credentials.get((user, mechanism))
 
-    def specimen(self, mechanism: ScramMechanism, /) -> ScramCredential | None:
-        return next((made for (_, its), made in sorted(self.credentials.items()) if its is mechanism), None)
+    def survey(self) -> CredentialSurvey:
+        return survey(self.credentials)
 
 
 def lookup_of(users: Users, secret: bytes = b"secret of the process") -> CredentialLookup:

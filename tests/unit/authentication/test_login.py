@@ -10,6 +10,7 @@ from esp.authentication.exchange import Challenge, Success
 from esp.authentication.login import begin_login
 from esp.authentication.plain import PlainExchange
 from esp.authentication.scram import ScramExchange
+from esp.authentication.stand_ins import CredentialSurvey
 from esp.model.sasl import SaslMechanism
 from esp.model.sasl_login import SaslLogin
 from esp.model.scram import ScramMechanism
@@ -27,8 +28,8 @@ class Credentials:
     def find(self, user, mechanism, /):
         return self._made[mechanism] if user == LOGIN.username else None
 
-    def specimen(self, mechanism, /):
-        return self._made[mechanism]
+    def survey(self):
+        return CredentialSurvey()
 
 
 def scram_server(mechanism, credentials):

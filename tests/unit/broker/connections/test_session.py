@@ -294,6 +294,18 @@ def test_a_frame_of_impossible_length_ends_the_connection(length):
     assert played.connection.ended
 
 
+def test_tls_at_a_port_without_it_is_named_in_the_log(caplog):
+    caplog.set_level("INFO")
+    played = Played(max_frame_bytes=104_857_600)
+    played.receive(bytes.fromhex("1603010200010001fc"))
+    assert played.connection.ended
+    (line,) = caplog.messages
+    assert line == (
+        "closing the connection of 127.0.0.1:5: it begins with TLS, which this listener does not speak; "
+        "a client needs security.protocol=PLAINTEXT"
+    )
+
+
 @pytest.mark.parametrize(
     "bad", [frame(2, body=b"bad"), frame(2, api_key=4444), frame(2, version=99), b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"]
 )

@@ -18,7 +18,7 @@ def parsed(text):
     return parse_added_user(text, SeededRandom())
 
 
-def expected(user, mechanism, password, iterations=4096, salt=b"the salt"):
+def expected(user, mechanism, password, iterations=16384, salt=b"the salt"):
     return scram_credential_record(user, mechanism, make_credential(mechanism, password, salt, iterations))
 
 

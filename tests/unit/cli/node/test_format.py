@@ -189,7 +189,7 @@ def test_users_are_written_for_the_first_controller_and_nothing_secret_is_printe
     user = "SCRAM-SHA-256=[name=alice,password=a password,salt=c2FsdA==]"
     assert do(tmp_path, *DYNAMIC, "--standalone", "--add-scram", user) == 0
     first = first_metadata_blocking(real_env(), str(tmp_path / "data"))
-    credential = make_credential(ScramMechanism.SCRAM_SHA_256, "a password", b"salt", 4096)
+    credential = make_credential(ScramMechanism.SCRAM_SHA_256, "a password", b"salt", 16384)
     assert first == (FIRST_LEVELS, (scram_credential_record("alice", ScramMechanism.SCRAM_SHA_256, credential),))
     told = capsys.readouterr()
     assert "Formatting" in told.out

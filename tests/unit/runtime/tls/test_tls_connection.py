@@ -17,6 +17,7 @@ from typing import NoReturn
 import pytest
 import uvloop
 from cryptography.x509.oid import ExtendedKeyUsageOID
+from OpenSSL import SSL
 
 from esp.model.tls import TLS_1_2, TLS_1_3, ClientAuth, KeyStore, StoreType, TlsPolicy, TrustStore
 from esp.ports.network import Address, Connection
@@ -25,6 +26,7 @@ from esp.runtime.asyncio_network import AsyncioNetwork
 from esp.runtime.buffer_sweeper import BufferSweeper
 from esp.runtime.loop_shares import LoopShares
 from esp.runtime.receive_buffer import RECEIVED_AT_ONCE_MAX
+from esp.runtime.tls.stores import Trust
 from esp.runtime.tls.tls_connection import PIECE_BYTES, TlsConnection, TlsParts
 from esp.runtime.transfer_turns import TransferTurns
 from tests.models.certificates import DAY, Authority, Issued
@@ -511,6 +513,70 @@ def test_where_clients_show_certificates_they_get_no_ticket_that_would_spare_the
     run(body)
 
 
+def test_a_session_that_is_resumed_is_judged_like_a_new_one(run, tmp_path, caplog):
+    """A client of TLS 1.2 resumes by an id, and shows no certificate again."""
+    between = AUTHORITY.issue_authority("CN=Between")
+    carol = between.issue("CN=carol", hosts=())
+
+    async def body(world: World) -> None:
+        tls = policy(tmp_path, client_auth=ClientAuth.REQUIRED)
+        address = await world.listen(tls)
+        context = client_context(tmp_path)
+        path = tmp_path / "carol.pem"
+        path.write_text(carol.key_pem() + carol.certificate_pem + between.pem)
+        context.load_cert_chain(path)
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+
+        def ask(session: ssl.SSLSession | None) -> tuple[bytes, bool, ssl.SSLSession | None]:
+            with (
+                socket.create_connection((address.host, address.port), 5) as plain,
+                context.wrap_socket(plain, server_hostname=address.host, session=session) as client,
+            ):
+                client.sendall(_LENGTH.pack(2) + b"hi")
+                with suppress(ConnectionError):
+                    return client.recv(100), client.session_reused, client.session
+                return b"", client.session_reused, None
+
+        endpoint = world.network._endpoints[tls]
+        answer, is_resumed, session = await asyncio.to_thread(ask, None)
+        assert (answer, is_resumed) == (_LENGTH.pack(2) + b"hi", False)
+        answer, is_resumed, _ = await asyncio.to_thread(ask, session)
+        assert (answer, is_resumed) == (_LENGTH.pack(2) + b"hi", True)
+        assert world.accepted[1].certificates == [carol.der]
+        endpoint.contexts = endpoint.contexts._replace(trust=Trust(OTHER.pem.encode(), has_revocations=False))
+        answer, is_resumed, _ = await asyncio.to_thread(ask, session)
+        assert (answer, is_resumed) == (b"", True)
+        assert world.accepted[2].certificates == []
+        assert "refused a connection of" in caplog.text
+        assert "its certificate is refused: unable to get local issuer certificate" in caplog.text
+
+    run(body)
+
+
+def test_a_client_that_wants_another_handshake_is_refused(run, tmp_path):
+    """Renegotiation, which TLS 1.2 has, is work for the node as often as a client wants."""
+
+    def renegotiate(address: Address) -> str:
+        with socket.create_connection((address.host, address.port), 5) as plain:
+            plain.setblocking(True)
+            client = SSL.Connection(SSL.Context(SSL.TLSv1_2_METHOD), plain)
+            client.set_connect_state()
+            client.do_handshake()
+            client.sendall(_LENGTH.pack(2) + b"hi")
+            assert client.recv(100)
+            assert client.renegotiate()
+            with pytest.raises(SSL.Error) as refused:
+                client.do_handshake()
+            return str(refused.value)
+
+    async def body(world: World) -> None:
+        address = await world.listen(policy(tmp_path))
+        assert "no renegotiation" in await asyncio.to_thread(renegotiate, address)
+        await until(world.accepted[0].closed.is_set)
+
+    run(body)
+
+
 def test_bytes_that_were_changed_on_the_way_end_the_connection(run, tmp_path, caplog):
     async def body(world: World) -> None:
         address = await world.listen(policy(tmp_path))
@@ -575,8 +641,11 @@ class PlayedBelow:
     def write(self, buffers: list) -> None: ...
 
 
-class BrokenEngine:
-    """Agrees at once, and then writes nothing any more."""
+class PlayedEngine:
+    """Agrees at once, has nothing to say, and takes all that it is to encrypt."""
+
+    def __init__(self) -> None:
+        self.taken = 0
 
     def do_handshake(self) -> None: ...
 
@@ -584,6 +653,83 @@ class BrokenEngine:
 
     def read(self, length: int, buffer: memoryview) -> NoReturn:
         raise ssl.SSLWantReadError
+
+    def write(self, data: bytes) -> int:
+        self.taken += len(data)
+        return len(data)
+
+
+class PlayedShare:
+    """The share of an address."""
+
+    def __init__(self) -> None:
+        self.pieces = 0
+        self.has_had_enough = False
+
+    def spend(self, began_ns: int, now_ns: int) -> None:
+        assert 0 < began_ns <= now_ns
+        self.pieces += 1
+
+    def is_spent(self, now_ns: int) -> bool:
+        return self.has_had_enough
+
+
+class PlayedShares:
+    """Those of a loop with several addresses; who waits goes on when the test says so."""
+
+    is_shared = True
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], None]] = []
+
+    def wait(self, share: PlayedShare, go_on: Callable[[], None]) -> None:
+        self.waiting.append(go_on)
+
+
+async def test_handshakes_and_encryption_count_and_an_address_that_has_had_its_share_waits_with_its_pieces():
+    below, shares, engine, owners = PlayedBelow(), PlayedShares(), PlayedEngine(), []
+    share = below.share = PlayedShare()
+
+    def accept(connection: Connection) -> Frames:
+        owners.append(Frames(connection))
+        return owners[0]
+
+    parts = TlsParts(BufferSweeper(), TransferTurns())
+    connection = TlsConnection(
+        below,
+        lambda *memories: engine,
+        parts,
+        shares,
+        accept,
+        pytest.fail,
+        lambda connection, engine: lambda: None,
+        5,
+        is_server=True,
+    )
+    connection.on_bytes(memoryview(b"\x16"))
+    await until(lambda: owners[0].certificates)
+    assert share.pieces == 1, "the end of a handshake is work of its address, counted once"
+    connection.write([bytes(PIECE_BYTES)])
+    assert (engine.taken, share.pieces) == (PIECE_BYTES, 1), (
+        "what is written in an answer is counted by the connection below"
+    )
+    connection.write([bytes(5 * PIECE_BYTES)])
+    assert (engine.taken, share.pieces) == (2 * PIECE_BYTES, 2)
+    share.has_had_enough = True
+    await until(lambda: engine.taken == 3 * PIECE_BYTES)  # it was in turn already
+    for pieces in (4, 5, 6):
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert (engine.taken, share.pieces) == ((pieces - 1) * PIECE_BYTES, pieces - 1)
+        (go_on,) = shares.waiting
+        shares.waiting.clear()
+        go_on()
+    assert (engine.taken, shares.waiting) == (6 * PIECE_BYTES, [])
+    connection.on_closed()
+
+
+class BrokenEngine(PlayedEngine):
+    """Agrees at once, and then writes nothing any more."""
 
     def write(self, data: bytes) -> NoReturn:
         error = ssl.SSLError(1, "no more")

@@ -10,6 +10,7 @@ import pytest
 from esp.authentication.credentials import CredentialLookup
 from esp.authentication.errors import AuthenticationError
 from esp.authentication.scram import ScramExchange
+from esp.authentication.stand_ins import CredentialSurvey
 from esp.model.errors import ErrorCode
 from esp.model.scram import ScramMechanism
 from esp.model.scram_keys import make_credential
@@ -31,8 +32,8 @@ class Users:
     def find(self, user, mechanism):
         return CREDENTIAL if (user, mechanism) == KEY else None
 
-    def specimen(self, _mechanism):
-        return CREDENTIAL
+    def survey(self):
+        return CredentialSurvey()
 
 
 class Broker:
