@@ -58,7 +58,7 @@ class PartitionCoordinators(Generic[AnyDriver]):
 
     @property
     def unreadable_count(self) -> int:
-        """The number of partitions that this node leads, and whose log it could not read: nobody coordinates what is in them."""
+        """The number of partitions that this node leads, and whose log it could not read: nothing in them is coordinated."""
         return sum(coordinator.is_unreadable for coordinator in self)
 
     def close(self) -> None:

@@ -241,7 +241,7 @@ class CoordinatorDriver(Generic[AnyCore]):
 
     @property
     def is_unreadable(self) -> bool:
-        """True if this node leads the partition still, and could not read its log when it tried last: nobody coordinates what is in it."""
+        """True if this node leads the partition still, and could not read its log when it tried last: nothing in it is coordinated."""
         return self._has_load_failed and self._hosted.leader is self._leader
 
     @property

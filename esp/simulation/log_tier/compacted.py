@@ -120,7 +120,7 @@ class CompactedLogRun:
         self._cleaned_below = 0
         """The largest offset below which a round may have removed records."""
         self._marked: dict[int, int] = {}
-        """The earliest time of a round that may have seen a tombstone, by its offset: that of the first one, unless the clock was set back."""
+        """The earliest time of a round that may have seen a tombstone, by its offset: the first one, unless the clock was set back."""
         self._stamped: dict[int, int] = {}
         """The latest time of a round up to the first one that went to its end and left a tombstone, by its offset."""
         self._expired: set[int] = set()

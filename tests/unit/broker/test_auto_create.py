@@ -8,7 +8,7 @@ from esp.broker.auto_create import create_missing_topics
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TRANSACTIONS_TOPIC
 from esp.settings.broker import BrokerSettings
-from tests.unit.broker.played_server import in_world
+from tests.unit.storage.helpers import run
 
 
 class Controller:
@@ -21,21 +21,20 @@ class Controller:
         raise ApiError(ErrorCode.request_timed_out)
 
 
-async def transaction_topic(alive, **settings):
+def transaction_topic(alive, **settings):
     """(Partitions, replicas, settings) of ``__transaction_state`` where so many brokers are alive."""
     services = SimpleNamespace(
         settings=BrokerSettings(**settings),
         metadata=SimpleNamespace(alive=[*range(alive)]),
         controller=Controller(),
     )
-    await create_missing_topics(services, [TRANSACTIONS_TOPIC])
+    run(create_missing_topics(services, [TRANSACTIONS_TOPIC]))
     (topic,) = services.controller.request.topics
     assert topic.name == TRANSACTIONS_TOPIC
     return topic.num_partitions, topic.replication_factor, {config.name: config.value for config in topic.configs}
 
 
-@in_world
-async def test_the_topic_of_transactions_has_its_own_settings(_world):
+def test_the_topic_of_transactions_has_its_own_settings():
     settings = {
         "cleanup.policy": "compact",
         "compression.type": "uncompressed",
@@ -43,8 +42,8 @@ async def test_the_topic_of_transactions_has_its_own_settings(_world):
         "min.insync.replicas": "2",
         "unclean.leader.election.enable": "false",
     }
-    assert await transaction_topic(5) == (50, 3, settings)
-    made = await transaction_topic(
+    assert transaction_topic(5) == (50, 3, settings)
+    made = transaction_topic(
         5,
         transaction_state_log_num_partitions=7,
         transaction_state_log_replication_factor=4,
@@ -60,9 +59,6 @@ async def test_the_topic_of_transactions_has_its_own_settings(_world):
     ("alive", "min_isr", "replicas", "min_insync_replicas"),
     [(0, 2, 1, "1"), (1, 2, 1, "1"), (2, 2, 2, "2"), (2, 3, 2, "2"), (3, 2, 3, "2"), (3, 1, 3, "1")],
 )
-@in_world
-async def test_no_more_replicas_are_wanted_in_sync_than_there_are(
-    _world, alive, min_isr, replicas, min_insync_replicas
-):
-    _, found, settings = await transaction_topic(alive, transaction_state_log_min_isr=min_isr)
+def test_no_more_replicas_are_wanted_in_sync_than_there_are(alive, min_isr, replicas, min_insync_replicas):
+    _, found, settings = transaction_topic(alive, transaction_state_log_min_isr=min_isr)
     assert (found, settings["min.insync.replicas"]) == (replicas, min_insync_replicas)

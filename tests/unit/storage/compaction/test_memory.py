@@ -70,7 +70,8 @@ def test_a_round_with_a_full_map_stays_within_its_buffers(tmp_path: Path, record
     count, few = 84_000, 74_000
     for first in (*range(0, few, 100), *range(few, count, records_per_batch)):
         numbers = range(first, first + (100 if first < few else records_per_batch))
-        keys = [(number - (number % 4 == 3)).to_bytes(20) for number in numbers]  # one in four supersedes the one before
+        # One in four supersedes the one before.
+        keys = [(number - (number % 4 == 3)).to_bytes(20) for number in numbers]
         data = build_batch([NewRecord(b"v", key, timestamp=1000) for key in keys], base_offset=first)
         log.append(data, read_header(data), 1000)
     settle(log)
