@@ -45,7 +45,9 @@ class Rows:
             for key, by in results.values.items()
         }
         load = ", ".join(f"{average:.1f}" for average in os.getloadavg())
-        rows[row] = {"about": {**about, "load average": load}, "values": values}
+        # A row that takes long, or needs starts of its own, has fewer rounds than were asked for.
+        rounds = max((len(series) for by in values.values() for series in by.values()), default=0)
+        rows[row] = {"about": {**about, "rounds": rounds, "load average": load}, "values": values}
         rows = {name: rows[name] for name in self._order if name in rows}
         self._raw.parent.mkdir(parents=True, exist_ok=True)
         self._raw.write_text(json.dumps(rows, indent=1) + "\n")

@@ -201,6 +201,17 @@ COMPACTION_MUTANTS: Final = (
         tiers=(LOG,),
     ),
     Mutant(
+        "horizon-that-the-clock-was-set-back-from-is-past",
+        "CLEAN-2 broken",
+        "CLEAN-2",
+        "esp.storage.compaction.fates",
+        "        return bool(header.attributes & DELETE_HORIZON_BIT) and header.base_timestamp <= self._now_ms\n",
+        """        is_ahead = self._now_ms < header.base_timestamp <= self._horizon_ms
+        return bool(header.attributes & DELETE_HORIZON_BIT) and not is_ahead
+""",
+        tiers=(LOG,),
+    ),
+    Mutant(
         "tombstones-go-at-once-in-a-cluster",
         "KAFKA-4529",
         "CLEAN-2",

@@ -69,3 +69,5 @@ class Mutant(NamedTuple):
     """Only the seeds whose runs are of this kind (:mod:`tests.mutants.kinds`) are run and counted; empty: all."""
     is_gap: bool = False
     """Nothing has been seen to catch it yet: it is run only if it is named."""
+    catchers: tuple[str, ...] = ()
+    """The invariants that count as having caught it; empty: any. A seed that violates another one is passed over."""

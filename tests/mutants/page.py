@@ -1,14 +1,23 @@
-"""The table of mutants in a page of the documentation: what each costs is read from it, and a wall writes its rows anew."""
+"""The tables of mutants in a page of the documentation: what each costs is read from one, and a wall writes its rows anew.
+
+The other has the bugs of transactions and of compaction by their rows, and follows from the first.
+"""
 
 import re
 from collections.abc import Iterable
 from typing import Final
 
 from tests.mutants.table import MUTANTS
+from tests.mutants.transaction_rows import KNOWN_BY, NO_ROW, ROW_MUTANTS, RowMutant
 from tests.mutants.verdict import Verdict
 
 HEAD: Final = "| mutant | bug | rule | tier | seeds | CPU-s | caught by | run on |"
 RULER: Final = "| --- | --- | --- | --- | ---: | ---: | --- | --- |"
+
+BUG_HEAD: Final = "| row | known by | mutant | bug | tier | seeds | caught by |"
+BUG_RULER: Final = "| ---: | --- | --- | --- | --- | ---: | --- |"
+
+_BUG_TABLE: Final = re.compile(f"{re.escape(BUG_HEAD)}\n{re.escape(BUG_RULER)}\n((?:\\|.*\n)*)")
 
 _TABLE: Final = re.compile(f"{re.escape(HEAD)}\n{re.escape(RULER)}\n((?:\\|.*\n)*)")
 
@@ -36,6 +45,26 @@ def with_rows(page: str, verdicts: Iterable[Verdict]) -> str:
     keys = [(mutant.name, tier) for mutant in MUTANTS.values() for tier in mutant.tiers]
     written = "".join(f"| {' | '.join(rows[key])} |\n" for key in keys if key in rows)
     return _TABLE.sub(lambda _: f"{HEAD}\n{RULER}\n{written}", page)
+
+
+def with_bug_rows(page: str) -> str:
+    """The page with the bugs of transactions and compaction as its table of mutants has them; one without a row there is left out."""
+    rows = _rows(page)
+    written = "".join(
+        f"| {' | '.join(_bug_cells(each, cells))} |\n"
+        for each in ROW_MUTANTS
+        for cells in (rows.get((each.name, MUTANTS[each.name].tiers[0])),)
+        if cells is not None
+    )
+    return _BUG_TABLE.sub(lambda _: f"{BUG_HEAD}\n{BUG_RULER}\n{written}", page)
+
+
+def _bug_cells(each: RowMutant, cells: list[str]) -> list[str]:
+    mutant, bug, _, tier, seeds, _, caught_by, _ = cells
+    invariant = caught_by.split(" (")[0]
+    reason = each.reason if not each.other or each.other == invariant else ""
+    row, known_by = ("-", "") if each.row == NO_ROW else (str(each.row), ", ".join(KNOWN_BY[each.row]))
+    return [row, known_by, mutant, bug, tier, seeds, f"{invariant}: {reason}" if reason else invariant]
 
 
 def _cells(verdict: Verdict) -> list[str]:

@@ -33,6 +33,7 @@ from tests.mutants.share_groups import SHARE_GROUP_MUTANTS
 from tests.mutants.storage import STORAGE_MUTANTS
 from tests.mutants.throttles import THROTTLE_MUTANTS
 from tests.mutants.tokens import TOKEN_MUTANTS
+from tests.mutants.transaction_rows import CATCHERS
 from tests.mutants.transactions import TRANSACTION_MUTANTS
 from tests.mutants.trash import TRASH_MUTANTS
 from tests.mutants.upgrades import UPGRADE_MUTANTS
@@ -73,4 +74,6 @@ ALL: Final = (
     *QUOTA_MUTANTS,
 )
 
-MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType({mutant.name: mutant for mutant in ALL})
+MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
+    {mutant.name: mutant._replace(catchers=CATCHERS.get(mutant.name, mutant.catchers)) for mutant in ALL}
+)

@@ -5,7 +5,9 @@ import pytest
 from esp.simulation.tiers import LOG, NODES
 from tests.mutants import page
 from tests.mutants.mutant import FLIPPED_BITS, Mutant
-from tests.mutants.page import HEAD, RULER, NoTableError, cpu_s_of_rows, with_rows
+from tests.mutants.page import BUG_HEAD, BUG_RULER, HEAD, RULER, NoTableError, cpu_s_of_rows, with_bug_rows, with_rows
+from tests.mutants.table import MUTANTS
+from tests.mutants.transaction_rows import NO_ROW, RowMutant
 from tests.mutants.verdict import Verdict
 from tests.mutants.wall import PAGE
 
@@ -51,6 +53,29 @@ def test_a_new_verdict_replaces_the_old_row():
 
 def test_rows_tell_what_a_mutant_costs():
     assert cpu_s_of_rows(WRITTEN) == {("old", LOG): 0.5, ("gone", LOG): 0.6}
+
+
+def test_the_table_of_bugs_follows_from_that_of_mutants(monkeypatch):
+    rows = (
+        RowMutant(2, "old", "INV-A", "so it must be"),
+        RowMutant(18, "old", "INV-B", "a reason for another"),
+        RowMutant(NO_ROW, "old"),
+        RowMutant(3, "both"),
+    )
+    monkeypatch.setattr(page, "ROW_MUTANTS", rows)
+    assert with_bug_rows(f"{WRITTEN}\n{BUG_HEAD}\n{BUG_RULER}\n| 1 | stale |\n").splitlines()[-4:] == [
+        BUG_RULER,
+        "| 2 | INV-TXN-VERIFIED | old | KAFKA-2 | log | 7 | INV-A: so it must be |",
+        "| 18 | INV-ABORTED-LIST | old | KAFKA-2 | log | 7 | INV-A |",
+        "| - |  | old | KAFKA-2 | log | 7 | INV-A |",
+    ]
+
+
+def test_the_page_s_table_of_bugs_is_that_of_its_mutants(monkeypatch):
+    monkeypatch.setattr(page, "MUTANTS", MUTANTS)
+    text = PAGE.read_text(encoding="utf-8")
+    assert BUG_HEAD in text
+    assert with_bug_rows(text) == text, "make mutants ARGS='NAME --write' writes both"
 
 
 def test_a_page_without_a_table_is_refused():

@@ -6,6 +6,7 @@ import pytest
 from esp.simulation.tiers import TIERS
 from tests.mutants.patching import mutate
 from tests.mutants.table import ALL, MUTANTS
+from tests.mutants.transaction_rows import KNOWN_BY, NO_ROW, ROW_MUTANTS
 
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=lambda mutant: mutant.name)
@@ -24,6 +25,15 @@ def test_there_are_enough_and_each_names_its_tiers():
 
 def test_mutants_are_of_the_product_not_of_its_simulator():
     assert [name for name, mutant in MUTANTS.items() if mutant.module.startswith("esp.simulation")] == []
+
+
+def test_each_of_kafkas_34_rows_has_mutants_and_each_other_invariant_a_reason():
+    assert {each.row for each in ROW_MUTANTS} == set(KNOWN_BY) == {NO_ROW, *range(1, 35)}
+    assert [each.name for each in ROW_MUTANTS if each.name not in MUTANTS] == []
+    assert len({each.name for each in ROW_MUTANTS if each.row != NO_ROW}) >= 30
+    assert [each.name for each in ROW_MUTANTS if each.other and not each.reason] == []
+    assert [each.name for each in ROW_MUTANTS if each.other in KNOWN_BY[each.row]] == []
+    assert all(MUTANTS[each.name].catchers == each.catchers for each in ROW_MUTANTS)
 
 
 def test_no_name_stands_twice():

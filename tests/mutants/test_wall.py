@@ -59,13 +59,39 @@ def test_a_mutant_is_caught_by_the_first_seed_that_passes_without_it(world):
     world.mutated = (3, 5, 9)
     world.unmutated = (3, 4)
     verdict = run_mutant(MUTANT, PARTITION, first=1, seeds=20)
-    assert verdict[:-1] == ("m", PARTITION, "INV-A", "INV-A: why", 5, ("3: INV-A: why",), 5.0, 1, "")
+    assert verdict[:-2] == ("m", PARTITION, "INV-A", "INV-A: why", 5, ("3: INV-A: why",), 5.0, 1, "")
 
 
 def test_a_mutant_lives_where_the_product_fails_as_well(world):
     world.mutated = world.unmutated = (3, 20)
     verdict = run_mutant(MUTANT, PARTITION, first=1, seeds=20)
     assert (verdict.invariant, verdict.seeds, len(verdict.void)) == (None, 20, 2)
+
+
+def test_a_mutant_that_names_its_invariants_is_caught_by_no_other(world, monkeypatch, capsys):
+    world.mutated = (3, 5)
+    elsewhere = MUTANT._replace(catchers=("INV-B", "INV-C"))
+    verdict = run_mutant(elsewhere, PARTITION, first=1, seeds=20)
+    assert (verdict.invariant, verdict.seeds, verdict.void) == (None, 20, ())
+    assert verdict.others == ("3: INV-A: why", "5: INV-A: why")
+    assert verdict.caught_by == "NOTHING: IT LIVES (2 by others)"
+    among = run_mutant(MUTANT._replace(catchers=("INV-B", "INV-A")), PARTITION, first=1, seeds=20)
+    assert (among.invariant, among.seeds, among.others) == ("INV-A", 3, ())
+    monkeypatch.setitem(wall.MUTANTS, "m", elsewhere)
+    assert not print_wall(["m"], seeds=4)
+    printed = capsys.readouterr().out
+    assert "0 of 1 caught" in printed
+    assert "not what must catch it: m partition 3: INV-A: why" in printed
+
+
+def test_the_wall_prints_how_many_seeds_a_mutant_may_take(world, capsys):
+    world.mutated = (7,)
+    print_wall(["m"])
+    print_wall(["m"], seeds=20)
+    assert [line.split()[3] for line in capsys.readouterr().out.splitlines() if line.startswith("m ")] == [
+        "7/3000",
+        "7/20",
+    ]
 
 
 def test_a_mutant_may_have_a_first_seed_of_its_own(world, monkeypatch, capsys):

@@ -26,7 +26,7 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "marker-counts-before-it-is-committed",
-        "KAFKA-5522",
+        "KAFKA-9807 class",
         "LSO-1",
         "esp.storage.producer_state",
         "        while completed and completed[0][1] < high_watermark:\n",

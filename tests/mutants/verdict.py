@@ -28,6 +28,8 @@ class Verdict(NamedTuple):
     """The kind of the runs, as in :class:`~tests.mutants.mutant.Mutant`."""
     run_on: str = ""
     """The day, as in ISO 8601."""
+    others: tuple[str, ...] = ()
+    """The seeds that do not count, because they violate an invariant that is not the mutant's, with what they violate."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -42,9 +44,10 @@ class Verdict(NamedTuple):
 
     @property
     def caught_by(self) -> str:
-        """The invariant, and how many seeds were void."""
+        """The invariant, and how many seeds were void or violate another one."""
         void = f" ({len(self.void)} void)" if self.void else ""
-        return (self.invariant or "NOTHING: IT LIVES") + void
+        others = f" ({len(self.others)} by others)" if self.others else ""
+        return (self.invariant or "NOTHING: IT LIVES") + void + others
 
 
 class Verdicts:
@@ -84,4 +87,4 @@ def today() -> str:
 
 
 def _verdict(read: Mapping[str, Any]) -> Verdict:
-    return Verdict(**{**read, "void": tuple(read["void"])})
+    return Verdict(**{**read, "void": tuple(read["void"]), "others": tuple(read.get("others", ()))})

@@ -1,6 +1,7 @@
 """Runs mutants, each in a process of its own, and prints the table: bug, Kafka's number, tier, seeds, CPU-seconds, invariant.
 
-A seed catches a mutant only if the product as it is passes on that seed in that tier: else the seed is void, and the next ones are run.
+A seed catches a mutant only if the product as it is passes on that seed in that tier: else the seed is void, and the next ones are run. So
+they are where the mutant names the invariants that must catch it, and the seed violates another one.
 """
 
 import json
@@ -17,7 +18,7 @@ import typer
 
 from esp.simulation.tiers import LOG, NODES, PARTITION, QUORUM
 from tests.mutants.mutant import UNMUTATED, Mutant
-from tests.mutants.page import cpu_s_of_rows, with_rows
+from tests.mutants.page import cpu_s_of_rows, with_bug_rows, with_rows
 from tests.mutants.table import MUTANTS
 from tests.mutants.verdict import Verdict, Verdicts, today
 
@@ -30,7 +31,8 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "SIMULATION.md"
 UNKNOWN_CPU_S: Final = 60.0
 """What a mutant is taken to cost that the table does not know."""
 
-ROW: Final = "{:<34} {:<26} {:<9} {:>6} {:>8}  {}"
+ROW: Final = "{:<34} {:<26} {:<9} {:>10} {:>8}  {}"
+"""Seeds are those that were run, and the most that would have been."""
 
 
 class _Result(TypedDict):
@@ -84,26 +86,29 @@ def print_wall(
                 running.append(pool.submit(run_mutant, mutant, its, first=begin, seeds=limit, nodes=nodes))
             else:
                 verdicts.append(known)
-                typer.echo(_row(known))
+                typer.echo(_row(known, seeds))
         for ended in as_completed(running):
             verdict = ended.result()
             verdicts.append(verdict)
             kept.add(verdict)
-            typer.echo(_row(verdict))
+            typer.echo(_row(verdict, seeds))
             if sys.stderr.isatty():
                 typer.echo(f"{len(verdicts)} of {len(tasks)}\r", err=True, nl=False)
     for mutant in chosen:
         if mutant.equivalent:
             typer.echo(ROW.format(mutant.name, mutant.bug, "-", "-", "-", f"equivalent: {mutant.equivalent}"))
     if page is not None:
-        page.write_text(with_rows(page.read_text(encoding="utf-8"), verdicts), encoding="utf-8")
+        page.write_text(with_bug_rows(with_rows(page.read_text(encoding="utf-8"), verdicts)), encoding="utf-8")
     return _sum_up(verdicts)
 
 
 def _sum_up(verdicts: Sequence[Verdict]) -> bool:
-    """Print the void seeds, how many mutants were caught and what that cost; return whether each was."""
+    """Print the seeds that do not count, how many mutants were caught and what that cost; return whether each was."""
     for void in sorted({f"{verdict.tier} {void}" for verdict in verdicts for void in verdict.void}):
         typer.echo(f"void: {void}")
+    for verdict in verdicts:
+        for other in verdict.others:
+            typer.echo(f"not what must catch it: {verdict.mutant} {verdict.tier} {other}")
     alive = [verdict for verdict in verdicts if verdict.invariant is None]
     bugs = {verdict.mutant for verdict in verdicts} - {verdict.mutant for verdict in alive}
     cpu_s = sum(verdict.cpu_s for verdict in verdicts)
@@ -113,13 +118,14 @@ def _sum_up(verdicts: Sequence[Verdict]) -> bool:
     return not alive
 
 
-def _row(verdict: Verdict) -> str:
-    bug, figures = MUTANTS[verdict.mutant].bug, (verdict.seeds, f"{verdict.cpu_s:.1f}")
+def _row(verdict: Verdict, seeds: int | None) -> str:
+    bug = MUTANTS[verdict.mutant].bug
+    figures = (f"{verdict.seeds}/{seeds or SEEDS[verdict.tier]}", f"{verdict.cpu_s:.1f}")
     return ROW.format(verdict.mutant, bug, verdict.tier, *figures, verdict.caught_by)
 
 
 def run_mutant(mutant: Mutant, tier: str, *, first: int, seeds: int, nodes: int | None = None) -> Verdict:
-    """Run a mutant in one tier until a seed catches it that the product as it is passes.
+    """Run a mutant in one tier until a seed catches it that the product as it is passes, by an invariant that counts.
 
     Raises:
         RuntimeError: a process failed: the mutant's text is gone, or its patch is wrong.
@@ -127,11 +133,13 @@ def run_mutant(mutant: Mutant, tier: str, *, first: int, seeds: int, nodes: int 
     size = mutant.node_count if nodes is None else nodes
     done, following = 0, first
     void: list[str] = []
+    others: list[str] = []
     cpu_s = 0.0
 
     def judge(caught: _Result | None) -> Verdict:
         what = (None, None) if caught is None else (caught["invariant"], caught["violation"])
-        return Verdict(mutant.name, tier, *what, done, tuple(void), cpu_s, first, mutant.kind, today())
+        kept = tuple(void), cpu_s, first, mutant.kind, today(), tuple(others)
+        return Verdict(mutant.name, tier, *what, done, *kept)
 
     while done < seeds:
         result = _run(mutant.name, tier, following, seeds - done, size)
@@ -140,6 +148,9 @@ def run_mutant(mutant: Mutant, tier: str, *, first: int, seeds: int, nodes: int 
         cpu_s += result["cpu_s"]
         if result["violation"] is None:
             break
+        if mutant.catchers and result["invariant"] not in mutant.catchers:
+            others.append(f"{result['last']}: {result['violation']}")
+            continue
         own = _violation_of_the_product(tier, result["last"], size)
         if own is None:
             return judge(result)

@@ -56,6 +56,11 @@ class PartitionCoordinators(Generic[AnyDriver]):
             if coordinator.has_ended:
                 del self._coordinators[number]
 
+    @property
+    def unreadable_count(self) -> int:
+        """The number of partitions that this node leads, and whose log it could not read: nothing in them is coordinated."""
+        return sum(coordinator.is_unreadable for coordinator in self)
+
     def close(self) -> None:
         """Coordinate nothing any more; waiting requests are answered so."""
         for coordinator in self._coordinators.values():

@@ -147,6 +147,7 @@ class CoordinatorDriver(Generic[AnyCore]):
         self._config = config
         self._core = core
         self._is_loaded = False
+        self._has_load_failed = False
         self._has_ended = False
         self._effects: deque[Any] = deque()
         self._is_working = False
@@ -167,6 +168,7 @@ class CoordinatorDriver(Generic[AnyCore]):
             count = await self._replay_log(end_offset)
         except READ_ERRORS as error:
             log.error("the %s of %s cannot be loaded: %s", self.subject, hosted.name, error)
+            self._has_load_failed = True
             await self._on_load_failed()
             return
         while self._leads() and hosted.log.high_watermark < end_offset:
@@ -174,6 +176,7 @@ class CoordinatorDriver(Generic[AnyCore]):
         if not self._leads():
             return
         self._is_loaded = True
+        self._has_load_failed = False
         self._work(self._core.begin(self.now()))
         self._on_loaded()
         log.log(
@@ -235,6 +238,11 @@ class CoordinatorDriver(Generic[AnyCore]):
             self._effects.clear()
             log.debug("the %s of %s are no longer coordinated here", self.subject, self._hosted.name)
         self._progress.wake()
+
+    @property
+    def is_unreadable(self) -> bool:
+        """True if this node leads the partition still, and could not read its log when it tried last: nothing in it is coordinated."""
+        return self._has_load_failed and self._hosted.leader is self._leader
 
     @property
     def has_ended(self) -> bool:

@@ -17,7 +17,7 @@ from prometheus_client.core import (
     SummaryMetricFamily,
 )
 
-from esp.broker.broker_role import BrokerRole
+from esp.broker.broker_role import BrokerRole, RunningBroker
 from esp.broker.controller_role import ControllerRole
 from esp.broker.letter_desk import LetterCounts
 from esp.broker.metrics.histogram import Histogram
@@ -164,6 +164,18 @@ def _collect_transactions(transactions: TransactionCoordinators, now_us: int) ->
             transactions.refused_markers,
         ),
     )
+
+
+def _collect_unreadable_coordinators(broker: RunningBroker) -> Iterator[Metric]:
+    """The partitions of internal topics that have no coordinator, as their logs cannot be read."""
+    unreadable = GaugeMetricFamily(
+        "esp_unreadable_coordinator_partitions",
+        "Partitions of internal topics that this node leads and could not read, so that nothing in them is coordinated",
+        labels=("topic",),
+    )
+    for coordinators in (broker.groups, broker.share_states, broker.transactions):
+        unreadable.add_metric((coordinators.topic,), coordinators.unreadable_count)
+    yield unreadable
 
 
 def _collect_verification(verifier: TransactionVerifier) -> Iterator[Metric]:
@@ -421,6 +433,7 @@ def collect_node(
         transactions = broker.running.transactions
         yield from _collect_open_transactions(broker.running.replicas, transactions.max_timeout_ms, env.clock.wall_ms())
         yield from _collect_transactions(transactions, env.clock.monotonic_us())
+        yield from _collect_unreadable_coordinators(broker.running)
         yield from _collect_verification(broker.running.verifier)
         yield from _collect_compaction(broker.running.cleaner)
         yield from _collect_trash(broker.running.trash_guard)

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from esp.broker.replication.cleaning_pace import CleaningPace
 from esp.broker.replication.host import ReplicaHost, in_turns
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.tasks import Tasks
@@ -30,9 +31,11 @@ _LEAST_CHUNK_BYTES: Final = 16 * 1024
 _MOST_CHUNK_BYTES: Final = 1024 * 1024
 """The records of a chunk are walked in one go of a worker thread: some ten milliseconds."""
 
-_SUPERVISION_US: Final = 1_000_000
-_PAUSE_MAX_US: Final = 1_000_000
-"""The longest pause for the sake of ``log.cleaner.io.max.bytes.per.second``: a round that must end does not wait for longer."""
+_MEMORY_OF_CHUNK: Final = 16
+"""The most memory that a chunk takes while it is looked at, in its own bytes: the headers of small batches are larger than these."""
+
+_LOOK_US: Final = 1_000_000
+"""The longest sleep: then the settings are looked at, which may have changed, and whether the round must end."""
 
 
 class _RoundEndedError(Exception):
@@ -40,10 +43,14 @@ class _RoundEndedError(Exception):
 
 
 def limits_of(settings: BrokerSettings) -> CleanerLimits:
-    """The memory of each round, as the node's settings divide it among the threads."""
+    """The memory of each round, as the node's settings divide it among the threads.
+
+    Chunks are so small that they fit, with their headers, into what the map of keys leaves of both buffers.
+    """
     threads = max(1, settings.log_cleaner_threads)
     filled = settings.log_cleaner_dedupe_buffer_size * settings.log_cleaner_io_buffer_load_factor
-    chunk_bytes = settings.log_cleaner_io_buffer_size // threads // 2
+    left = settings.log_cleaner_dedupe_buffer_size + settings.log_cleaner_io_buffer_size - int(filled)
+    chunk_bytes = min(settings.log_cleaner_io_buffer_size // 2, left // _MEMORY_OF_CHUNK) // threads
     return CleanerLimits(
         map_bytes=max(0, int(filled / threads)),
         chunk_bytes=min(max(chunk_bytes, _LEAST_CHUNK_BYTES), _MOST_CHUNK_BYTES),
@@ -78,7 +85,9 @@ class LogCleaner:
         self._tasks = tasks
         self._cleaned: set[HostedPartition] = set()
         """The replicas that are being cleaned."""
-        self._workers = 0
+        self._at_work: set[int] = set()
+        """The numbers of the workers that run."""
+        self._pace = CleaningPace()
 
     def start(self) -> None:
         """Begin, unless ``log.cleaner.enable`` is false."""
@@ -88,16 +97,28 @@ class LogCleaner:
     async def _supervise(self) -> None:
         """Keep as many workers as ``log.cleaner.threads`` says."""
         while True:
-            while self._workers < self._replicas.settings.current.log_cleaner_threads:
-                self._tasks.start(self._work(self._workers), name=f"compaction {self._workers}")
-                self._workers += 1
-            await self._env.clock.sleep_us(_SUPERVISION_US)
+            for number in range(self._replicas.settings.current.log_cleaner_threads):
+                if number not in self._at_work:
+                    self._at_work.add(number)
+                    self._tasks.start(self._work(number), name=f"compaction {number}")
+            await self._env.clock.sleep_us(_LOOK_US)
 
     async def _work(self, number: int) -> None:
         while number < self._replicas.settings.current.log_cleaner_threads:
             if not await self.clean_one():
-                await self._env.clock.sleep_us(self._replicas.settings.current.log_cleaner_backoff_ms * 1000)
-        self._workers = min(self._workers, number)
+                await self._back_off(number)
+        self._at_work.discard(number)
+
+    async def _back_off(self, number: int) -> None:
+        """Sleep for ``log.cleaner.backoff.ms``, or until a worker with this number is not wanted any more."""
+        clock = self._env.clock
+        begun_us = clock.monotonic_us()
+        while True:
+            current = self._replicas.settings.current
+            left_us = begun_us + current.log_cleaner_backoff_ms * 1000 - clock.monotonic_us()
+            await clock.sleep_us(min(max(left_us, 0), _LOOK_US))
+            if left_us <= _LOOK_US or number >= self._replicas.settings.current.log_cleaner_threads:
+                return
 
     async def clean_one(self) -> bool:
         """Clean the log that needs it most; False if none was cleaned."""
@@ -206,20 +227,33 @@ class LogCleaner:
         Raises:
             _RoundEndedError: it must not go on.
         """
-        clock, counts = self._env.clock, cleaning.counts
-        done = object()
+        counts, done = cleaning.counts, object()
+        is_done = False
+        while not is_done:
+            begun_us, before = self._env.clock.monotonic_us(), counts.bytes_read + counts.bytes_written
+            is_done = await self._env.cpu.run(_step_blocking, steps, done) is done
+            moved = counts.bytes_read + counts.bytes_written - before
+            self._pace.note_moved(moved, begun_us=begun_us, most=self._most_bytes_per_second)
+            await self._keep_pace(hosted, cleaning)
+
+    async def _keep_pace(self, hosted: HostedPartition, cleaning: CleaningRound) -> None:
+        """Wait until no more was moved than may be.
+
+        Raises:
+            _RoundEndedError: the round must not go on.
+        """
+        clock = self._env.clock
         while True:
-            begun_us, before = clock.monotonic_us(), counts.bytes_read + counts.bytes_written
-            if await self._env.cpu.run(_step_blocking, steps, done) is done:
-                break
             if self._has_ended(hosted, cleaning):
                 raise _RoundEndedError
-            moved = counts.bytes_read + counts.bytes_written - before
-            most = self._replicas.settings.current.log_cleaner_io_max_bytes_per_second
-            due_us = begun_us + int(min(moved * 1_000_000 / max(most, 1.0), _PAUSE_MAX_US))
-            await clock.sleep_us(max(0, due_us - clock.monotonic_us()))
-        if self._has_ended(hosted, cleaning):
-            raise _RoundEndedError
+            wait_us = self._pace.wait_us(now_us=clock.monotonic_us(), most=self._most_bytes_per_second)
+            await clock.sleep_us(min(wait_us, _LOOK_US))
+            if wait_us <= _LOOK_US:
+                break
+
+    @property
+    def _most_bytes_per_second(self) -> float:
+        return self._replicas.settings.current.log_cleaner_io_max_bytes_per_second
 
     async def _prepare(self, hosted: HostedPartition, cleaning: CleaningRound) -> None:
         """Have all names of the log's files on the device before others come beside them.

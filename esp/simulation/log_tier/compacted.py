@@ -65,6 +65,15 @@ _INTERRUPTED_SHARE: Final = 0.2
 """Of the runs: in the end a start that completes a swap is killed before the names are synced, and the power is lost in the next round."""
 
 
+_STEPPING_SHARE: Final = 0.4
+"""Of the runs: the wall clock is set back now and then, over horizons too."""
+
+_BACK_SHARE: Final = 0.08
+"""Of the steps in these runs."""
+
+_BACK_MS: Final = (100, 5_000, DELETE_RETENTION_MS, 3 * DELETE_RETENTION_MS)
+
+
 class AppendedBatch(NamedTuple):
     """A batch that was appended, with its records."""
 
@@ -99,7 +108,11 @@ class CompactedLogRun:
             delete_retention_ms=DELETE_RETENTION_MS,
             file_delete_delay_ms=0,
         )
-        self._now_ms = 1_000
+        self._clock_steps = stream("steps of the wall clock", seed)
+        self._steps_back = self._clock_steps.random() < _STEPPING_SHARE
+        self._now_ms = 100_000
+        self._latest_round_ms = 0
+        """The latest time by the wall clock at which a round began, though the clock was set back since."""
         self._epoch = 1
         self._sequences = [0] * PRODUCERS
         self._batches: list[AppendedBatch] = []
@@ -107,9 +120,9 @@ class CompactedLogRun:
         self._cleaned_below = 0
         """The largest offset below which a round may have removed records."""
         self._marked: dict[int, int] = {}
-        """The time of the first round that may have seen a tombstone, by its offset."""
+        """The earliest time of a round that may have seen a tombstone, by its offset: the first one, unless the clock was set back."""
         self._stamped: dict[int, int] = {}
-        """The time of the first round that went to its end and left a tombstone, by its offset."""
+        """The latest time of a round up to the first one that went to its end and left a tombstone, by its offset."""
         self._expired: set[int] = set()
         """The offsets of tombstones that a round may have removed."""
         self._directory = LogDirectory.open_blocking(self._disk, _PATH)
@@ -125,6 +138,8 @@ class CompactedLogRun:
         choices = self._choices()
         for _ in range(steps):
             self._now_ms += self._random.choice((1, 100, 3_000))
+            if self._steps_back and self._clock_steps.random() < _BACK_SHARE:
+                self._now_ms = max(1, self._now_ms - self._clock_steps.choice(_BACK_MS))
             self._random.choice(choices)()
             if self._has_many_segments and self._aims.random() < _ROLL_SHARE:
                 self._log.roll(self._now_ms)
@@ -343,9 +358,10 @@ class CompactedLogRun:
             offset for offset, marked_ms in self._marked.items() if self._now_ms >= marked_ms + DELETE_RETENTION_MS
         }
         self._cleaned_below = max(self._cleaned_below, cleanable.end)
+        self._latest_round_ms = max(self._latest_round_ms, self._now_ms)
         for record in self._records():
             if record.value is None and record.offset < cleanable.end:
-                self._marked.setdefault(record.offset, self._now_ms)
+                self._marked[record.offset] = min(self._marked.get(record.offset, self._now_ms), self._now_ms)
 
     def _kill_before_names_are_synced(self, moments: int) -> None:
         """Let the process die when it has renamed files and is about to sync something, once ``moments`` such moments have passed."""
@@ -544,7 +560,7 @@ class CompactedLogRun:
                         )
                     keys.add(record.key)
                     if record.value is None:
-                        stamped_ms = self._stamped.setdefault(record.offset, self._now_ms)
+                        stamped_ms = self._stamped.setdefault(record.offset, self._latest_round_ms)
                         if self._now_ms - stamped_ms > DELETE_RETENTION_MS:
                             self._fail("INV-CLEAN-LATEST", f"the tombstone of {record.key!r} at {record.offset} stays")
 

@@ -70,7 +70,7 @@ class TransactedLogRun(CompactedLogRun):
         self._forgotten: set[int] = set()
         """The producers that were forgotten at any time: their last batches may be gone."""
         self._bare_ms: dict[int, int] = {}
-        """By the offset of a marker the time of the first round that could find no record of its transaction."""
+        """By the offset of a marker the earliest time of a round that could find no record of its transaction."""
 
     def _choices(self) -> tuple[Callable[[], None], ...]:
         """The steps, each as often as it is likely."""
@@ -178,7 +178,8 @@ class TransactedLogRun(CompactedLogRun):
         left = {header.base_offset for header in self._headers() if not header.is_control and header.record_count}
         for marker in self._ended():
             if not left.intersection(self._batches_of(marker)):
-                self._bare_ms.setdefault(marker.last_offset or 0, self._now_ms)
+                offset = marker.last_offset or 0
+                self._bare_ms[offset] = min(self._bare_ms.get(offset, self._now_ms), self._now_ms)
 
     def _clean(self) -> None:
         self._note_bare_markers()
@@ -297,7 +298,7 @@ class TransactedLogRun(CompactedLogRun):
                     "INV-CLEAN-MARKER",
                     f"the marker at {marker} is gone, and records of its transaction are at {sorted(left)}",
                 )
-            if self._now_ms < self._bare_ms.get(marker, self._now_ms) + STAYS_MS:
+            if self._latest_round_ms < self._bare_ms.get(marker, self._now_ms) + STAYS_MS:
                 self._fail("INV-CLEAN-MARKER", f"the marker at {marker} is gone too early")
 
     def _check_readers(self, log: Log, start_offset: int) -> None:

@@ -46,3 +46,13 @@ def test_rows_that_are_not_measured_stay_as_they_are(tmp_path: Path) -> None:
     assert text.index("## first") < text.index("scale 0.5") < text.index("## second") < text.index("- a note")
     assert "Start after kill -9" in text
     assert list(json.loads(raw.read_text())) == ["first", "second"]
+
+
+def test_a_row_tells_the_rounds_that_it_had_and_not_those_that_were_asked_for(tmp_path: Path) -> None:
+    rows = Rows(tmp_path, ["row"], stem="transactions", title="Transactions", metrics=TRANSACTION_METRICS)
+    results = results_of(**{ESP: 9.0, KAFKA: 6.0})
+    for seconds in (8.0, 7.0):
+        results.add(ESP, {COMPACT_PLAIN: seconds})
+    page, raw = rows.put("row", {"rounds": 5, "scale": 1}, results, [])
+    assert json.loads(raw.read_text())["row"]["about"]["rounds"] == 3
+    assert "rounds 3, scale 1" in page.read_text()

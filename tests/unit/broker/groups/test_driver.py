@@ -198,7 +198,7 @@ async def test_a_long_log_is_loaded_in_slices_while_clients_are_told_to_wait(clu
 
 
 @clustered()
-async def test_a_log_that_cannot_be_read_has_no_coordinator(cluster):
+async def test_a_log_that_cannot_be_read_has_no_coordinator_and_raises_an_alarm(cluster, caplog):
     coordinate(cluster)
     await cluster.until(lambda: is_served(cluster))
     await cluster.applied()
@@ -209,7 +209,12 @@ async def test_a_log_that_cannot_be_read_has_no_coordinator(cluster):
     await cluster.until(lambda: cluster.are_equal(TOPIC))
     cluster.controller.change(TOPIC, leader=NodeId(2))
     await cluster.applied()
-    await cluster.until(lambda: state_of(cluster, 2) is ErrorCode.not_coordinator)
+    await cluster.until(lambda: cluster[2].groups.unreadable_count == 1)
+    assert state_of(cluster, 2) is ErrorCode.not_coordinator
+    assert [record.levelname for record in caplog.records if "cannot be loaded" in record.message] == ["ERROR"]
+    cluster.controller.change(TOPIC, leader=NodeId(3))
+    await cluster.applied()
+    assert cluster[2].groups.unreadable_count == 0, "another leads by now"
 
 
 @clustered()

@@ -140,6 +140,28 @@ async def test_the_dirtiest_log_is_told_also_before_a_round_is_due(node):
     assert told["esp_compaction_rounds_total",] == 0
 
 
+@with_transactions(metrics_listener=METRICS)
+async def test_partitions_of_coordinators_that_cannot_be_read_are_told(node, client):
+    name, topic = "esp_unreadable_coordinator_partitions", "__transaction_state"
+    topics = ("__consumer_offsets", "__share_group_state", topic)
+    await init(client)
+    told = await _scrape(node)
+    assert [told[name, each] for each in topics] == [0, 0, 0]
+    for number in range(2):
+        path = f"/data/{topic}-{number}/{0:020d}.log"
+        if node.disk.stat(path).size:
+            node.disk.corrupt(path, 61 + 20)
+
+    async def lead_again():
+        for number in range(2):
+            node.node.broker.running.transactions.on_leading(node.hosted(topic, number))
+
+    await node.process.run(lead_again())
+    await asyncio.sleep(1)
+    told = await _scrape(node)
+    assert [told[name, each] for each in topics] == [0, 0, 1]
+
+
 async def _begin(client):
     """The producer id and epoch of ``ID``."""
     begun = await init(client)

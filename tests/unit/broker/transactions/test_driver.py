@@ -1,6 +1,7 @@
 """A coordinator on its partition: whole transactions, restarts, logs that cannot be read."""
 
 import asyncio
+import logging
 from datetime import timedelta
 
 import pytest
@@ -21,7 +22,7 @@ from tests.unit.broker.transaction_conversation import (
     until_state,
     with_transactions,
 )
-from tests.unit.broker.transactional_client import batch
+from tests.unit.broker.transactional_client import batch, write_markers
 
 NONE = ErrorCode.none
 STATE_LOGS = [f"/data/__transaction_state-{number}/{0:020d}.log" for number in range(2)]
@@ -134,7 +135,7 @@ async def test_transaction_that_takes_too_long_is_aborted(node, client):
 
 
 @with_transactions()
-async def test_log_that_cannot_be_read_is_not_served_until_it_can(node, client):
+async def test_log_that_cannot_be_read_is_not_served_until_it_can(node, client, caplog):
     given = await init(client)
     (path,) = (path for path in STATE_LOGS if node.disk.stat(path).size)
     value_at = 61 + 20  # within the record, behind the header of the batch
@@ -144,14 +145,55 @@ async def test_log_that_cannot_be_read_is_not_served_until_it_can(node, client):
     async def lead_again():
         transactions.on_leading(node.hosted("__transaction_state", number))
 
+    assert transactions.unreadable_count == 0
     await node.process.run(lead_again())
     for _ in range(8):
         await asyncio.sleep(1)
         answer = await end(client, (given.producer_id, 0), commit=False)
         assert answer.error_code is ErrorCode.coordinator_load_in_progress
+    alarm = f"the transactions of __transaction_state-{number} cannot be loaded: "
+    told = [record.levelno for record in caplog.records if record.getMessage().startswith(alarm)]
+    assert set(told) == {logging.ERROR}, "an operator is told"
+    assert transactions.unreadable_count == 1
     node.disk.corrupt(path, value_at)
     await until_coordinated(client)
+    assert transactions.unreadable_count == 0
     assert (await end(client, (given.producer_id, 0), commit=False)).error_code is NONE
+
+
+@with_transactions()
+async def test_decision_that_a_partition_refuses_raises_an_alarm_and_ends_with_the_next_coordinator(
+    node, client, caplog
+):
+    """The partition has seen a later coordinator's epoch, so that it takes this one for a replaced one; the next one has that epoch too."""
+    await create_topic(client, partitions=2)
+    producer = await begin(client, 0, 1)
+    (state,) = [each for each in node.node.broker.running.transactions if each.core.list_transactions(ALL, NOW)]
+    later = state.leader_epoch + 1
+    told = await write_markers(
+        client, ("t", 1), version=1, producer_id=producer[0], commit=False, coordinator_epoch=later
+    )
+    assert told == [NONE]
+    assert (await end(client, producer)).error_code is NONE
+    for _ in range(50):
+        await asyncio.sleep(1)
+        assert (await describe(client)).transaction_state == "PrepareCommit"
+    transactions = node.node.broker.running.transactions
+    assert (transactions.pending_markers, transactions.refused_markers) == (1, 1)
+    alarms = [record for record in caplog.records if "refuses the marker that ends the transaction" in record.message]
+    assert [record.levelno for record in alarms] == [logging.ERROR], "once, though the marker is sent every 10 s"
+    assert "TRANSACTION_COORDINATOR_FENCED" in alarms[0].message
+    assert markers_in(node, 0) == [(1, True)]
+    assert markers_in(node, 1) == [(0, False)]
+    await node.restart()
+    client = await node.client()
+    await until_coordinated(client)
+    (state,) = [each for each in node.node.broker.running.transactions if each.core.list_transactions(ALL, NOW)]
+    assert state.leader_epoch >= later
+    described = await until_state(client, "CompleteCommit")
+    assert described.producer_epoch == 1
+    assert markers_in(node, 1) == [(0, False), (1, True)]
+    assert node.node.broker.running.transactions.refused_markers == 0
 
 
 @with_transactions()

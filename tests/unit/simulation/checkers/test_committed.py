@@ -1,9 +1,16 @@
 """The one true log: whatever contradicts it is found, and nothing else."""
 
+from typing import NamedTuple
+
 import pytest
 
+from esp.records.batch_header import read_header
+from esp.records.builder import NewRecord, build_batch
+from esp.records.keyed import empty_batch, pick_records, rebuild_batch
 from esp.simulation.checkers.committed import CommittedLog
+from esp.simulation.checkers.compacted_records import CompactedRecords
 from esp.simulation.checkers.violation import ViolationError
+from esp.storage.compaction.fates import open_batch
 from tests.unit.simulation.checkers.scenes import Node, nodes_with, view_of
 from tests.unit.storage.helpers import PARTITION, TOPIC_ID, append
 
@@ -68,6 +75,74 @@ def test_equal_batches_behind_different_ones_are_found(committed):
     take(committed, view_of(node_with({"epoch": 1}, {"epoch": 3})))
     with violation("INV-LOGMATCH"):
         take(committed, view_of(node_with({"epoch": 2}, {"epoch": 3})))
+
+
+class CleanedView(NamedTuple):
+    """A replica whose batches have been compacted."""
+
+    who: str = "a replica"
+
+
+class CleanedBatch(NamedTuple):
+    """See :class:`~esp.simulation.checkers.replica_view.BatchView`: a batch as the disk has it."""
+
+    data: bytes
+    is_control: bool = False
+
+    @property
+    def header(self):
+        return read_header(self.data)
+
+    base_offset = property(lambda self: self.header.base_offset)
+    next_offset = property(lambda self: self.header.next_offset)
+    leader_epoch = property(lambda self: self.header.leader_epoch)
+    crc = property(lambda self: self.header.crc)
+
+    def written(self):
+        return self.data
+
+
+def two_records(*values):
+    return build_batch(
+        [NewRecord(value, b"key %d" % number, timestamp=1) for number, value in enumerate(values)], leader_epoch=1
+    )
+
+
+def without(data, *offsets):
+    """What compaction leaves of a batch that loses the records at these offsets."""
+    header = read_header(data)
+    opened = open_batch(header, data, 0)
+    numbers = [number for number in range(header.record_count) if number not in offsets]
+    return rebuild_batch(header, opened.data, pick_records(opened.data, opened.position, header, numbers), None)
+
+
+@pytest.fixture
+def compacted(committed):
+    """Of a compacted topic, with one committed batch of two records, which a replica has as they were written."""
+    committed.compacted = CompactedRecords(lambda: 0.0, tombstones_stay_s=3.0)
+    whole = CleanedBatch(two_records(b"1", b"2"))
+    committed.compacted.on_commit(whole)
+    committed.on_batch(CleanedView(), None, whole)
+    return committed
+
+
+@pytest.mark.parametrize("gone", [(0,), (1,)])
+def test_a_compacted_replica_is_held_against_records_and_not_bytes(compacted, gone):
+    left = CleanedBatch(without(two_records(b"1", b"2"), *gone))
+    assert left.data != two_records(b"1", b"2")
+    compacted.on_batch(CleanedView(), None, left)
+    compacted.on_batch(CleanedView(), None, CleanedBatch(empty_batch(read_header(left.data))))
+
+
+def test_a_compacted_replica_with_another_record_is_found(compacted):
+    with violation("INV-CLEAN-LATEST"):
+        compacted.on_batch(CleanedView(), None, CleanedBatch(without(two_records(b"1", b"other"), 0)))
+
+
+def test_other_bytes_are_found_where_nothing_is_compacted(compacted):
+    compacted.compacted = None
+    with violation("INV-LOGMATCH"):
+        compacted.on_batch(CleanedView(), None, CleanedBatch(without(two_records(b"1", b"2"), 0)))
 
 
 def test_what_stands_before_a_log_that_begins_later_is_learnt_from_others(committed):

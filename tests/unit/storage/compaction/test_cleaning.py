@@ -140,6 +140,24 @@ def test_a_tombstone_stays_for_its_time_from_the_first_round_on() -> None:
         assert horizons == ([2000 + HOUR] if left else []), "a horizon is set once"
 
 
+@pytest.mark.parametrize("set_back_to", [2000 + HOUR - 1, 3000, 1])
+def test_a_tombstone_stays_where_the_clock_is_set_back_over_its_horizon(set_back_to: int) -> None:
+    """The horizon is a time by the wall clock: it is reached when that shows it again, and is neither moved nor passed meanwhile."""
+    _, log = new_log(new_disk(), replace(COMPACTED, delete_retention_ms=HOUR))
+    put(log, (b"k", b"v"))
+    put(log, (b"k", None))
+    settle(log)
+    clean(log, now_ms=2000)
+    # The clock has passed the horizon, and no round ran then.
+    for now_ms, left in ((set_back_to, [None]), (set_back_to, [None]), (2000 + HOUR, [])):
+        put(log, (b"m", b"v"))
+        settle(log)
+        clean(log, now_ms=now_ms)
+        assert [record.value for record in records_of(log) if record.key == b"k"] == left, now_ms
+        horizons = [header.base_timestamp for header in headers_of(log) if header.attributes & DELETE_HORIZON_BIT]
+        assert horizons == ([2000 + HOUR] if left else [])
+
+
 def test_a_tombstone_in_the_uncleaned_part_is_not_begun_to_be_counted() -> None:
     _, log = new_log(new_disk(), COMPACTED)
     put(log, (b"k", b"v"))

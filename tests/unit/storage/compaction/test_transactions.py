@@ -93,6 +93,21 @@ def test_a_marker_stays_until_no_record_of_its_transaction_was_found_and_for_a_w
         assert values(log) == [b"1", b"%d" % now_ms]
 
 
+@pytest.mark.parametrize("set_back_to", [3999, 3000, 1])
+def test_a_marker_stays_where_the_clock_is_set_back_over_its_horizon(set_back_to: int) -> None:
+    _, log = new_log(new_disk(), replace(COMPACTED, delete_retention_ms=1000))
+    put(log, 7, 0, (b"k", b"aborted"))
+    end(log, 7, is_commit=False)
+    put(log, 7, 1, (b"k", b"1"))
+    end(log, 7, is_commit=True)
+    times = ((2000, [1, 1]), (3000, [1, 1]), (set_back_to, [1, 1]), (set_back_to, [1, 1]), (4000, [1]))
+    for number, (now_ms, left) in enumerate(times):
+        put(log, -1, -1, (b"l", b"%d" % number))
+        settle(log)
+        clean(log, now_ms)
+        assert [count for _, count in markers(log)] == left, (number, now_ms)
+
+
 def test_the_header_of_a_producer_s_last_marker_says_its_epoch() -> None:
     disk = new_disk()
     directory, log = new_log(disk, replace(COMPACTED, delete_retention_ms=0))
