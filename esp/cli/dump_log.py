@@ -38,6 +38,9 @@ def dump_log(
     transaction_log_decoder: Annotated[
         bool, typer.Option("--transaction-log-decoder", help="Decode the records as those of __transaction_state.")
     ] = False,
+    share_group_state_decoder: Annotated[
+        bool, typer.Option("--share-group-state-decoder", help="Decode the records as those of __share_group_state.")
+    ] = False,
     skip_record_metadata: Annotated[
         bool, typer.Option("--skip-record-metadata", help="Print keys and values of records, and nothing else.")
     ] = False,
@@ -69,6 +72,7 @@ def dump_log(
         Decoder.METADATA: cluster_metadata_decoder,
         Decoder.OFFSETS: offsets_decoder,
         Decoder.TRANSACTIONS: transaction_log_decoder,
+        Decoder.SHARE_STATES: share_group_state_decoder,
     }
     chosen = [decoder for decoder, is_chosen in decoders.items() if is_chosen]
     if len(chosen) > 1:
