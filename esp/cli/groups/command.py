@@ -64,7 +64,11 @@ def groups(
     state: _State = None,
     type_: Annotated[
         str | None,
-        typer.Option("--type", metavar="[TYPES]", help="With --list: show types, or only groups of these types."),
+        typer.Option(
+            "--type",
+            metavar="[TYPES]",
+            help="With --list: show types, share groups among them, or only groups of these types.",
+        ),
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="With --describe: more columns.")] = False,
     times: _Times = False,
