@@ -44,10 +44,10 @@ def _kept(snapshot: Snapshot) -> Iterator[Hit]:
         for kept in queue.kept:
             yield Hit(
                 at_partition(queue.partition),
-                f"group {queue.group}: {kept.member_id} has had {kept.count} records for up to {kept.held_ms // 1000} s, "
+                f"group {queue.group}: {kept.member_id} has had {kept.record_count} records for up to {kept.held_ms // 1000} s, "
                 f"of which one was delivered {kept.deliveries} times",
-                f"`esp queues describe --group {queue.group} --members`; have the member acknowledge each record, or renew its lock while it "
-                "works, or give it a longer one: "
+                f"`esp queues describe --group {queue.group} --members`; have the member acknowledge each record, or renew its lock while "
+                "it works, or give it a longer one: "
                 f"`esp configs --alter --entity-type groups --entity-name {queue.group} --add-config share.record.lock.duration.ms=60000`",
             )
 
@@ -66,8 +66,9 @@ RULES: Final = (
         Severity.WARNING,
         "members of queues that keep records until their locks end, again and again",
         "Each such delivery counts: the records are late, and are given up when their attempts are over.",
-        "`esp queues describe --group GROUP --members`; have the member acknowledge each record, or renew its lock while it works, or give it a "
-        "longer one: `esp configs --alter --entity-type groups --entity-name GROUP --add-config share.record.lock.duration.ms=60000`",
+        "`esp queues describe --group GROUP --members`; have the member acknowledge each record, or renew its lock while it works, or "
+        "give it a longer one: "
+        "`esp configs --alter --entity-type groups --entity-name GROUP --add-config share.record.lock.duration.ms=60000`",
         _kept,
     ),
     Rule(

@@ -45,8 +45,8 @@ def _rebalancing(snapshot: Snapshot) -> Iterator[Hit]:
         yield Hit(
             CLUSTER,
             f"group {each.group_id} was {each.state}, or rebalanced otherwise, in each look for {each.seconds:g} s",
-            f"`esp groups --describe --group {each.group_id} --members`, once and again: a member whose id changes, or that comes and goes, "
-            "restarts, or exceeds its max.poll.interval.ms; one that stays, and does not join, holds the others up",
+            f"`esp groups --describe --group {each.group_id} --members`, once and again: a member whose id changes, or that comes and "
+            "goes, restarts, or exceeds its max.poll.interval.ms; one that stays, and does not join, holds the others up",
         )
 
 
@@ -56,8 +56,8 @@ RULES: Final = (
         Severity.WARNING,
         "consumer groups that do not stop rebalancing",
         "Meanwhile their members read little, or nothing at all, and what they have not committed is read again.",
-        "`esp groups --describe --group GROUP --members`, once and again: a member whose id changes, or that comes and goes, restarts, or exceeds "
-        "its max.poll.interval.ms; one that stays, and does not join, holds the others up",
+        "`esp groups --describe --group GROUP --members`, once and again: a member whose id changes, or that comes and goes, restarts, or "
+        "exceeds its max.poll.interval.ms; one that stays, and does not join, holds the others up",
         _rebalancing,
     ),
     Rule(

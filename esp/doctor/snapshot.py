@@ -158,7 +158,7 @@ class KeptRecords(NamedTuple):
     """Records of a share partition that one member has, and that members had before it without being done with them."""
 
     member_id: str
-    count: int
+    record_count: int
     deliveries: int
     """The most times that one of them was given to a member."""
     held_ms: int

@@ -36,7 +36,12 @@ def look(
     show: Shown = 5,
     watch: Annotated[
         float,
-        typer.Option("--watch", metavar="SECONDS", min=0, help="Time between two samples of partitions that move, and of groups that rebalance."),
+        typer.Option(
+            "--watch",
+            metavar="SECONDS",
+            min=0,
+            help="Time between two samples of moving partitions and rebalancing groups.",
+        ),
     ] = WATCH_S,
     config: Annotated[
         str | None,

@@ -301,9 +301,7 @@ def _find_rebalancing(
     return tuple(RebalancingGroup(group, state, REBALANCING_LOOKS * watch_s) for group, state in sorted(found.items()))
 
 
-def _sizes_of(
-    led: Collection[TopicPartition], log_dirs: Mapping[int, Collection[LogDir]]
-) -> dict[TopicPartition, int]:
+def _sizes_of(led: Collection[TopicPartition], log_dirs: Mapping[int, Collection[LogDir]]) -> dict[TopicPartition, int]:
     """The bytes of these partitions: of each those of its largest replica."""
     sizes = dict.fromkeys(led, 0)
     for replica, size in replica_sizes(log_dirs).items():

@@ -148,4 +148,4 @@ def _limit_bytes(settings: Mapping[str, str], group: str) -> tuple[int, bool]:
     cap = int(settings.get(HOLD_MAX_BYTES) or _NONE)
     if cap < 0 or (size < 0 and age_ms < 0):
         return _NONE, False
-    return cap if age_ms >= 0 else max(size, cap), True
+    return (cap, True) if age_ms >= 0 else (max(size, cap), cap > size)

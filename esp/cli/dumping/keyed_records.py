@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from esp.model.errors import CorruptionError
 from esp.schemas.keyed_values import ValueReader, read_version
 
 _Read = Callable[[ValueReader], object]
@@ -19,8 +18,8 @@ _Fields = tuple[tuple[str, _Read], ...]
 class KeyedRecord(NamedTuple):
     """A key and its value; without a value the key is gone."""
 
-    key: dict[str, object]
-    payload: dict[str, object] | None
+    key: Mapping[str, object]
+    payload: Mapping[str, object] | None
 
 
 class _Tagged(NamedTuple):
@@ -132,7 +131,9 @@ _EPOCHS_AND_STATE: Final = (
     ("previousMemberEpoch", ValueReader.i32),
     ("state", ValueReader.i8),
 )
-_TARGET_EPOCH: Final = _Shape((("assignmentEpoch", ValueReader.i32),), _Tagged("assignmentTimestamp", ValueReader.i64, 0))
+_TARGET_EPOCH: Final = _Shape(
+    (("assignmentEpoch", ValueReader.i32),), _Tagged("assignmentTimestamp", ValueReader.i64, 0)
+)
 _TARGET: Final = _Shape((("topicPartitions", _structs(*_TOPIC_PARTITIONS)),))
 
 _GROUP_TYPES: Final[Mapping[int, _Type]] = {

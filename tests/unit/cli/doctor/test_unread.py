@@ -119,7 +119,7 @@ KEPT = {"cleanup.policy": "delete", "retention.bytes": "1000"}
     [
         (KEPT, 1_000, False),
         (KEPT | {"retention.hold.groups": "g", "retention.hold.max.bytes": "2000"}, 2_000, True),
-        (KEPT | {"retention.hold.groups": "g", "retention.hold.max.bytes": "10"}, 1_000, True),
+        (KEPT | {"retention.hold.groups": "g", "retention.hold.max.bytes": "10"}, 1_000, False),
         (DELETED_BY_AGE | {"retention.hold.groups": "g*", "retention.hold.max.bytes": "3000"}, 3_000, True),
         (KEPT | {"retention.hold.groups": "other", "retention.hold.max.bytes": "2000"}, 1_000, False),
     ],
@@ -128,9 +128,8 @@ def test_unread_records_that_fill_nine_tenths_of_what_is_kept_are_found(
     settings: dict[str, str], limit: int, is_held: bool
 ) -> None:
     logs = Logs(g={T0: 10, T1: 20}, h={T0: 99})
-    limit_ms = LIMIT_MS if "retention.ms" in settings else -1
-    age = (-1, True) if is_held else (limit_ms, False)
-    near = UnreadRecords("g", "t", 0, 0, *age, 1, limit, is_held)
+    is_aged = "retention.ms" in settings  # without a cap of its own the hold has no end in time
+    near = UnreadRecords("g", "t", 0, 0, -1, is_aged, 1, limit, is_held)
     assert find(logs, settings, {T0: limit * 9 // 10, T1: limit * 9 // 10}) == (near,)
     assert find(logs, settings, {T0: limit * 9 // 10 - 1, T1: limit}) == ()
     assert find(logs, settings, {T0: limit, T1: limit * 2}) == (near._replace(nearly_full_partitions=2),)

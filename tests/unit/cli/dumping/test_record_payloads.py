@@ -206,7 +206,9 @@ P0, P1 = (TopicIdPartition(TOPIC_ID, number) for number in (0, 1))
         (3, GroupEpochValue(5, -7), {"epoch": 5, "metadataHash": -7}),
         (
             5,
-            MemberValue(None, "r", "c", "/h", ("t",), None, 1000, "range", ClassicMemberValue(9, (ClassicProtocol("p", b"d"),))),
+            MemberValue(
+                None, "r", "c", "/h", ("t",), None, 1000, "range", ClassicMemberValue(9, (ClassicProtocol("p", b"d"),))
+            ),
             {
                 "instanceId": None,
                 "rackId": "r",
@@ -314,7 +316,10 @@ def test_states_of_share_partitions_are_shown():
     update = encode_share_update_value(ShareUpdateValue(1, 3, -1, batches, 9))
     data = {"snapshotEpoch": 1, "leaderEpoch": 3, "startOffset": -1, "stateBatches": [told], "deliveryCompleteCount": 9}
     told_key = {"type": "1", "data": shown}
-    assert keyed(encode_share_update_key(key), update, Decoder.SHARE_STATES) == (told_key, {"version": "0", "data": data})
+    assert keyed(encode_share_update_key(key), update, Decoder.SHARE_STATES) == (
+        told_key,
+        {"version": "0", "data": data},
+    )
     assert text(encode_share_snapshot_key(key), None, Decoder.SHARE_STATES).endswith(" payload: <DELETE>")
 
 
