@@ -9,10 +9,9 @@ from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
-from kio.schema.consumer_protocol_assignment.v3.data import ConsumerProtocolAssignment
-from kio.serial import entity_reader
 
 from esp.cli.dumping.keyed_records import KeyedRecord, describe_group_record, describe_share_state_record
+from esp.cli.dumping.member_fields import describe_assignment, describe_subscription
 from esp.model.errors import CorruptionError
 from esp.records.builder import Record
 from esp.schemas.control_records import decode_control_record
@@ -51,7 +50,6 @@ _KRAFT_LABELS: Final = {
 CONSUMER: Final = "consumer"
 """The protocol type of groups whose assignments can be read."""
 
-_ASSIGNMENT_VERSION_BYTES: Final = 2
 _END_OF_TRANSACTION: Final = {0: "ABORT", 1: "COMMIT"}
 
 
@@ -113,7 +111,8 @@ def _describe_offsets(record: Record) -> Payload:
     data = to_plain(decoded.value)
     if isinstance(decoded.value, GroupMetadataValue) and decoded.value.protocol_type == CONSUMER:
         for told, member in zip(data["members"], decoded.value.members, strict=True):
-            told["assignment"] = _assignment(member.assignment)
+            told["subscription"] = describe_subscription(member.subscription)
+            told["assignment"] = describe_assignment(member.assignment)
     payload = {"version": str(int.from_bytes(record.value[:2], "big")), "data": data}
     return f"key: {_json(key)} payload: {_json(payload)}", {"key": key, "payload": payload}
 
@@ -163,18 +162,6 @@ def _transaction_partitions(value: TransactionValue) -> object:
     if value.partitions is None:
         return None
     return [{"topic": each.topic, "partitionIds": list(each.partitions)} for each in value.partitions]
-
-
-def _assignment(data: bytes) -> object:
-    """A consumer's partitions; what is none stays bytes."""
-    if not data:
-        return to_plain(data)
-    reader: Any = entity_reader(ConsumerProtocolAssignment)
-    try:
-        decoded, _ = reader(data, _ASSIGNMENT_VERSION_BYTES)
-    except Exception:  # whatever it is: members may put into it what they like
-        return to_plain(data)
-    return to_plain(decoded)
 
 
 def _describe_control(record: Record) -> Payload:

@@ -332,3 +332,36 @@ def test_records_of_types_that_are_not_known_stay_text_and_broken_ones_are_refus
     for value in (b"\0\1\0\0\0\5\0", b"\0\0\0\0", b"\0\0\0\0\0\5\0rest"):
         with pytest.raises(CorruptionError):
             text(key, value, Decoder.OFFSETS)
+
+
+def subscribed(version, *parts):
+    return struct.pack(">hi", version, 1) + b"\0\1t" + b"".join(parts)
+
+
+NO_DATA, OWNED = struct.pack(">i", -1), struct.pack(">i", 1) + b"\0\1t" + struct.pack(">ii", 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (subscribed(0, NO_DATA), {"topics": ["t"], "userData": None}),
+        (subscribed(0, struct.pack(">i", 2), b"ud"), {"topics": ["t"], "userData": "dWQ="}),
+        (
+            subscribed(1, NO_DATA, OWNED),
+            {"topics": ["t"], "userData": None, "ownedPartitions": [{"topic": "t", "partitions": [3]}]},
+        ),
+        (
+            subscribed(4, NO_DATA, struct.pack(">ii", 0, 7), b"\0\1r", b"more"),
+            {"topics": ["t"], "userData": None, "ownedPartitions": [], "generationId": 7, "rackId": "r"},
+        ),
+        (b"", ""),
+        (b"\0\1", "AAE="),
+        (struct.pack(">hi", 0, -1), "AAD/////"),
+        (b"\xff" + subscribed(0, NO_DATA)[1:], "/wAAAAABAAF0/////w=="),
+    ],
+)
+def test_the_subscription_of_a_consumer_is_shown_by_its_version(data, told):
+    member = GroupMember("m", None, "c", "/h", 1, 1, data, b"")
+    value = GroupMetadataValue("consumer", 1, "range", "m", 1, (member,))
+    _, payload = keyed(encode_group_metadata_key(GroupMetadataKey("g")), encode_group_metadata_value(value))
+    assert payload["data"]["members"][0]["subscription"] == told
