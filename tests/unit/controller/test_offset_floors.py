@@ -287,7 +287,7 @@ def test_deleted_and_created_very_often_it_is_one_floor():
 
 
 def test_a_million_times_are_one_step_a_million_times():
-    """All that a time leaves to the next one is the floor's record, which a cluster that reads just that goes on from; and it is one step."""
+    """All that a time leaves to the next one is the floor's record, and a cluster that has just that goes on in the same way."""
     began = Cluster(brokers=1)
     for _ in range(3):
         topic = create(began)
