@@ -259,6 +259,21 @@ def test_an_expression_matches_whole_names_that_the_client_may_know_of(world):
     assert beat(world, "d", topic_regex="(?!x)") is ErrorCode.invalid_regular_expression
 
 
+def test_an_expression_whose_topics_are_looked_for_keeps_those_that_it_has(world, monkeypatch):
+    assert beat(world, "a", topic_regex="t+") == (2, [0, 1, 2, 3])
+    world.sleep(INTERVAL_MS)
+    world.topics.create("tt", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(world.topics, "matching", lambda _regex: None)
+        assert beat(world, "a", 2) == (2, None)
+        assert beat(world, "b", topic_regex="tt") == (2, []), "nothing is known of it yet"
+        patch.setattr(world.topics, "matching", Topics(t=1).matching)
+        assert beat(world, "c", topic_regex="(") is ErrorCode.invalid_regular_expression
+    owned = world.topics.partitions("t")
+    assert beat(world, "a", 2, owned=owned, topic_regex="t+")[0] == 3
+    assert "tt" in world.coordinator._state.consumers.find(GROUP).topic_names
+
+
 # Sizes and floods.
 
 
@@ -283,9 +298,9 @@ class Counted(Topics):
         self.looks += 1
         return super().find(name)
 
-    def names(self):
+    def matching(self, regex):
         self.looks += 1
-        return super().names()
+        return super().matching(regex)
 
 
 def test_heartbeats_of_members_at_rest_write_nothing_and_look_at_nothing():
