@@ -9,6 +9,10 @@ from esp.broker.groups import expressions as module
 from esp.broker.groups.expressions import SLICE, Expressions
 from esp.broker.tasks import Tasks
 from esp.model.errors import ApiError, ErrorCode
+from esp.protocol.registry import ApiKey
+from tests.unit.broker.conversation import create_topic, ms
+from tests.unit.broker.group_conversation import until_coordinated
+from tests.unit.broker.simulated_node import model, simulated
 
 COUNT = 10_000
 
@@ -101,3 +105,46 @@ def test_those_that_were_asked_for_last_are_remembered(monkeypatch):
         assert [expressions.knows(regex) for regex in ("t0", "t1", "t2")] == [True, False, True]
 
     asyncio.run(main())
+
+
+async def beat(client, regex, epoch=0, member="m", group="g"):
+    types = model(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1)
+    joins = {"rebalance_timeout": ms(60_000), "topic_partitions": ()} if epoch == 0 else {"topic_partitions": None}
+    request = types.Request(
+        group_id=group,
+        member_id=member,
+        member_epoch=epoch,
+        instance_id=None,
+        rack_id=None,
+        subscribed_topic_names=None,
+        subscribed_topic_regex=regex,
+        server_assignor=None,
+        **joins,
+    )
+    return await client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request)
+
+
+def assigned(answer):
+    return None if answer.assignment is None else sum(len(one.partitions) for one in answer.assignment.topic_partitions)
+
+
+@simulated(offsets_topic_num_partitions=1, group_consumer_assignment_interval_ms=0)
+async def test_a_member_has_the_topics_of_its_expression_at_once_and_those_that_come_later_soon(node):
+    client = await node.client()
+    await create_topic(client, "orders-a", partitions=2)
+    await create_topic(client, "other")
+    await until_coordinated(client)
+    joined = await beat(client, "orders-.*")
+    assert (joined.error_code, assigned(joined)) == (ErrorCode.none, 2)
+    epoch = joined.member_epoch
+    await create_topic(client, "orders-b", partitions=3)
+    for _ in range(10):
+        answer = await beat(client, None, epoch)
+        epoch = answer.member_epoch
+        if assigned(answer) == 5:
+            break
+        await asyncio.sleep(0.1)
+    assert assigned(answer) == 5
+    assert (await beat(client, "(", group="h")).error_code is ErrorCode.invalid_regular_expression
+    assert (await beat(client, "x" * 40_000, group="h")).error_code is ErrorCode.invalid_request
+    assert (await beat(client, "orders-.*|" * 900, group="h")).error_code is ErrorCode.none
