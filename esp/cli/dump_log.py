@@ -19,6 +19,13 @@ from esp.storage.layout import INDEX_SUFFIX
 WRONG = 1
 """Exit status when a file is not as it should be; Kafka's tool always ends with 0."""
 
+_Transactions = Annotated[
+    bool, typer.Option("--transaction-log-decoder", help="Decode the records as those of __transaction_state.")
+]
+_ShareStates = Annotated[
+    bool, typer.Option("--share-group-state-decoder", help="Decode the records as those of __share_group_state.")
+]
+
 
 def dump_log(
     paths: Annotated[
@@ -35,12 +42,8 @@ def dump_log(
     offsets_decoder: Annotated[
         bool, typer.Option("--offsets-decoder", help="Decode the records as those of __consumer_offsets.")
     ] = False,
-    transaction_log_decoder: Annotated[
-        bool, typer.Option("--transaction-log-decoder", help="Decode the records as those of __transaction_state.")
-    ] = False,
-    share_group_state_decoder: Annotated[
-        bool, typer.Option("--share-group-state-decoder", help="Decode the records as those of __share_group_state.")
-    ] = False,
+    transaction_log_decoder: _Transactions = False,
+    share_group_state_decoder: _ShareStates = False,
     skip_record_metadata: Annotated[
         bool, typer.Option("--skip-record-metadata", help="Print keys and values of records, and nothing else.")
     ] = False,

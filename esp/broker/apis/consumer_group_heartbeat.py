@@ -80,7 +80,7 @@ def handle(
 async def _answer_later(
     coordinator: "GroupCoordinatorDriver", expressions: "Expressions", heartbeat: ConsumerGroupHeartbeat
 ) -> ConsumerGroupHeartbeatResponse:
-    """An expression that nobody has brought since there are these topics."""
+    """The heartbeat brings an expression of which it is not known which of the topics it matches."""
     await expressions.look(heartbeat.topic_regex or "")
     try:
         return _response(await coordinator.ask(coordinator.core.consumer_group_heartbeat, heartbeat))
