@@ -87,6 +87,9 @@ class Topics:
     def find(self, name):
         return self._topics.get(name)
 
+    def names(self):
+        return list(self._topics)
+
     def matching(self, regex):
         return match_names(compile_expression(regex), sorted(self._topics))
 
