@@ -28,6 +28,8 @@ class _Tagged(NamedTuple):
     name: str
     read: _Read
     default: object = None
+    before: str = ""
+    """The field that it stands before in Kafka's schema; empty: it is the last one."""
 
 
 class _Shape(NamedTuple):
@@ -87,8 +89,18 @@ def _read_struct(shape: _Shape, reader: ValueReader) -> dict[str, object]:
         value = tagged.read(inner)
         inner.require_end()
         if value != tagged.default:
-            told[tagged.name] = value
+            return _inserted(told, tagged, value)
     return told
+
+
+def _inserted(told: dict[str, object], tagged: _Tagged, value: object) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, other in told.items():
+        if name == tagged.before:
+            found[tagged.name] = value
+        found[name] = other
+    found.setdefault(tagged.name, value)
+    return found
 
 
 def _array(read: _Read) -> _Read:
@@ -118,6 +130,9 @@ def _classic_member(reader: ValueReader) -> object:
 
 
 _ONLY_TAG: Final = 0
+_NO_CLASSIC_MEMBER: Final = {"sessionTimeoutMs": 0, "supportedProtocols": []}
+"""Kafka's default, which is not null: so null is written, and shown."""
+
 _strings: Final = _array(ValueReader.string)
 _i32s: Final = _array(ValueReader.i32)
 
@@ -151,7 +166,7 @@ _GROUP_TYPES: Final[Mapping[int, _Type]] = {
                 ("rebalanceTimeoutMs", ValueReader.i32),
                 ("serverAssignor", ValueReader.nullable_string),
             ),
-            _Tagged("classicMemberMetadata", _classic_member),
+            _Tagged("classicMemberMetadata", _classic_member, _NO_CLASSIC_MEMBER),
         ),
     ),
     6: _Type(_GROUP, _TARGET_EPOCH),
@@ -204,7 +219,7 @@ _BATCHES: Final = _structs(
     ("deliveryState", ValueReader.i8),
     ("deliveryCount", ValueReader.i16),
 )
-_COMPLETE_COUNT: Final = _Tagged("deliveryCompleteCount", ValueReader.i32, -1)
+_COMPLETE_COUNT: Final = _Tagged("deliveryCompleteCount", ValueReader.i32, -1, before="stateBatches")
 
 _SHARE_STATE_TYPES: Final[Mapping[int, _Type]] = {
     0: _Type(
@@ -219,7 +234,7 @@ _SHARE_STATE_TYPES: Final[Mapping[int, _Type]] = {
                 ("writeTimestamp", ValueReader.i64),
                 ("stateBatches", _BATCHES),
             ),
-            _COMPLETE_COUNT,
+            _COMPLETE_COUNT._replace(before="createTimestamp"),
         ),
     ),
     1: _Type(

@@ -224,6 +224,21 @@ P0, P1 = (TopicIdPartition(TOPIC_ID, number) for number in (0, 1))
                 },
             },
         ),
+        (
+            5,
+            MemberValue("i", None, "c", "/h", (), "t.*", 1, None),
+            {
+                "instanceId": "i",
+                "rackId": None,
+                "clientId": "c",
+                "clientHost": "/h",
+                "subscribedTopicNames": [],
+                "subscribedTopicRegex": "t.*",
+                "rebalanceTimeoutMs": 1,
+                "serverAssignor": None,
+                "classicMemberMetadata": None,
+            },
+        ),
         (6, TargetEpochValue(4, 99), {"assignmentEpoch": 4, "assignmentTimestamp": 99}),
         (7, TargetValue(frozenset((P1, P0))), {"topicPartitions": [{"topicId": ID, "partitions": [0, 1]}]}),
         (
@@ -297,6 +312,10 @@ def test_states_of_share_partitions_are_shown():
     batches = (StateBatch(5, 8, RecordState.ARCHIVED, 2),)
     told = {"firstOffset": 5, "lastOffset": 7, "deliveryState": 4, "deliveryCount": 2}
     shown = {"groupId": "g", "topicId": ID, "partition": 3}
+    snapshot = encode_share_snapshot_value(ShareSnapshotValue(1, 2, 3, 4, 5, 6, batches, 9))
+    assert '"startOffset":4,"deliveryCompleteCount":9,"createTimestamp":5' in text(
+        encode_share_snapshot_key(key), snapshot, Decoder.SHARE_STATES
+    )
     snapshot = encode_share_snapshot_value(ShareSnapshotValue(1, 2, 3, 4, 5, 6, batches))
     assert keyed(encode_share_snapshot_key(key), snapshot, Decoder.SHARE_STATES) == (
         {"type": "0", "data": shown},
@@ -316,6 +335,9 @@ def test_states_of_share_partitions_are_shown():
     update = encode_share_update_value(ShareUpdateValue(1, 3, -1, batches, 9))
     data = {"snapshotEpoch": 1, "leaderEpoch": 3, "startOffset": -1, "stateBatches": [told], "deliveryCompleteCount": 9}
     told_key = {"type": "1", "data": shown}
+    assert '"startOffset":-1,"deliveryCompleteCount":9,"stateBatches":[' in text(
+        encode_share_update_key(key), update, Decoder.SHARE_STATES
+    )
     assert keyed(encode_share_update_key(key), update, Decoder.SHARE_STATES) == (
         told_key,
         {"version": "0", "data": data},
