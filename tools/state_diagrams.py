@@ -12,14 +12,18 @@ from typing import Final, TypeVar
 
 from esp.broker.controller_client import lifecycle
 from esp.groups import group as states
+from esp.groups.consumer import reconciliation
 from esp.raft import roles
 from esp.replication import isr_changes
+from esp.schemas.consumer_group_records import MemberState
+from esp.schemas.share_state_records import RecordState
+from esp.share import record_states
 from tools.marked_text import main, replace_marked
 
 _DOCS: Final = Path(__file__).parent.parent / "docs"
 DOCUMENTS: Final[Mapping[Path, tuple[str, ...]]] = {
     _DOCS / "REPLICATION.md": ("a quorum member", "a broker", "a change of the in-sync set"),
-    _DOCS / "GROUPS.md": ("a group",),
+    _DOCS / "GROUPS.md": ("a group", "a member", "a record of a share partition"),
 }
 """The diagrams of each document."""
 END: Final = "<!-- end: state diagram -->"
@@ -37,6 +41,8 @@ def diagrams() -> Mapping[str, str]:
         "a broker": _draw(lifecycle.BrokerState.NOT_RUNNING, _plain(lifecycle.TRANSITIONS)),
         "a change of the in-sync set": _draw(isr_changes.Phase.COMMITTED, _labelled(isr_changes.TRANSITIONS)),
         "a group": _draw(states.GroupState.EMPTY, _labelled(states.TRANSITIONS)),
+        "a member": _draw(MemberState.STABLE, _labelled(reconciliation.TRANSITIONS)),
+        "a record of a share partition": _draw(RecordState.AVAILABLE, _labelled(record_states.TRANSITIONS)),
     }
 
 

@@ -19,6 +19,13 @@ from esp.storage.layout import INDEX_SUFFIX
 WRONG = 1
 """Exit status when a file is not as it should be; Kafka's tool always ends with 0."""
 
+_Transactions = Annotated[
+    bool, typer.Option("--transaction-log-decoder", help="Decode the records as those of __transaction_state.")
+]
+_ShareStates = Annotated[
+    bool, typer.Option("--share-group-state-decoder", help="Decode the records as those of __share_group_state.")
+]
+
 
 def dump_log(
     paths: Annotated[
@@ -35,9 +42,8 @@ def dump_log(
     offsets_decoder: Annotated[
         bool, typer.Option("--offsets-decoder", help="Decode the records as those of __consumer_offsets.")
     ] = False,
-    transaction_log_decoder: Annotated[
-        bool, typer.Option("--transaction-log-decoder", help="Decode the records as those of __transaction_state.")
-    ] = False,
+    transaction_log_decoder: _Transactions = False,
+    share_group_state_decoder: _ShareStates = False,
     skip_record_metadata: Annotated[
         bool, typer.Option("--skip-record-metadata", help="Print keys and values of records, and nothing else.")
     ] = False,
@@ -69,6 +75,7 @@ def dump_log(
         Decoder.METADATA: cluster_metadata_decoder,
         Decoder.OFFSETS: offsets_decoder,
         Decoder.TRANSACTIONS: transaction_log_decoder,
+        Decoder.SHARE_STATES: share_group_state_decoder,
     }
     chosen = [decoder for decoder, is_chosen in decoders.items() if is_chosen]
     if len(chosen) > 1:

@@ -39,6 +39,19 @@ def _letters_wait(snapshot: Snapshot) -> Iterator[Hit]:
         )
 
 
+def _kept(snapshot: Snapshot) -> Iterator[Hit]:
+    for queue in snapshot.queues:
+        for kept in queue.kept:
+            yield Hit(
+                at_partition(queue.partition),
+                f"group {queue.group}: {kept.member_id} has had {kept.record_count} records for up to {kept.held_ms // 1000} s, "
+                f"of which one was delivered {kept.deliveries} times",
+                f"`esp queues describe --group {queue.group} --members`; have the member acknowledge each record, or renew its lock while "
+                "it works, or give it a longer one: "
+                f"`esp configs --alter --entity-type groups --entity-name {queue.group} --add-config share.record.lock.duration.ms=60000`",
+            )
+
+
 RULES: Final = (
     Rule(
         "queue-blocked",
@@ -47,6 +60,16 @@ RULES: Final = (
         "Members get records from a window of share.partition.max.record.locks offsets only; the oldest one that they keep holds it.",
         "`esp queues peek --group GROUP --topic TOPIC --partition PARTITION --max 1`; see why its member does not release it",
         _blocked,
+    ),
+    Rule(
+        "queue-records-kept",
+        Severity.WARNING,
+        "members of queues that keep records until their locks end, again and again",
+        "Each such delivery counts: the records are late, and are given up when their attempts are over.",
+        "`esp queues describe --group GROUP --members`; have the member acknowledge each record, or renew its lock while it works, or "
+        "give it a longer one: "
+        "`esp configs --alter --entity-type groups --entity-name GROUP --add-config share.record.lock.duration.ms=60000`",
+        _kept,
     ),
     Rule(
         "dead-letters-wait",

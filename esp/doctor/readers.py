@@ -1,9 +1,9 @@
-"""Rules about consumer groups that retention overtakes."""
+"""Rules about consumer groups: those that retention overtakes, and those that do not come to rest."""
 
 from collections.abc import Iterator
 from typing import Final
 
-from esp.doctor.rule import Hit, Rule, Severity, at_topic
+from esp.doctor.rule import CLUSTER, Hit, Rule, Severity, at_topic
 from esp.doctor.snapshot import Snapshot
 
 _HOLD: Final = "retention.hold.groups"
@@ -22,20 +22,44 @@ def _deleted(snapshot: Snapshot) -> Iterator[Hit]:
 
 def _near_deletion(snapshot: Snapshot) -> Iterator[Hit]:
     for each in snapshot.unread:
-        if not each.near_partitions:
-            continue
-        partitions = "1 partition" if each.near_partitions == 1 else f"{each.near_partitions} partitions"
-        holds = f", up to which {_HOLD} keeps them" if each.is_held else ""
+        for count, limit, unit, cap, is_held in (
+            (each.near_partitions, each.limit_ms, "ms", "retention.hold.max.ms", each.is_held),
+            (each.nearly_full_partitions, each.limit_bytes, "bytes", "retention.hold.max.bytes", each.is_held_by_size),
+        ):
+            if not count:
+                continue
+            partitions = "1 partition" if count == 1 else f"{count} partitions"
+            holds = f", up to which {_HOLD} keeps them" if is_held else ""
+            more = "time" if unit == "ms" else "room"
+            yield Hit(
+                at_topic(each.topic),
+                f"group {each.group_id} has unread records in the last tenth of {limit} {unit}{holds}, in {partitions}",
+                f"`esp groups --describe --group {each.group_id} --times`, and let the group catch up; or give records more {more}: "
+                f"`esp configs --alter --entity-type topics --entity-name {each.topic} --add-config "
+                + (f"{cap}={2 * limit}`" if is_held else f"{_HOLD}={each.group_id}`"),
+            )
+
+
+def _rebalancing(snapshot: Snapshot) -> Iterator[Hit]:
+    for each in snapshot.rebalancing:
         yield Hit(
-            at_topic(each.topic),
-            f"group {each.group_id} has unread records in the last tenth of {each.limit_ms} ms{holds}, in {partitions}",
-            f"`esp groups --describe --group {each.group_id} --times`, and let the group catch up; or give records more time: "
-            f"`esp configs --alter --entity-type topics --entity-name {each.topic} --add-config "
-            + (f"retention.hold.max.ms={2 * each.limit_ms}`" if each.is_held else f"{_HOLD}={each.group_id}`"),
+            CLUSTER,
+            f"group {each.group_id} was {each.state}, or rebalanced otherwise, in each look for {each.seconds:g} s",
+            f"`esp groups --describe --group {each.group_id} --members`, once and again: a member whose id changes, or that comes and "
+            "goes, restarts, or exceeds its max.poll.interval.ms; one that stays, and does not join, holds the others up",
         )
 
 
 RULES: Final = (
+    Rule(
+        "group-rebalances",
+        Severity.WARNING,
+        "consumer groups that do not stop rebalancing",
+        "Meanwhile their members read little, or nothing at all, and what they have not committed is read again.",
+        "`esp groups --describe --group GROUP --members`, once and again: a member whose id changes, or that comes and goes, restarts, or "
+        "exceeds its max.poll.interval.ms; one that stays, and does not join, holds the others up",
+        _rebalancing,
+    ),
     Rule(
         "unread-records-near-deletion",
         Severity.WARNING,

@@ -62,6 +62,9 @@ class UnreadRecords(NamedTuple):
         near_partitions: the partitions in which the first unread record is in the last tenth of its time.
         limit_ms: that time; -1 if the records have none.
         is_held: True if it is the cap of a hold for the group.
+        nearly_full_partitions: the partitions in which what is unread has nine tenths of the bytes that are kept for the group.
+        limit_bytes: those bytes; -1 if there is no limit.
+        is_held_by_size: True if it is the cap of a hold for the group.
     """
 
     group_id: str
@@ -70,6 +73,23 @@ class UnreadRecords(NamedTuple):
     near_partitions: int
     limit_ms: int
     is_held: bool
+    nearly_full_partitions: int = 0
+    limit_bytes: int = -1
+    is_held_by_size: bool = False
+
+
+class RebalancingGroup(NamedTuple):
+    """A consumer group that was rebalancing each time it was looked at.
+
+    Attributes:
+        group_id: the group.
+        state: as the last look found it.
+        seconds: from the first look to the last one.
+    """
+
+    group_id: str
+    state: str
+    seconds: float
 
 
 class Disk(NamedTuple):
@@ -134,6 +154,17 @@ class Quorum(NamedTuple):
         return len(self.voters) // 2 + 1
 
 
+class KeptRecords(NamedTuple):
+    """Records of a share partition that one member has, and that members had before it without being done with them."""
+
+    member_id: str
+    record_count: int
+    deliveries: int
+    """The most times that one of them was given to a member."""
+    held_ms: int
+    """The longest time for which it has had one of them."""
+
+
 class QueueCondition(NamedTuple):
     """A share partition as its leader has it in memory."""
 
@@ -151,6 +182,7 @@ class QueueCondition(NamedTuple):
     holder: str | None
     """The member that has the first record; None if no member has."""
     held_ms: int
+    kept: tuple[KeptRecords, ...] = ()
 
     @property
     def is_held_by_letters(self) -> bool:
@@ -186,6 +218,7 @@ class Snapshot:
     """True if a controller answers. Without one nothing is known of the quorum and of moves."""
     groups: tuple[str, ...] = ()
     """The ids of the consumer groups."""
+    rebalancing: tuple[RebalancingGroup, ...] = ()
     unread: tuple[UnreadRecords, ...] = ()
     unmade: Mapping[TopicPartition, frozenset[NodeId]] = field(default_factory=dict)
     """Replicas of which a broker that serves has nothing, while others have records: new ones, and those on a replaced disk."""

@@ -11,6 +11,7 @@ from tests.integration.dump_log import dump, dumpable_files
 _DECODERS: Final = {
     "__transaction_state-": "--transaction-log-decoder",
     "__consumer_offsets-": "--offsets-decoder",
+    "__share_group_state-": "--share-group-state-decoder",
     "__cluster_metadata-": "--cluster-metadata-decoder",
 }
 _PLAIN: Final = "--deep-iteration"

@@ -1,6 +1,8 @@
 """Kafka's dump-log as a judge of files. Its exit status is 0 in almost every bad case: what it prints is looked through."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -49,6 +51,14 @@ def dump(tools: KafkaTools, files: Iterable[Path], *options: str, is_compacted: 
     assert done.returncode == 0, output
     assert sorted(re.findall(r"^Dumping (.+)$", output, re.MULTILINE)) == sorted(paths)
     return output
+
+
+def dump_here(files: Iterable[Path], *options: str) -> str:
+    """Dump all files by ``esp dump-log``, which finds nothing wrong with them, and return what it printed."""
+    command = [sys.executable, "-m", "esp", "dump-log", *options, "--files", ",".join(map(str, files))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    return done.stdout
 
 
 def check_files(tools: KafkaTools, log_dirs: Iterable[Path]) -> tuple[str, str]:

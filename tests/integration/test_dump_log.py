@@ -1,9 +1,6 @@
 """``esp dump-log`` and Kafka's own tool print the same of the files of a stopped node."""
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -11,16 +8,9 @@ from esp.cli.app import run_tools
 from esp.settings.broker import STANDARD_AUTHORIZER
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.pytest_plugin import NodeFactory
-from tests.integration.dump_log import check_files, dump, dumpable_files
+from tests.integration.dump_log import check_files, dump, dump_here, dumpable_files
 from tests.integration.test_restart import SMALLEST_SEGMENT, create, fill
 from tests.integration.transactions import serve_transactions, write_by_librdkafka
-
-
-def ours(files: list[Path], *options: str) -> str:
-    command = [sys.executable, "-m", "esp", "dump-log", *options, "--files", ",".join(map(str, files))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
-    return done.stdout
 
 
 @pytest.mark.timeout(180)
@@ -39,7 +29,7 @@ def test_both_tools_print_the_same(fresh_node: NodeFactory, kafka_tools: KafkaTo
             path for path in dumpable_files(node.log_dirs, metadata=metadata) if path.name.startswith("0" * 20 + ".")
         ]
         theirs = kafka_tools.run("dump-log", *options, "--files", ",".join(map(str, files)), timeout_s=120).stdout
-        assert ours(files, *options).splitlines() == theirs.splitlines()
+        assert dump_here(files, *options).splitlines() == theirs.splitlines()
         assert theirs.count("Dumping") == len(files)
 
 
@@ -54,7 +44,7 @@ def test_both_tools_print_the_same_of_transactions(fresh_node: NodeFactory, kafk
     files = [directory / f"{0:020d}.log"]
     options = ["--transaction-log-decoder"]
     theirs = dump(kafka_tools, files, *options)
-    assert ours(files, *options).splitlines() == theirs.splitlines()
+    assert dump_here(files, *options).splitlines() == theirs.splitlines()
     assert theirs.count('"transactionalId":"tx-\u00fc"') >= 7, "two transactions of a begin, a decision and an end"
     check_files(kafka_tools, node.log_dirs)
 
@@ -89,7 +79,7 @@ def test_both_tools_print_the_same_of_rules_quotas_and_users(
     files = [path for path in dumpable_files(node.log_dirs, metadata=True) if path.suffix == ".log"]
     options = ["--cluster-metadata-decoder"]
     theirs = SECRET_OF_SCRAM.sub(r'"\1":"[hidden]"', dump(kafka_tools, files, *options))
-    assert ours(files, *options).splitlines() == theirs.splitlines()
+    assert dump_here(files, *options).splitlines() == theirs.splitlines()
     for kind in ("ACCESS_CONTROL_ENTRY", "CLIENT_QUOTA", "USER_SCRAM_CREDENTIAL"):
         assert theirs.count(f'"{kind}_RECORD"') >= 2, kind
         assert kind == "CLIENT_QUOTA" or f'"REMOVE_{kind}_RECORD"' in theirs

@@ -1,7 +1,10 @@
 """Share groups (KIP-932) of real clients: librdkafka's share consumer and Kafka's Java tools, against a node that offers them."""
 
+import contextlib
+import io
 import json
 import re
+import shlex
 import threading
 import time
 from collections import Counter
@@ -12,6 +15,7 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import AcknowledgeType, KafkaException, Producer, ShareConsumer
 
+from esp.cli.app import run_tools
 from esp.cli.node.format import random_uuid
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node import Node
@@ -240,3 +244,17 @@ def test_after_a_kill_unacknowledged_records_come_again_and_accepted_ones_never(
         assert len(got) > len(accepted)
         assert Counter(value for value, _count in member.deliveries) == Counter(rest)
         eventually(lambda: lags(tools, "t") == dict.fromkeys(range(PARTITIONS), "0"), WITHIN_S)
+
+
+def test_the_worker_of_the_documentation_works(node: NodeProcess) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "QUEUES.md").read_text(encoding="utf-8")
+    [commands], [program] = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("sh", "python"))
+    for command in commands.splitlines():
+        esp, *arguments = shlex.split(command)
+        assert esp == "esp"
+        assert run_tools([*arguments, "--bootstrap-server", node.bootstrap]) == 0, command
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(program.replace("127.0.0.1:9092", node.bootstrap), {})
+    [promised] = re.findall(r"It prints `(.*?)`", page)
+    assert printed.getvalue() == f"{promised}\n"

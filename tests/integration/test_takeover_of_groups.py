@@ -1,5 +1,6 @@
 """Groups of all three kinds go on where they were when Kafka takes over a directory of ours, and when we take it back."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from esp.testing.node import Node
 from esp.testing.node_process import HOST, NodeProcess
 from esp.testing.ports import free_port
 from esp.testing.real_kafka import RealKafka
+from tests.integration.dump_log import dump, dump_here
 from tests.integration.java_tools import JavaTools
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
@@ -37,6 +39,12 @@ STEP: Final = 100
 WITHIN_S: Final = 60
 STARTING: Final = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError._TRANSPORT)
 """Answers of a broker that has just started."""
+
+_KINDS_OF_GROUPS: Final = frozenset((1, 2, 3, *range(5, 9), *range(10, 16)))
+"""Types of records: committed offsets, and those of classic, consumer and share groups."""
+
+_KINDS_OF_STATES: Final = frozenset((0, 1))
+"""Snapshots and updates."""
 
 _SETTINGS: Final = {
     "offsets.topic.num.partitions": "3",
@@ -181,3 +189,16 @@ def test_groups_go_on_under_the_other_broker(kafka_tools: KafkaTools, tmp_path: 
             released = work(node, number * STEP, released)
             if is_killed:
                 node.kill()
+    for topic, decoder in (
+        ("__consumer_offsets", "--offsets-decoder"),
+        ("__share_group_state", "--share-group-state-decoder"),
+    ):
+        check_dumps(kafka_tools, sorted(ours.data_dir.rglob(f"{topic}-*/*.log")), decoder)
+
+
+def check_dumps(kafka_tools: KafkaTools, files: list[Path], decoder: str) -> None:
+    """Both tools print the same of logs that both brokers have written, with each kind of records that these have."""
+    theirs = dump(kafka_tools, files, decoder, is_compacted=True)
+    assert dump_here(files, decoder).splitlines() == theirs.splitlines()
+    kinds = _KINDS_OF_GROUPS if decoder == "--offsets-decoder" else _KINDS_OF_STATES
+    assert kinds <= {int(found) for found in re.findall(r'key: \{"type":"(\d+)"', theirs)}

@@ -3,7 +3,7 @@
 from collections.abc import Coroutine
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kio.schema.consumer_group_heartbeat.v0.request import ConsumerGroupHeartbeatRequest as RequestOf0
 from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
@@ -26,6 +26,11 @@ from esp.model.acl import AclOperation, ResourceType
 from esp.model.errors import ApiError
 from esp.model.ids import TopicId
 from esp.schemas.consumer_group_records import TopicIdPartition
+from esp.schemas.group_record_codec import STRING_BYTES_MAX
+
+if TYPE_CHECKING:  # a node without groups does without them
+    from esp.broker.groups.driver import GroupCoordinatorDriver
+    from esp.broker.groups.expressions import Expressions
 
 CLIENT_MAKES_ID_FROM: Final = 1
 
@@ -35,7 +40,7 @@ AnyRequest = RequestOf0 | ConsumerGroupHeartbeatRequest
 def handle(
     services: Services, request: Request, message: AnyRequest
 ) -> ConsumerGroupHeartbeatResponse | Coroutine[Any, Any, ConsumerGroupHeartbeatResponse]:
-    """Answer when all that follows from the heartbeat is committed."""
+    """Answer when all that follows from the heartbeat is committed; if it brings an expression, when its topics are found."""
     owned = None
     if message.topic_partitions is not None:
         owned = frozenset(
@@ -64,7 +69,21 @@ def handle(
         require_consumer_groups(services.metadata.image)
         require_describable(services.access, request.client, heartbeat.topic_names or ())
         coordinator = services.groups.coordinator_of(heartbeat.group_id, or_empty=True)
+        expressions, regex = services.groups.expressions, heartbeat.topic_regex
+        if regex and expressions is not None and len(regex) <= STRING_BYTES_MAX and not expressions.knows(regex):
+            return _answer_later(coordinator, expressions, heartbeat)
         return answered(coordinator.ask(coordinator.core.consumer_group_heartbeat, heartbeat), _response)
+    except ApiError as error:
+        return _response(ConsumerGroupHeartbeatResult(error=error.code, error_message=error.message))
+
+
+async def _answer_later(
+    coordinator: "GroupCoordinatorDriver", expressions: "Expressions", heartbeat: ConsumerGroupHeartbeat
+) -> ConsumerGroupHeartbeatResponse:
+    """The heartbeat brings an expression of which it is not known which of the topics it matches."""
+    await expressions.look(heartbeat.topic_regex or "")
+    try:
+        return _response(await coordinator.ask(coordinator.core.consumer_group_heartbeat, heartbeat))
     except ApiError as error:
         return _response(ConsumerGroupHeartbeatResult(error=error.code, error_message=error.message))
 

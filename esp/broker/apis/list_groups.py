@@ -3,6 +3,9 @@
 By tagged fields of our own other brokers ask how far groups have read partitions that these hold (HOLD-4). That needs CLUSTER_ACTION.
 """
 
+from collections.abc import Coroutine
+from typing import Any
+
 from kio.schema.list_groups.v5.response import ListedGroup
 from kio.schema.types import GroupId
 
@@ -23,8 +26,10 @@ from esp.protocol.held_positions import (
 )
 
 
-def handle(services: Services, request: Request, message: ListGroupsRequest) -> ListGroupsResponse:
-    """Answer at once, with the groups that the client may describe.
+def handle(
+    services: Services, request: Request, message: ListGroupsRequest
+) -> ListGroupsResponse | Coroutine[Any, Any, ListGroupsResponse]:
+    """Answer with the groups that the client may describe; at once, unless it is a broker that asks for positions.
 
     Raises:
         ApiError: COORDINATOR_LOAD_IN_PROGRESS: some of the groups are not known yet.
@@ -61,7 +66,7 @@ def handle(services: Services, request: Request, message: ListGroupsRequest) -> 
     )
 
 
-def _tell_positions(services: Services, request: Request, message: ListGroupsRequest) -> ListGroupsResponse:
+async def _tell_positions(services: Services, request: Request, message: ListGroupsRequest) -> ListGroupsResponse:
     told = None
     if allows_on_cluster(services.access, request.client, AclOperation.CLUSTER_ACTION):
         wanted = {
@@ -70,6 +75,7 @@ def _tell_positions(services: Services, request: Request, message: ListGroupsReq
             for number in topic.partitions
         }
         epochs = {coordinator.partition: coordinator.leader_epoch for coordinator in message.coordinators}
+        found = await find_positions_here(services, wanted, epochs)
         told = tuple(
             CoordinatorPositionsData(
                 partition=number,
@@ -83,6 +89,6 @@ def _tell_positions(services: Services, request: Request, message: ListGroupsReq
                     for position in positions
                 ),
             )
-            for number, positions in find_positions_here(services.groups, wanted, epochs).items()
+            for number, positions in found.items()
         )
     return ListGroupsResponse(throttle_time=NO_THROTTLE, error_code=ErrorCode.none, groups=(), coordinators=told)

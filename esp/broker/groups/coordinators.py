@@ -17,9 +17,11 @@ from esp.share.persister import StateKeeping
 
 if TYPE_CHECKING:
     from esp.broker.groups.driver import GroupCoordinatorDriver
+    from esp.broker.groups.expressions import Expressions
     from esp.broker.groups.topics import MetadataTopics
 
 _TOPICS: Final = "esp.broker.groups.topics"
+_EXPRESSIONS: Final = "esp.broker.groups.expressions"
 _DRIVER: Final = "esp.broker.groups.driver"
 
 
@@ -50,10 +52,12 @@ class GroupCoordinators(PartitionCoordinators["GroupCoordinatorDriver"]):
         self._config = config
         self._states = states
         self._topics: MetadataTopics | None = None
+        self._expressions: Expressions | None = None
 
     def _new_driver(self, hosted: HostedPartition) -> "GroupCoordinatorDriver":
         if self._topics is None:
-            self._topics = _load_topics_class()(self._metadata)
+            self._expressions = _load_expressions_class()(self._metadata, self._env, self._tasks)
+            self._topics = _load_topics_class()(self._metadata, self._expressions)
         return load_driver_class()(self._env, hosted, self._config, self._topics, self._tasks, self._states)
 
     def on_metadata(self, before: ClusterImage, image: ClusterImage, delta: ClusterDelta) -> None:
@@ -100,9 +104,20 @@ class GroupCoordinators(PartitionCoordinators["GroupCoordinatorDriver"]):
             raise ApiError(ErrorCode.invalid_group_id)
         return self._of_key(group_id)
 
+    @property
+    def expressions(self) -> "Expressions | None":
+        """Looks for the topics of members' expressions; None as long as no group was coordinated here."""
+        return self._expressions
+
     def coordinator_at(self, partition: int) -> "GroupCoordinatorDriver | None":
         """The coordinator of a partition of ``__consumer_offsets``; None if it is not here."""
         return self._coordinators.get(partition)
+
+
+def _load_expressions_class() -> "type[Expressions]":
+    """As :func:`load_driver_class`."""
+    found: type[Expressions] = importlib.import_module(_EXPRESSIONS).Expressions
+    return found
 
 
 def _load_topics_class() -> "type[MetadataTopics]":

@@ -1,10 +1,11 @@
 """The topics of the applied metadata, and the settings of groups, as consumer groups see them."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from esp.broker.cluster_view.cache import MetadataCache
+from esp.broker.groups.expressions import Expressions
 from esp.controller.image import EMPTY_IMAGE, ClusterImage, TopicImage
 from esp.groups.consumer.assignors import AssignedTopic
 from esp.groups.consumer.topics import KnownTopic
@@ -21,10 +22,12 @@ class MetadataTopics:
 
     Args:
         metadata: as this node has applied it.
+        expressions: looks for the topics of expressions; None for what has none.
     """
 
-    def __init__(self, metadata: MetadataCache) -> None:
+    def __init__(self, metadata: MetadataCache, expressions: Expressions | None = None) -> None:
         self._metadata = metadata
+        self._expressions = expressions
         self._image = EMPTY_IMAGE
         self._racks: Mapping[NodeId, str | None] = {}
         self._known: dict[str, tuple[TopicImage, KnownTopic]] = {}
@@ -54,9 +57,10 @@ class MetadataTopics:
         self._known[name] = topic, known
         return known
 
-    def names(self) -> Iterable[str]:
-        """The names of all topics."""
-        return self._metadata.image.topics_by_name
+    def matching(self, regex: str) -> Sequence[str] | None:
+        """See the protocol."""
+        assert self._expressions is not None, "share groups have no expressions"
+        return self._expressions.find(regex)
 
     def find_gone(self, topic_ids: Iterable[TopicId]) -> list[TopicId]:
         """Those of these topics that are neither there nor in the trash."""

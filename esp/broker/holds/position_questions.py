@@ -71,14 +71,15 @@ class PositionQuestions:
             for position in positions:
                 of_groups = heard.get(position.partition)
                 if of_groups is not None:
-                    of_groups[position.group_id] = position.offset
+                    known = of_groups.get(position.group_id, position.offset)
+                    of_groups[position.group_id] = min(known, position.offset)
         return heard
 
     async def _ask(
         self, node_id: NodeId, wanted: Wanted, epochs: Mapping[int, int]
     ) -> Mapping[int, list[HeldPosition]]:
         if node_id == self._services.node_id:
-            return find_positions_here(self._services.groups, wanted, epochs)
+            return await find_positions_here(self._services, wanted, epochs)
         request = ListGroupsRequest(
             states_filter=(),
             types_filter=(),

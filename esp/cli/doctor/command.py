@@ -36,7 +36,7 @@ def look(
     show: Shown = 5,
     watch: Annotated[
         float,
-        typer.Option("--watch", metavar="SECONDS", min=0, help="Time between two samples of partitions that move."),
+        typer.Option("--watch", metavar="SECONDS", min=0, help="Time between samples of what moves or rebalances."),
     ] = WATCH_S,
     config: Annotated[
         str | None,

@@ -19,6 +19,7 @@ from esp.doctor.snapshot import (
     OverdueTransaction,
     QueueCondition,
     Quorum,
+    RebalancingGroup,
     Snapshot,
     ThrottleSetting,
     Voter,
@@ -56,6 +57,10 @@ _LISTS: Final = (LEADER_THROTTLED_REPLICAS, FOLLOWER_THROTTLED_REPLICAS)
 WATCH_S: Final = 5.0
 """The default wait between two looks."""
 
+REBALANCING_LOOKS: Final = 3
+"""Looks at groups that rebalance, after the first one: members of the classic protocol may need a heartbeat interval to join, and another
+one for what they give up to be assigned."""
+
 
 class ExaminedCluster(ReassignmentAdmin, unread.GroupReads, Protocol):
     """The admin API as a doctor uses it. Nothing is changed by it."""
@@ -74,6 +79,9 @@ class ExaminedCluster(ReassignmentAdmin, unread.GroupReads, Protocol):
 
     def consumer_groups(self, brokers: Iterable[int]) -> list[str]:
         """The ids of the consumer groups that those brokers keep, of those that answer."""
+
+    def rebalancing_groups(self, brokers: Iterable[int]) -> dict[str, str]:
+        """The consumer groups among those of these brokers that are rebalancing, with their states."""
 
     def client_quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
         """The quotas of clients by entity and key; none where the client may not know them."""
@@ -110,7 +118,8 @@ def look_for_doctor(
 
     Args:
         admin: the cluster.
-        watch_s: how long to wait between two looks at partitions that move, so that those are found that do not get on; 0: one look.
+        watch_s: how long to wait between two looks at partitions that move, and at groups that rebalance, so that those are found that do
+            not get on; 0: one look.
         sleep: lets so many seconds pass.
         wall_ms: returns milliseconds since the Unix epoch.
 
@@ -157,11 +166,12 @@ def look_for_doctor(
         quorum=quorum,
         has_controller=has_controller,
         groups=groups,
+        rebalancing=_find_rebalancing(admin, log_dirs, watch_s, sleep),
         hanging=hanging,
         client_quotas=admin.client_quotas(),
         overdue=overdue,
         protection=admin.protection({node: brokers[node].address for node in log_dirs}, wall_ms()),
-        unread=unread.find_unread(admin, groups, settings, led, wall_ms()),
+        unread=unread.find_unread(admin, groups, settings, _sizes_of(led, log_dirs), wall_ms()),
     )
 
 
@@ -276,6 +286,28 @@ def _find_growing(
         if not copies or any(before.get(copy, 0) != after.get(copy, 0) for copy in copies):
             growing.add(name)
     return growing
+
+
+def _find_rebalancing(
+    admin: ExaminedCluster, brokers: Collection[int], watch_s: float, sleep: Callable[[float], None]
+) -> tuple[RebalancingGroup, ...]:
+    """The groups that rebalance in every one of some looks. There is no wait without any, and none is found without a wait."""
+    found = admin.rebalancing_groups(brokers) if watch_s else {}
+    for _ in range(REBALANCING_LOOKS):
+        if not found:
+            break
+        sleep(watch_s)
+        found = {group: state for group, state in admin.rebalancing_groups(brokers).items() if group in found}
+    return tuple(RebalancingGroup(group, state, REBALANCING_LOOKS * watch_s) for group, state in sorted(found.items()))
+
+
+def _sizes_of(led: Collection[TopicPartition], log_dirs: Mapping[int, Collection[LogDir]]) -> dict[TopicPartition, int]:
+    """The bytes of these partitions: of each those of its largest replica."""
+    sizes = dict.fromkeys(led, 0)
+    for replica, size in replica_sizes(log_dirs).items():
+        if replica.partition in sizes:
+            sizes[replica.partition] = max(size, sizes[replica.partition])
+    return sizes
 
 
 def _moving(

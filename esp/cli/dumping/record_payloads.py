@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
-from kio.schema.consumer_protocol_assignment.v3.data import ConsumerProtocolAssignment
-from kio.serial import entity_reader
 
+from esp.cli.dumping.keyed_records import KeyedRecord, describe_group_record, describe_share_state_record
+from esp.cli.dumping.member_fields import describe_assignment, describe_subscription
 from esp.model.errors import CorruptionError
 from esp.records.builder import Record
 from esp.schemas.control_records import decode_control_record
@@ -31,6 +31,7 @@ class Decoder(StrEnum):
     METADATA = "metadata"
     OFFSETS = "offsets"
     TRANSACTIONS = "transactions"
+    SHARE_STATES = "share states"
 
 
 HIDDEN: Final = "[hidden]"
@@ -49,7 +50,6 @@ _KRAFT_LABELS: Final = {
 CONSUMER: Final = "consumer"
 """The protocol type of groups whose assignments can be read."""
 
-_ASSIGNMENT_VERSION_BYTES: Final = 2
 _END_OF_TRANSACTION: Final = {0: "ABORT", 1: "COMMIT"}
 
 
@@ -101,17 +101,32 @@ def _is_secret(record: ConfigRecord) -> bool:
 
 def _describe_offsets(record: Record) -> Payload:
     decoded = decode_group_record(record.key, record.value)
-    if decoded is None or record.key is None:
+    if record.key is None:
         return _describe_text(record)
+    if decoded is None:
+        return _describe_keyed(record, describe_group_record(record.key, record.value))
     key = {"type": str(int.from_bytes(record.key[:2], "big")), "data": to_plain(decoded.key)}
     if record.value is None or decoded.value is None:
         return f"key: {_json(key)} payload: <DELETE>", {"key": key, "payload": None}
     data = to_plain(decoded.value)
     if isinstance(decoded.value, GroupMetadataValue) and decoded.value.protocol_type == CONSUMER:
         for told, member in zip(data["members"], decoded.value.members, strict=True):
-            told["assignment"] = _assignment(member.assignment)
+            told["subscription"] = describe_subscription(member.subscription)
+            told["assignment"] = describe_assignment(member.assignment)
     payload = {"version": str(int.from_bytes(record.value[:2], "big")), "data": data}
     return f"key: {_json(key)} payload: {_json(payload)}", {"key": key, "payload": payload}
+
+
+def _describe_share_states(record: Record) -> Payload:
+    return _describe_keyed(record, describe_share_state_record(record.key, record.value) if record.key else None)
+
+
+def _describe_keyed(record: Record, told: KeyedRecord | None) -> Payload:
+    """A record of which all fields are known; of a type that is not known, its bytes."""
+    if told is None:
+        return _describe_text(record)
+    payload = "<DELETE>" if told.payload is None else _json(told.payload)
+    return f"key: {_json(told.key)} payload: {payload}", told._asdict()
 
 
 def _describe_transactions(record: Record) -> Payload:
@@ -149,18 +164,6 @@ def _transaction_partitions(value: TransactionValue) -> object:
     return [{"topic": each.topic, "partitionIds": list(each.partitions)} for each in value.partitions]
 
 
-def _assignment(data: bytes) -> object:
-    """A consumer's partitions; what is none stays bytes."""
-    if not data:
-        return to_plain(data)
-    reader: Any = entity_reader(ConsumerProtocolAssignment)
-    try:
-        decoded, _ = reader(data, _ASSIGNMENT_VERSION_BYTES)
-    except Exception:  # whatever it is: members may put into it what they like
-        return to_plain(data)
-    return to_plain(decoded)
-
-
 def _describe_control(record: Record) -> Payload:
     decoded = decode_control_record(record.key, record.value)
     if decoded is not None:
@@ -183,6 +186,7 @@ _DESCRIBE: Final[dict[Decoder, Callable[[Record], Payload]]] = {
     Decoder.METADATA: _describe_metadata,
     Decoder.OFFSETS: _describe_offsets,
     Decoder.TRANSACTIONS: _describe_transactions,
+    Decoder.SHARE_STATES: _describe_share_states,
 }
 
 

@@ -26,6 +26,15 @@ _State = Annotated[
     ),
 ]
 
+_Type = Annotated[
+    str | None,
+    typer.Option(
+        "--type",
+        metavar="[TYPES]",
+        help="With --list: show types, share groups among them, or only groups of these types.",
+    ),
+]
+
 _Times = Annotated[
     bool,
     typer.Option(
@@ -62,10 +71,7 @@ def groups(
         bool, typer.Option("--offsets", help="With --describe: lag by partition (the default).")
     ] = False,
     state: _State = None,
-    type_: Annotated[
-        str | None,
-        typer.Option("--type", metavar="[TYPES]", help="With --list: show types, or only groups of these types."),
-    ] = None,
+    type_: _Type = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="With --describe: more columns.")] = False,
     times: _Times = False,
     to_earliest: Annotated[

@@ -23,8 +23,9 @@ STATES: Final = (
 )
 """Those that groups of consumers can be in."""
 
-TYPES: Final = ("Classic", "Consumer")
+TYPES: Final = ("Classic", "Consumer", "Share")
 
+_SHARE: Final = "share"
 _UNKNOWN: Final = "-"
 
 _SILENT: Final = Unread(None, None, None, "its leader does not answer")
@@ -61,9 +62,9 @@ def parse_words(option: str, text: str | None, known: Sequence[str]) -> frozense
     return frozenset(words) or None
 
 
-def known_groups(admin: GroupsAdmin) -> list[GroupListing]:
+def known_groups(admin: GroupsAdmin, *, with_share_groups: bool = False) -> list[GroupListing]:
     """The groups of all brokers that answer; a warning names those that do not."""
-    found, silent = admin.list_groups()
+    found, silent = admin.list_groups(with_share_groups=with_share_groups)
     if silent:
         print_warning(f"groups of brokers that do not answer are left out: {', '.join(map(str, silent))}")
     return found
@@ -75,14 +76,14 @@ def list_groups(admin: GroupsAdmin, states: str | None, types: str | None, json:
     Args:
         admin: where to ask.
         states: which ones, by commas; empty: all, with their states; None: all.
-        types: likewise.
+        types: likewise; None: all but share groups, for which the other actions are not.
         json: print JSON.
     """
     wanted_states = parse_words("--state", states, STATES)
     wanted_types = parse_words("--type", types, TYPES)
     found = [
         group
-        for group in known_groups(admin)
+        for group in known_groups(admin, with_share_groups=types is not None)
         if (wanted_states is None or group.state.lower() in wanted_states)
         and (wanted_types is None or group.type_.lower() in wanted_types)
     ]
@@ -235,14 +236,14 @@ def describe_states(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, js
     for info in found:
         _warn_of_state(info)
     columns = [("GROUP", 15), ("COORDINATOR (ID)", 25), ("ASSIGNMENT-STRATEGY", 20), ("STATE", 20)]
-    columns += [("GROUP-EPOCH", 15), ("TARGET-ASSIGNMENT-EPOCH", 25)] * verbose
+    columns += [("TYPE", 10)] + [("GROUP-EPOCH", 15), ("TARGET-ASSIGNMENT-EPOCH", 25)] * verbose
     print_line("")
     print_columns(
         [*columns, ("#MEMBERS", 0)],
         [
             [
                 *(info.group_id, f"{info.coordinator.host}:{info.coordinator.port}  ({info.coordinator.node_id})"),
-                *(info.assignor or _UNKNOWN, info.state),
+                *(info.assignor or _UNKNOWN, info.state, info.type_.capitalize()),
                 *((_text(info.epoch), _text(info.assignment_epoch)) if verbose else ()),
                 str(len(info.members)),
             ]
@@ -278,7 +279,17 @@ def _describe(admin: GroupsAdmin, group: str) -> GroupInfo:
     except RefusedError as error:
         if error.code is not ErrorCode.group_id_not_found:
             raise
+        if _is_share_group(admin, group):
+            raise OperatorError(
+                f"group {group} is a share group, which commits no offsets",
+                f"See its members, and the records that they have: esp queues describe --group {group}",
+            ) from error
         raise OperatorError(error.message, "See the groups: esp groups --list") from error
+
+
+def _is_share_group(admin: GroupsAdmin, group: str) -> bool:
+    listed, _ = admin.list_groups(with_share_groups=True)
+    return any((each.group_id, each.type_.lower()) == (group, _SHARE) for each in listed)
 
 
 def _warn_of_state(info: GroupInfo) -> None:

@@ -40,6 +40,10 @@ _CONSUMERS: Final = ("consumer", "")
 """Kinds of groups that :mod:`esp.cli.kafka.groups` counts too; those of Kafka Connect and the like are others' business."""
 
 
+_REBALANCING: Final = frozenset(("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"))
+"""The states of groups, of both protocols, in which a member does not have all its partitions."""
+
+
 class DoctorAdmin(ReassignmentsAdmin, TransactionsAdmin, ProtectionAdmin):
     """Looks at everything; see :class:`~esp.cli.kafka.client.AdminConnection`. Methods are those of the protocol."""
 
@@ -96,6 +100,18 @@ class DoctorAdmin(ReassignmentsAdmin, TransactionsAdmin, ProtectionAdmin):
                 continue
             found.update(each["group_id"] for each in told["groups"] if each["protocol_type"] in _CONSUMERS)
         return sorted(found)
+
+    def rebalancing_groups(self, brokers: Iterable[int]) -> dict[str, str]:
+        """The consumer groups among those of these brokers that are rebalancing, with their states; none where releases tell no states."""
+        found: dict[str, str] = {}
+        for told in self._client.send_to_each(ListGroupsRequest, brokers).values():
+            if not isinstance(told, KafkaError) and told["error_code"] == ErrorCode.none:
+                found |= {
+                    each["group_id"]: each["group_state"]
+                    for each in told["groups"]
+                    if each["protocol_type"] in _CONSUMERS and each.get("group_state") in _REBALANCING
+                }
+        return found
 
     def group_offsets(self, groups: Iterable[str]) -> dict[str, dict[TopicPartition, int]]:
         """The committed offsets of those groups whose coordinators tell them."""

@@ -37,6 +37,12 @@ _GONE: Final = (KafkaConnectionError, NodeNotReadyError)
 _LEADER_TIMEOUT_MS: Final = 1000
 """The time for which a broker may say that it does not lead, while the metadata names it as the leader."""
 
+_OF_CONSUMERS: Final = frozenset(("consumer", ""))
+"""The protocol types of groups of consumers, with members and without. Those of Kafka Connect and the like are others' business."""
+
+_SHARE: Final = "share"
+"""The protocol type of share groups."""
+
 _CLASSIC_MEMBER: Final = 0
 """``MemberType`` of a member that speaks the classic protocol."""
 
@@ -59,8 +65,13 @@ class GroupsAdmin(AdminConnection):
 
     asks_all: ClassVar = True
 
-    def list_groups(self) -> tuple[list[GroupListing], list[int]]:
-        """Return all groups of consumers, sorted by id, and the brokers that did not tell of theirs."""
+    def list_groups(self, *, with_share_groups: bool = False) -> tuple[list[GroupListing], list[int]]:
+        """Return all groups of consumers, sorted by id, and the brokers that did not tell of theirs.
+
+        Args:
+            with_share_groups: share groups, too, which commit no offsets.
+        """
+        protocols = _OF_CONSUMERS | {_SHARE} if with_share_groups else _OF_CONSUMERS
 
         def ask(client: Any) -> tuple[list[GroupListing], list[int]]:
             found: list[GroupListing] = []
@@ -78,8 +89,7 @@ class GroupsAdmin(AdminConnection):
                 found += [
                     GroupListing(group["group_id"], group.get("group_state", ""), group.get("group_type", ""))
                     for group in told["groups"]
-                    if group["protocol_type"]
-                    in ("consumer", "")  # those of Kafka Connect and the like are others' business
+                    if group["protocol_type"] in protocols
                 ]
             return sorted(found), silent
 

@@ -20,7 +20,7 @@ from kio.static.primitive import i8, i32
 from esp.cli.kafka.answers import PartitionInfo
 from esp.cli.kafka.brokers import broker_address, call
 from esp.cli.kafka.client import LOOK_TIMEOUT_S, check_code
-from esp.doctor.snapshot import QueueCondition
+from esp.doctor.snapshot import KeptRecords, QueueCondition
 from esp.model.errors import ErrorCode, OperatorError
 from esp.model.ids import TopicPartition
 from esp.protocol.own_fields import DescribeProducersRequest, SharePartitionData
@@ -103,6 +103,31 @@ class QueueRecords(NamedTuple):
         return dict(sorted(found.items()))
 
 
+KEPT_DELIVERIES: Final = 3
+"""Records that are given to members so often, or for the last time, have been given back or kept until their locks ended before."""
+
+KEPT_MS: Final = 10_000
+"""A member that has a record for so long is not about to answer: locks last 15 s at least, by default 30 s."""
+
+
+def kept_records(records: QueueRecords) -> tuple[KeptRecords, ...]:
+    """By member the records that it keeps, where members before it did not get done with them; sorted."""
+    deliveries = min(KEPT_DELIVERIES, records.attempts_max)
+    by_member: dict[str, list[QueueRun]] = {}
+    for run in records.runs:
+        if run.member_id is not None and run.delivery_count >= deliveries and run.locked_for_ms >= KEPT_MS:
+            by_member.setdefault(run.member_id, []).append(run)
+    return tuple(
+        KeptRecords(
+            member,
+            sum(run.end_offset - run.start_offset for run in runs),
+            max(run.delivery_count for run in runs),
+            max(run.locked_for_ms for run in runs),
+        )
+        for member, runs in sorted(by_member.items())
+    )
+
+
 def queue_condition(group: str, name: TopicPartition, records: QueueRecords) -> QueueCondition:
     """A share partition as a doctor sees it."""
     first = records.runs[0] if records.runs else None
@@ -116,6 +141,7 @@ def queue_condition(group: str, name: TopicPartition, records: QueueRecords) -> 
         records.letters_failing_ms,
         None if first is None else first.member_id,
         0 if first is None else first.locked_for_ms,
+        kept_records(records),
     )
 
 

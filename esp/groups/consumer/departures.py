@@ -24,6 +24,7 @@ from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.member_timers import MemberTimers
 from esp.groups.rebalances import Rebalances
 from esp.groups.timing import timing_of
+from esp.model.errors import ErrorCode
 from esp.model.now import Now
 from esp.schemas.consumer_group_records import (
     ConsumerGroupRecordType,
@@ -31,6 +32,7 @@ from esp.schemas.consumer_group_records import (
     GroupEpochValue,
     MemberState,
     TargetEpochValue,
+    TopicIdPartition,
 )
 
 _logger = logging.getLogger(__name__)
@@ -38,6 +40,10 @@ _logger = logging.getLogger(__name__)
 _Type = ConsumerGroupRecordType
 _RETRY_MS: Final = 1_000
 """The time after which a member that could not be fenced, as the log took nothing, is looked at again."""
+
+
+def _ignore(_error: ErrorCode | None, _now: Now) -> None:
+    """If the log does not take it the next coordinator tries again."""
 
 
 class Departures:
@@ -63,6 +69,20 @@ class Departures:
         """All records are replayed: members have their full time from now on."""
         for group in self._state.consumers.newest():
             self.restart(group, now)
+            contested = group.contested
+            if contested:
+                self._settle(group, contested, now)
+
+    def _settle(self, group: ConsumerGroup, contested: Collection[TopicIdPartition], now: Now) -> None:
+        """Have the group assigned again: of the members that have one partition all but one give it back (KAFKA-19862)."""
+        _logger.warning(
+            "group %s: by its log several members have one partition; it is assigned again: %s",
+            group.group_id,
+            ", ".join(f"{one.topic_id}-{one.partition}" for one in contested),
+        )
+        operation = Operation(self._state, self._rebalances, group.group_id)
+        operation.put(_Type.GROUP_EPOCH, GroupEpochValue(group.epoch + 1, group.metadata_hash))
+        operation.finish(now, _ignore, lambda _now: None)
 
     def restart(self, group: ConsumerGroup, now: Now) -> None:
         """All members of a group have their full time from now on."""

@@ -65,6 +65,8 @@ class ConsumerGroup(AssignedGroup[ConsumerGroupKey, Value]):
         self._current: Final[dict[str, CurrentValue]] = {}
         self._regexes: Final[dict[str, RegexValue]] = {}
         self._owners: Final[dict[TopicIdPartition, str]] = {}
+        self._rivals: Final[dict[TopicIdPartition, list[str]]] = {}
+        """By partition the further members that have it: none, but by a log from which compaction has taken a member's last step."""
         self._static: Final[dict[str, str]] = {}
         self._classic_count = 0
         self._classic_protocols: Final[Counter[str]] = Counter()
@@ -128,7 +130,18 @@ class ConsumerGroup(AssignedGroup[ConsumerGroupKey, Value]):
     def owner_of(self, partition: TopicIdPartition) -> str | None:
         """The id of the member that has a partition, or has not given it back yet."""
         owner = self._owners.get(partition)
-        return owner if owner in self._about else None
+        if owner in self._about:
+            return owner
+        return next((rival for rival in self._rivals.get(partition, ()) if rival in self._about), None)
+
+    @property
+    def contested(self) -> list[TopicIdPartition]:
+        """The partitions that several members have."""
+        return sorted(
+            partition
+            for partition, rivals in self._rivals.items()
+            if sum(member_id in self._about for member_id in (self._owners[partition], *rivals)) > 1
+        )
 
     # Members of the classic protocol.
 
@@ -213,12 +226,26 @@ class ConsumerGroup(AssignedGroup[ConsumerGroupKey, Value]):
         before = self._current.pop(member_id, None)
         if before is not None:
             for partition in (*before.assigned, *before.pending_revocation):
-                if self._owners.get(partition) == member_id:
-                    del self._owners[partition]
+                self._disown(partition, member_id)
         if current is not None:
             self._current[member_id] = current
             for partition in (*current.assigned, *current.pending_revocation):
-                self._owners[partition] = member_id
+                owner = self._owners.setdefault(partition, member_id)
+                if owner != member_id:
+                    self._rivals.setdefault(partition, []).append(member_id)
+
+    def _disown(self, partition: TopicIdPartition, member_id: str) -> None:
+        rivals = self._rivals.get(partition)
+        if rivals is None:
+            if self._owners.get(partition) == member_id:
+                del self._owners[partition]
+            return
+        if self._owners.get(partition) == member_id:
+            self._owners[partition] = rivals.pop(0)
+        elif member_id in rivals:
+            rivals.remove(member_id)
+        if not rivals:
+            del self._rivals[partition]
 
     def _set_regex(self, regex: str, found: RegexValue | None) -> None:
         if found is None:

@@ -12,6 +12,7 @@ from esp.groups.consumer.reconciliation import Goal, reconcile
 from esp.groups.consumer.topics import hash_topics, resolve
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.timing import timing_of
+from esp.model.errors import ApiError
 from esp.model.now import Now
 from esp.schemas.consumer_group_records import (
     NO_ASSIGNMENT_TIME_MS,
@@ -63,7 +64,14 @@ class Progress:
         key = group.group_id, regex
         if known is not None and self._resolved.get(key) == self._catalog.version:
             return
-        topics = resolve(regex, self._catalog, may_describe)
+        try:
+            topics = resolve(regex, self._catalog, may_describe)
+        except ApiError:
+            if known is None:
+                raise
+            return  # it takes too long by now: the group goes on with the topics that it has
+        if topics is None:
+            return  # the next heartbeat asks again
         self._resolved[key] = self._catalog.version
         if known is None or known.topics != topics:
             operation.put(_Type.REGEX, RegexValue(topics, self._catalog.offset, now.wall_ms), regex)

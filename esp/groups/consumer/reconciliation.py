@@ -5,11 +5,37 @@ or has still to give it back, so that two members never have one partition.
 """
 
 from collections.abc import Callable, Collection, Mapping
+from enum import Enum
 from typing import Final, NamedTuple
 
 from esp.schemas.consumer_group_records import CurrentValue, MemberState, TopicIdPartition
 
 _NONE: Final[dict[TopicIdPartition, int]] = {}
+
+
+class MemberStep(Enum):
+    """A step of a member on its way."""
+
+    RETURN = "return"
+    """It is to give back what its target does not have, and keeps its epoch until it has."""
+    WAIT = "wait"
+    """It has the new epoch, and gets the rest of its target when other members have given it back."""
+    ARRIVE = "arrive"
+    """It has its target."""
+
+
+TRANSITIONS: Final[Mapping[tuple[MemberState, MemberStep], MemberState]] = {
+    (MemberState.STABLE, MemberStep.RETURN): MemberState.UNREVOKED_PARTITIONS,
+    (MemberState.STABLE, MemberStep.WAIT): MemberState.UNRELEASED_PARTITIONS,
+    (MemberState.STABLE, MemberStep.ARRIVE): MemberState.STABLE,
+    (MemberState.UNREVOKED_PARTITIONS, MemberStep.RETURN): MemberState.UNREVOKED_PARTITIONS,
+    (MemberState.UNREVOKED_PARTITIONS, MemberStep.WAIT): MemberState.UNRELEASED_PARTITIONS,
+    (MemberState.UNREVOKED_PARTITIONS, MemberStep.ARRIVE): MemberState.STABLE,
+    (MemberState.UNRELEASED_PARTITIONS, MemberStep.RETURN): MemberState.UNREVOKED_PARTITIONS,
+    (MemberState.UNRELEASED_PARTITIONS, MemberStep.WAIT): MemberState.UNRELEASED_PARTITIONS,
+    (MemberState.UNRELEASED_PARTITIONS, MemberStep.ARRIVE): MemberState.STABLE,
+}
+"""The state after a step; a new target, or another subscription, may ask for a further one in any state."""
 
 
 class Goal(NamedTuple):
@@ -56,11 +82,11 @@ def _advance(
     kept = {partition: epoch for partition, epoch in current.assigned.items() if partition in goal.partitions}
     returned = {partition: epoch for partition, epoch in current.assigned.items() if partition not in kept}
     if returned and _may_own(owned, returned):
-        return CurrentValue(current.epoch, current.epoch, MemberState.UNREVOKED_PARTITIONS, kept, returned)
+        return _going_back(current, kept, returned)
     wanted = goal.partitions - kept.keys()
     granted = {partition: goal.epoch for partition in wanted if is_free(partition)}
-    state = MemberState.STABLE if len(granted) == len(wanted) else MemberState.UNRELEASED_PARTITIONS
-    return CurrentValue(goal.epoch, current.epoch, state, kept | granted, _NONE)
+    step = MemberStep.ARRIVE if len(granted) == len(wanted) else MemberStep.WAIT
+    return CurrentValue(goal.epoch, current.epoch, TRANSITIONS[current.state, step], kept | granted, _NONE)
 
 
 def _drop_unsubscribed(current: CurrentValue, goal: Goal, owned: Collection[TopicIdPartition] | None) -> CurrentValue:
@@ -72,7 +98,14 @@ def _drop_unsubscribed(current: CurrentValue, goal: Goal, owned: Collection[Topi
     if not _may_own(owned, dropped):
         return current._replace(assigned=kept)
     pending = {**current.pending_revocation, **dropped}
-    return CurrentValue(current.epoch, current.epoch, MemberState.UNREVOKED_PARTITIONS, kept, pending)
+    return _going_back(current, kept, pending)
+
+
+def _going_back(
+    current: CurrentValue, kept: Mapping[TopicIdPartition, int], pending: Mapping[TopicIdPartition, int]
+) -> CurrentValue:
+    state = TRANSITIONS[current.state, MemberStep.RETURN]
+    return CurrentValue(current.epoch, current.epoch, state, kept, pending)
 
 
 def _may_own(owned: Collection[TopicIdPartition] | None, partitions: Mapping[TopicIdPartition, int]) -> bool:

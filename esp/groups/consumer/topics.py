@@ -38,8 +38,12 @@ class TopicCatalog(Protocol):
     def find(self, name: str) -> KnownTopic | None:
         """The topic of this name."""
 
-    def names(self) -> Iterable[str]:
-        """The names of all topics."""
+    def matching(self, regex: str) -> Sequence[str] | None:
+        """The names of the topics that a regular expression matches as a whole, in order; None: they are being looked for.
+
+        Raises:
+            ApiError: INVALID_REGULAR_EXPRESSION.
+        """
 
     def hold_groups(self, name: str) -> Sequence[str]:
         """The groups that hold the records of a topic against retention: names and patterns; none if there is no such topic."""
@@ -65,33 +69,37 @@ def hash_topics(catalog: TopicCatalog, names: Iterable[str]) -> int:
     return NO_METADATA_HASH if is_empty else int.from_bytes(digest.digest(), "big", signed=True)
 
 
-def resolve(regex: str, catalog: TopicCatalog, may_describe: Callable[[str], bool]) -> tuple[str, ...]:
-    """The names of the topics that a regular expression matches as a whole, in order.
+def resolve(regex: str, catalog: TopicCatalog, may_describe: Callable[[str], bool]) -> tuple[str, ...] | None:
+    """The names of the topics that a regular expression means, in order; None: they are being looked for.
 
-    Internal topics are matched only by an expression that begins with their prefix: consumers that read everything do not mean them.
+    Internal topics are meant only by an expression that begins with their prefix: consumers that read everything do not mean them.
 
     Args:
-        regex: RE2's syntax, in which no expression takes long.
+        regex: RE2's syntax, in which no expression takes long for one name.
         catalog: the topics that there are.
         may_describe: whether the client may know of a topic.
 
     Raises:
         ApiError: INVALID_REGULAR_EXPRESSION.
     """
-    pattern = _compile(regex)
+    matching = catalog.matching(regex)
+    if matching is None:
+        return None
     names_internal = regex.startswith(_INTERNAL_PREFIX)
-    return tuple(
-        sorted(
-            name
-            for name in catalog.names()
-            if (names_internal or name not in INTERNAL_TOPICS)
-            and pattern.fullmatch(name) is not None
-            and may_describe(name)
-        )
-    )
+    return tuple(name for name in matching if (names_internal or name not in INTERNAL_TOPICS) and may_describe(name))
 
 
-def _compile(regex: str) -> Any:
+def match_names(pattern: Any, names: Iterable[str]) -> list[str]:
+    """The names among these that a compiled expression matches as a whole."""
+    return [name for name in names if pattern.fullmatch(name) is not None]
+
+
+def compile_expression(regex: str) -> Any:
+    """The compiled expression.
+
+    Raises:
+        ApiError: INVALID_REGULAR_EXPRESSION.
+    """
     from esp.model.linear_regex import compile_linear  # noqa: PLC0415 - most nodes see no expression, and do without the library
 
     try:

@@ -1,6 +1,6 @@
 """The part of a coordinator that share groups are: it hands their requests, and the answers of share coordinators, to where they belong."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.describing import describe_share_group
@@ -22,7 +22,7 @@ from esp.groups.share.requests import (
 )
 from esp.groups.share.state_requests import StateRequests
 from esp.model.errors import ErrorCode
-from esp.model.ids import TopicId
+from esp.model.ids import TopicId, TopicPartition
 from esp.model.now import Now
 
 
@@ -66,6 +66,10 @@ class ShareCoordinating:
         """One group of DescribeShareGroupOffsets; answered with a DescribeShareGroupOffsetsResult."""
         self._offsets.describe(request, ticket, now)
         return self._state.outbox.take()
+
+    def find_held(self, wanted: Mapping[TopicPartition, Sequence[str]]) -> dict[str, tuple[TopicPartition, ...]]:
+        """By group the partitions that it holds against retention, from the start offsets on that :meth:`describe_offsets` tells."""
+        return self._offsets.find_held(wanted)
 
     def alter_offsets(self, request: AlterShareGroupOffsets, ticket: object, now: Now) -> list[Effect]:
         """AlterShareGroupOffsets; answered with an AlterShareGroupOffsetsResult."""

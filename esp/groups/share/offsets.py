@@ -1,9 +1,10 @@
 """DescribeShareGroupOffsets and AlterShareGroupOffsets: where a share group begins, as its share coordinators know it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from esp.groups.consumer.topics import hash_topics
 from esp.groups.coordinator_state import CoordinatorState
+from esp.groups.group_patterns import group_patterns
 from esp.groups.share.effects import ShareStart
 from esp.groups.share.group import ShareGroup
 from esp.groups.share.initialisation import Attempt, Initialisation
@@ -81,6 +82,24 @@ class ShareOffsets:
             self._requests.read(request.group_id, list(asked.values()), on_answer)
         else:
             on_answer({}, now)
+
+    def find_held(self, wanted: Mapping[TopicPartition, Sequence[str]]) -> dict[str, tuple[TopicPartition, ...]]:
+        """Return by group those of the partitions of which it has states, so that its start offsets hold records (HOLD-1).
+
+        Args:
+            wanted: by partition the groups of ``retention.hold.groups``, names and patterns.
+        """
+        patterns = {partition: group_patterns(tuple(names)) for partition, names in wanted.items()}
+        ids = {partition: found for partition in wanted if (found := self._identify(partition)) is not None}
+        held = {
+            group.group_id: tuple(
+                partition
+                for partition, found in ids.items()
+                if group.has_initialised(found) and patterns[partition].matches(group.group_id)
+            )
+            for group in self._state.shares.committed()
+        }
+        return {group_id: partitions for group_id, partitions in held.items() if partitions}
 
     def alter(self, request: AlterShareGroupOffsets, ticket: object, now: Now) -> None:
         """Answer when the share coordinators have the new offsets. A group that is not there comes about by it, as in Kafka.

@@ -1,6 +1,7 @@
 """Topics in the trash, through a whole node: deleted topics that can be restored, under their id, with records, settings and offsets."""
 
 import asyncio
+import errno
 
 import pytest
 
@@ -14,8 +15,10 @@ from esp.protocol.trash import (
     ListPartitionReassignmentsRequest,
 )
 from esp.storage.trashed_replicas import TRASH_FILE
+from tests.unit.broker.config_requests import SET, TOPIC, alter
 from tests.unit.broker.conversation import create_topic, delete_topic, fetch, list_offset, metadata, ms, produce
 from tests.unit.broker.group_conversation import commit, fetch_offsets, until_coordinated
+from tests.unit.broker.share_group_conversation import SETTINGS, assigned, by_partition, errors, scene
 from tests.unit.broker.simulated_node import records, simulated, values
 from tests.unit.broker.transaction_conversation import ID, add, describe, end, init, until_state, with_transactions
 from tests.unit.broker.transactional_client import batch
@@ -101,6 +104,53 @@ async def test_a_topic_is_restored_under_its_id_with_records_and_settings(node):
     latest = await list_offset(client, "t", -1)
     assert (latest.offset, latest.leader_epoch) == (4, node.hosted("t").state.leader_epoch)
     assert not node.disk.exists(f"/data/t-0/{TRASH_FILE}")
+
+
+@simulated()
+async def test_a_topic_whose_disk_is_full_comes_back_with_all_records_when_there_is_room(node):
+    client, topic_id = await trashed(node)
+    for operation in ("write", "create"):
+        node.disk.fail(operation, "*/t-0*", error=errno.ENOSPC, times=10**6)
+    assert (await restore(client, topic_id)).error_code is ErrorCode.none
+    await asyncio.sleep(60)
+    assert kept(node), "the log stays in the trash, and its restoration is tried again"
+    assert (await fetch(client, "t", 0)).error_code is ErrorCode.not_leader_or_follower
+    node.disk.heal()
+    await until_led(node)
+    assert await all_values(client) == [b"0", b"1", b"2"]
+    assert (await produce(client, "t", records(b"3"))).base_offset == 3
+    await node.restart()
+    client = await node.client()
+    await until_led(node)
+    assert await all_values(client) == [b"0", b"1", b"2", b"3"]
+
+
+@simulated(**SETTINGS)
+async def test_a_queue_goes_on_after_its_topic_was_restored(node):
+    """Share states stay for what is in the trash, and are deleted with what is purged (SHARE-29)."""
+    client = await node.client()
+    queue, states = await scene(node)
+    await alter(client, (TOPIC, "t", ("topic.trash.retention.ms", SET, str(HOUR_MS))))
+    await queue.beat()
+    await asyncio.sleep(0.1)
+    await queue.beat(epoch=-1)
+    assert set(errors(await queue.alter({("t", 0): 0, ("t", 1): 0})).values()) == {ErrorCode.none}
+    for key, state in states.states.items():
+        state.start_offset = 10 + key.partition
+    topic_id = id_of(node)
+    await delete_topic(client, "t")
+    assert by_partition(await queue.offsets()) == {}
+    assert states.numbers() == [0, 1]
+    assert (await restore(client, topic_id)).error_code is ErrorCode.none
+    await until_led(node)
+    described = by_partition(await queue.offsets(version=0))
+    assert {number: one.start_offset for (_, number), one in described.items()} == {0: 10, 1: 11}
+    assert assigned(await queue.beat()) == {topic_id: (0, 1)}
+    await queue.beat(epoch=-1)
+    await delete_topic(client, "t")
+    await purge(client, topic_id)
+    while states.numbers():  # noqa: ASYNC110 - nothing announces it
+        await asyncio.sleep(0.1)
 
 
 @pytest.mark.parametrize("count", [0, 3])

@@ -286,6 +286,31 @@ def test_deleted_and_created_very_often_it_is_one_floor():
     assert len(list(snapshot_records(cluster.image))) < 20
 
 
+def test_a_million_times_are_one_step_a_million_times():
+    """All that a time leaves to the next one is the floor's record, and a cluster that has just that goes on in the same way."""
+    began = Cluster(brokers=1)
+    for _ in range(3):
+        topic = create(began)
+        delete(began)
+        report(began, 1, topic, topic.partitions[0].start_offset + 2)
+    topic = create(began)
+    delete(began)
+    report(began, 1, topic, 6)
+    kept = [one for one in snapshot_records(began.image) if getattr(one, "name", "").startswith(FLOOR_PREFIX)]
+    assert [one.value for one in kept] == [format_piece(FloorPiece(topic.topic_id, (PartitionFloor(6, 4),)))]
+    times = 1_000_000
+    went_on = Cluster(brokers=1)
+    piece = format_piece(FloorPiece(topic.topic_id, (PartitionFloor(2 * (times - 1), times - 1),)))
+    name = f"{FLOOR_PREFIX}0"
+    went_on.apply([ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name="t", name=name, value=piece)])
+    topic = create(went_on)
+    assert (topic.partitions[0].start_offset, topic.partitions[0].leader_epoch) == (2 * (times - 1), times - 1)
+    delete(went_on)
+    report(went_on, 1, topic, topic.partitions[0].start_offset + 2)
+    assert floor(went_on) == PartitionFloor(2 * times, times)
+    assert len(list(snapshot_records(went_on.image))) == len(list(snapshot_records(began.image)))
+
+
 @pytest.mark.parametrize(
     "text", ["", "x", "AAAAAAAAAAAAAAAAAAAAAQ 1", "AAAAAAAAAAAAAAAAAAAAAQ 1:2:3", "AAAAAAAAAAAAAAAAAAAAAQ a:b"]
 )

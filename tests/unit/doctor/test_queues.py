@@ -2,7 +2,7 @@
 
 import pytest
 
-from esp.doctor.snapshot import QueueCondition
+from esp.doctor.snapshot import KeptRecords, QueueCondition
 from tests.unit.doctor.snapshots import hits, name_of, snapshot
 
 QUEUE = QueueCondition("g", name_of("t-0"), 17, 1_999, 2_000, 0, 0, "m", 25_000)
@@ -32,3 +32,12 @@ def test_letters_are_found_that_wait_long_or_stop_their_queue(letters, failing_m
     if is_found:
         assert ("nothing is delivered" in reported[0].detail) == (letters == 1_000)
     assert bool(found("queue-blocked", queue)) == (letters < 1_000)
+
+
+def test_members_that_keep_records_are_told_of_each_partition():
+    assert found("queue-records-kept", QUEUE) == []
+    kept = (KeptRecords("m", 7, 4, 25_900), KeptRecords("n", 1, 3, 10_000))
+    first, second = found("queue-records-kept", QUEUE._replace(kept=kept))
+    assert first.detail == "group g: m has had 7 records for up to 25 s, of which one was delivered 4 times"
+    assert "n has had 1 records" in second.detail
+    assert "--entity-name g --add-config share.record.lock.duration.ms=60000`" in first.remedy

@@ -7,7 +7,7 @@ from random import Random
 
 from esp.broker.groups.config import coordinator_settings
 from esp.groups.consumer.assignors import AssignedTopic
-from esp.groups.consumer.topics import KnownTopic
+from esp.groups.consumer.topics import KnownTopic, compile_expression, match_names
 from esp.groups.coordinator import GroupCoordinator
 from esp.groups.effects import Answer, Append
 from esp.groups.requests import (
@@ -89,6 +89,9 @@ class Topics:
 
     def names(self):
         return list(self._topics)
+
+    def matching(self, regex):
+        return match_names(compile_expression(regex), sorted(self._topics))
 
     def group_configs(self, group_id):
         return self.configs.get(group_id, {})

@@ -9,6 +9,8 @@ from esp.model.retention_hold import CAP_BYTES, CAP_MS
 from tests.unit.broker.config_requests import DELETE, SET, TOPIC, alter, describe
 from tests.unit.broker.conversation import create_topic, create_topics, produce
 from tests.unit.broker.group_conversation import commit, delete_groups, delete_offsets, until_coordinated
+from tests.unit.broker.groups.memory_states import MemoryStates
+from tests.unit.broker.share_group_conversation import SETTINGS, errors, offer
 from tests.unit.broker.simulated_node import records, simulated
 
 CHECKS = {"log_initial_task_delay_ms": 1000, "log_retention_check_interval_ms": 1000}
@@ -77,6 +79,54 @@ async def test_the_slowest_group_of_a_pattern_holds_and_others_do_not(node):
     assert await start_of(node) == 1
     assert await delete_groups(client, "etl-b") == {"etl-b": ErrorCode.none}
     assert await start_of(node) == 3
+
+
+async def share_scene(node, name="g"):
+    """A held topic, and a client and the states of share group ``g``, which has begun it without members that stay."""
+    offered = offer(node, MemoryStates())
+    client = await held_topic(node, retention_hold_groups=name)
+    assert await start_of(node) == (0 if name == "g" else 5)
+    await offered.client.beat()
+    await asyncio.sleep(0.1)
+    await offered.client.beat(epoch=-1)
+    return client, offered.client, offered.states
+
+
+async def put(sharer, offset):
+    assert errors(await sharer.alter({("t", 0): offset})) == {("t", 0): ErrorCode.none}
+
+
+@simulated(**CHECKS, **SETTINGS)
+async def test_a_share_group_holds_from_its_start_offset_until_it_is_deleted(node):
+    client, sharer, _ = await share_scene(node)
+    assert await start_of(node) == 0, "where it begins is found by its first read"
+    await put(sharer, 2)
+    assert await start_of(node) == 2
+    await put(sharer, 4)
+    await put(sharer, 3)
+    assert await start_of(node) == 3, "it has gone back"
+    await delete_groups(client, "g")
+    assert await start_of(node) == 5
+
+
+@simulated(**CHECKS, **SETTINGS)
+async def test_a_share_coordinator_that_does_not_answer_frees_nothing(node):
+    _client, sharer, states = await share_scene(node)
+    await put(sharer, 4)
+    states.refusal = ErrorCode.coordinator_not_available
+    assert await start_of(node) == 0
+    states.refusal = None
+    assert await start_of(node) == 4
+
+
+@simulated(**CHECKS, **SETTINGS)
+async def test_a_pattern_means_share_groups_that_have_begun_the_partition(node):
+    client, sharer, _ = await share_scene(node, "*")
+    for _ in range(3):
+        await produce(client, "t", records(bytes(600_000), timestamp_ms=node.env.clock.wall_ms()))
+    assert await start_of(node) == 5
+    await put(sharer, 7)
+    assert await start_of(node) == 7
 
 
 @simulated(**CHECKS)

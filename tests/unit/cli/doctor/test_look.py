@@ -45,6 +45,7 @@ class Examined(FakeCluster):
         self.trashed = []
         self.shared = []
         self.overdue = []
+        self.rebalancing = []
         self.committed, self.first, self.since, self.ends = {}, {}, {}, {}
         self.asked_for_transactions = []
 
@@ -84,6 +85,9 @@ class Examined(FakeCluster):
 
     def consumer_groups(self, brokers):
         return [f"group{broker}" for broker in brokers]
+
+    def rebalancing_groups(self, brokers):
+        return self.rebalancing.pop(0) if self.rebalancing else {}
 
     def group_offsets(self, groups):
         return {group: self.committed.get(group, {}) for group in groups}
@@ -350,3 +354,25 @@ def test_without_a_setting_the_default_counts(examined):
     found = look_for_doctor(examined)
     assert found.trash == ()
     assert {disk.least_percent for disk in found.disks} == {10}
+
+
+def test_groups_are_found_that_rebalance_in_each_of_some_looks(examined):
+    slept = []
+    busy = {"g": "Assigning", "h": "PreparingRebalance"}
+    examined.rebalancing = [busy, busy, {"h": "CompletingRebalance", "new": "Assigning"}, busy]
+    [found] = look_for_doctor(examined, 5, slept.append).rebalancing
+    assert found == ("h", "PreparingRebalance", 15)
+    assert slept == [5, 5, 5]
+    examined.rebalancing = [busy, {}]
+    assert look_for_doctor(examined, 5, slept.append).rebalancing == ()
+    assert len(slept) == 4, "it looks no longer than there are any"
+    examined.rebalancing = [busy] * 4
+    assert look_for_doctor(examined).rebalancing == (), "one look tells nothing"
+
+
+def test_unread_records_that_are_too_many_for_their_log_are_found(examined):
+    examined.committed = {"group1": {T0: 0}}
+    examined.effective |= {"cleanup.policy": "delete", "retention.bytes": "1100"}
+    examined.ends = {T0: 10}
+    [found] = look_for_doctor(examined).unread
+    assert (found.nearly_full_partitions, found.limit_bytes) == (1, 1100)

@@ -1,6 +1,6 @@
 """The groups that retention overtakes."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 import pytest
 
@@ -11,6 +11,9 @@ from esp.model.ids import TopicPartition
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 NOW_MS = 1_000_000
 LIMIT_MS = 10_000
+EMPTY = dict.fromkeys((T0, T1, U0), 0)
+"""Partitions with their bytes."""
+
 DELETED_BY_AGE = {"cleanup.policy": "delete", "retention.ms": str(LIMIT_MS)}
 
 
@@ -37,7 +40,7 @@ class Logs:
 
 
 def find(
-    logs: Logs, settings: dict[str, str] | None = None, led: Collection[TopicPartition] = (T0, T1, U0)
+    logs: Logs, settings: dict[str, str] | None = None, led: Mapping[TopicPartition, int] = EMPTY
 ) -> tuple[UnreadRecords, ...]:
     told = DELETED_BY_AGE if settings is None else settings
     return find_unread(logs, ["g", "h"], {"t": told, "u": told}, led, NOW_MS)
@@ -105,4 +108,35 @@ def test_partitions_that_nobody_answers_for_are_left_out() -> None:
     logs = Logs(g={T0: 7, T1: 7})
     logs.silent = {T1}
     assert find(logs) == (UnreadRecords("g", "t", 3, 0, LIMIT_MS, is_held=False),)
-    assert find(logs, led=[T1]) == ()
+    assert find(logs, led={T1: 0}) == ()
+
+
+KEPT = {"cleanup.policy": "delete", "retention.bytes": "1000"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "limit", "is_held"),
+    [
+        (KEPT, 1_000, False),
+        (KEPT | {"retention.hold.groups": "g", "retention.hold.max.bytes": "2000"}, 2_000, True),
+        (KEPT | {"retention.hold.groups": "g", "retention.hold.max.bytes": "10"}, 1_000, False),
+        (DELETED_BY_AGE | {"retention.hold.groups": "g*", "retention.hold.max.bytes": "3000"}, 3_000, True),
+        (KEPT | {"retention.hold.groups": "other", "retention.hold.max.bytes": "2000"}, 1_000, False),
+    ],
+)
+def test_unread_records_that_fill_nine_tenths_of_what_is_kept_are_found(
+    settings: dict[str, str], limit: int, is_held: bool
+) -> None:
+    logs = Logs(g={T0: 10, T1: 20}, h={T0: 99})
+    is_aged = "retention.ms" in settings  # without a cap of its own the hold has no end in time
+    near = UnreadRecords("g", "t", 0, 0, -1, is_aged, 1, limit, is_held)
+    assert find(logs, settings, {T0: limit * 9 // 10, T1: limit * 9 // 10}) == (near,)
+    assert find(logs, settings, {T0: limit * 9 // 10 - 1, T1: limit}) == ()
+    assert find(logs, settings, {T0: limit, T1: limit * 2}) == (near._replace(nearly_full_partitions=2),)
+
+
+@pytest.mark.parametrize("more", [{}, {"retention.hold.max.bytes": "-1"}, {"retention.hold.max.bytes": "100"}])
+def test_a_hold_without_a_cap_or_of_a_log_without_limits_has_no_size(more: dict[str, str]) -> None:
+    settings = {"cleanup.policy": "delete", "retention.hold.groups": "g"} | more
+    settings |= {"retention.bytes": "-1" if "100" in more.values() else "1000"}
+    assert find(Logs(g={T0: 10}), settings, {T0: 5_000}) == ()

@@ -7,8 +7,24 @@ import pytest
 
 from esp.cli.dumping.record_payloads import Decoder, describe
 from esp.model.errors import CorruptionError
-from esp.model.ids import NodeId
+from esp.model.ids import NodeId, TopicId
 from esp.records.builder import Record
+from esp.schemas.consumer_group_record_codec import encode_consumer_group_key, encode_consumer_group_value
+from esp.schemas.consumer_group_records import (
+    NO_EPOCH,
+    ClassicMemberValue,
+    ClassicProtocol,
+    ConsumerGroupKey,
+    ConsumerGroupRecordType,
+    CurrentValue,
+    GroupEpochValue,
+    MemberState,
+    MemberValue,
+    RegexValue,
+    TargetEpochValue,
+    TargetValue,
+    TopicIdPartition,
+)
 from esp.schemas.control_records import encode_control_record, leader_change
 from esp.schemas.group_record_codec import (
     encode_group_metadata_key,
@@ -25,6 +41,28 @@ from esp.schemas.group_records import (
 )
 from esp.schemas.metadata_frames import encode_record
 from esp.schemas.metadata_records import BROKER_RESOURCE, ConfigRecord, FeatureLevelRecord, UserScramCredentialRecord
+from esp.schemas.share_group_record_codec import encode_share_group_key, encode_share_group_value
+from esp.schemas.share_group_records import (
+    KnownPartitions,
+    ShareCurrentValue,
+    ShareGroupKey,
+    ShareGroupRecordType,
+    ShareMemberValue,
+    SharePartitionsValue,
+)
+from esp.schemas.share_state_record_codec import (
+    encode_share_snapshot_key,
+    encode_share_snapshot_value,
+    encode_share_update_key,
+    encode_share_update_value,
+)
+from esp.schemas.share_state_records import (
+    RecordState,
+    ShareSnapshotValue,
+    ShareStateKey,
+    ShareUpdateValue,
+    StateBatch,
+)
 from esp.schemas.transaction_record_codec import encode_transaction_key, encode_transaction_value
 from esp.schemas.transaction_records import PartitionsOfTopic, TransactionStatus, TransactionValue
 
@@ -148,3 +186,204 @@ def test_control_records_are_shown_by_what_they_are():
         "endTxnMarker: COMMIT coordinatorEpoch: 9"
     )
     assert text(struct.pack(">hh", 0, 99), b"", is_control=True) == "controlType: 99"
+
+
+def keyed(key, value, decoder=Decoder.OFFSETS):
+    """Key and payload as a reader of JSON sees them."""
+    told = describe(Record(0, 1, key, value), decoder, is_control=False)[1]
+    return told["key"], told["payload"]
+
+
+MEMBER = {"groupId": "g", "memberId": "m"}
+ID = "AAECAwQFBgcICQoLDA0ODw"
+P0, P1 = (TopicIdPartition(TOPIC_ID, number) for number in (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "told"),
+    [
+        (3, GroupEpochValue(5), {"epoch": 5}),
+        (3, GroupEpochValue(5, -7), {"epoch": 5, "metadataHash": -7}),
+        (
+            5,
+            MemberValue(
+                None, "r", "c", "/h", ("t",), None, 1000, "range", ClassicMemberValue(9, (ClassicProtocol("p", b"d"),))
+            ),
+            {
+                "instanceId": None,
+                "rackId": "r",
+                "clientId": "c",
+                "clientHost": "/h",
+                "subscribedTopicNames": ["t"],
+                "subscribedTopicRegex": "",
+                "rebalanceTimeoutMs": 1000,
+                "serverAssignor": "range",
+                "classicMemberMetadata": {
+                    "sessionTimeoutMs": 9,
+                    "supportedProtocols": [{"name": "p", "metadata": "ZA=="}],
+                },
+            },
+        ),
+        (
+            5,
+            MemberValue("i", None, "c", "/h", (), "t.*", 1, None),
+            {
+                "instanceId": "i",
+                "rackId": None,
+                "clientId": "c",
+                "clientHost": "/h",
+                "subscribedTopicNames": [],
+                "subscribedTopicRegex": "t.*",
+                "rebalanceTimeoutMs": 1,
+                "serverAssignor": None,
+                "classicMemberMetadata": None,
+            },
+        ),
+        (6, TargetEpochValue(4, 99), {"assignmentEpoch": 4, "assignmentTimestamp": 99}),
+        (7, TargetValue(frozenset((P1, P0))), {"topicPartitions": [{"topicId": ID, "partitions": [0, 1]}]}),
+        (
+            8,
+            CurrentValue(4, 3, MemberState.UNREVOKED_PARTITIONS, {P0: 2}, {P1: NO_EPOCH}),
+            {
+                "memberEpoch": 4,
+                "previousMemberEpoch": 3,
+                "state": 1,
+                "assignedPartitions": [{"topicId": ID, "partitions": [0], "assignmentEpochs": [2]}],
+                "partitionsPendingRevocation": [{"topicId": ID, "partitions": [1]}],
+            },
+        ),
+        (16, RegexValue(("t", "u"), 12, 99), {"topics": ["t", "u"], "version": 12, "timestamp": 99}),
+    ],
+)
+def test_parts_of_consumer_groups_are_shown(type_, value, told):
+    names = {5: ("memberId",), 7: ("memberId",), 8: ("memberId",), 16: ("regularExpression",)}.get(type_, ())
+    key = encode_consumer_group_key(ConsumerGroupKey(ConsumerGroupRecordType(type_), "g", "m"))
+    shown = {"type": str(type_), "data": {"groupId": "g", **dict.fromkeys(names, "m")}}
+    assert keyed(key, encode_consumer_group_value(value)) == (shown, {"version": "0", "data": told})
+    assert keyed(key, None) == (shown, None)
+    assert text(key, None, Decoder.OFFSETS).endswith(" payload: <DELETE>")
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "told"),
+    [
+        (
+            10,
+            ShareMemberValue(None, "c", "/h", ("t",)),
+            {"rackId": None, "clientId": "c", "clientHost": "/h", "subscribedTopicNames": ["t"]},
+        ),
+        (11, GroupEpochValue(5), {"epoch": 5, "metadataHash": 0}),
+        (12, TargetEpochValue(4), {"assignmentEpoch": 4}),
+        (13, TargetValue(frozenset((P0,))), {"topicPartitions": [{"topicId": ID, "partitions": [0]}]}),
+        (
+            14,
+            ShareCurrentValue(4, 3, frozenset((P0,))),
+            {
+                "memberEpoch": 4,
+                "previousMemberEpoch": 3,
+                "state": 0,
+                "assignedPartitions": [{"topicId": ID, "partitions": [0]}],
+            },
+        ),
+        (
+            15,
+            SharePartitionsValue(
+                {TopicId(TOPIC_ID): KnownPartitions("t", frozenset((1,)), frozenset((1,)))},
+                {TopicId(TOPIC_ID): KnownPartitions("t", frozenset((0,)))},
+                {TopicId(TOPIC_ID): "u"},
+            ),
+            {
+                "initializingTopics": [{"topicId": ID, "topicName": "t", "partitions": [1]}],
+                "initializedTopics": [{"topicId": ID, "topicName": "t", "partitions": [0]}],
+                "deletingTopics": [{"topicId": ID, "topicName": "u"}],
+            },
+        ),
+    ],
+)
+def test_parts_of_share_groups_are_shown(type_, value, told):
+    key = encode_share_group_key(ShareGroupKey(ShareGroupRecordType(type_), "g", "m"))
+    (shown, payload) = keyed(key, encode_share_group_value(value))
+    assert shown == {"type": str(type_), "data": MEMBER if type_ in (10, 13, 14) else {"groupId": "g"}}
+    assert payload == {"version": "0", "data": told}
+
+
+def test_states_of_share_partitions_are_shown():
+    key = ShareStateKey("g", TopicId(TOPIC_ID), 3)
+    batches = (StateBatch(5, 8, RecordState.ARCHIVED, 2),)
+    told = {"firstOffset": 5, "lastOffset": 7, "deliveryState": 4, "deliveryCount": 2}
+    shown = {"groupId": "g", "topicId": ID, "partition": 3}
+    snapshot = encode_share_snapshot_value(ShareSnapshotValue(1, 2, 3, 4, 5, 6, batches, 9))
+    assert '"startOffset":4,"deliveryCompleteCount":9,"createTimestamp":5' in text(
+        encode_share_snapshot_key(key), snapshot, Decoder.SHARE_STATES
+    )
+    snapshot = encode_share_snapshot_value(ShareSnapshotValue(1, 2, 3, 4, 5, 6, batches))
+    assert keyed(encode_share_snapshot_key(key), snapshot, Decoder.SHARE_STATES) == (
+        {"type": "0", "data": shown},
+        {
+            "version": "0",
+            "data": {
+                "snapshotEpoch": 1,
+                "stateEpoch": 2,
+                "leaderEpoch": 3,
+                "startOffset": 4,
+                "createTimestamp": 5,
+                "writeTimestamp": 6,
+                "stateBatches": [told],
+            },
+        },
+    )
+    update = encode_share_update_value(ShareUpdateValue(1, 3, -1, batches, 9))
+    data = {"snapshotEpoch": 1, "leaderEpoch": 3, "startOffset": -1, "stateBatches": [told], "deliveryCompleteCount": 9}
+    told_key = {"type": "1", "data": shown}
+    assert '"startOffset":-1,"deliveryCompleteCount":9,"stateBatches":[' in text(
+        encode_share_update_key(key), update, Decoder.SHARE_STATES
+    )
+    assert keyed(encode_share_update_key(key), update, Decoder.SHARE_STATES) == (
+        told_key,
+        {"version": "0", "data": data},
+    )
+    assert text(encode_share_snapshot_key(key), None, Decoder.SHARE_STATES).endswith(" payload: <DELETE>")
+
+
+def test_records_of_types_that_are_not_known_stay_text_and_broken_ones_are_refused():
+    streams = struct.pack(">hh", 17, 1) + b"g"
+    assert text(streams, b"v", Decoder.OFFSETS).startswith("key: ")
+    assert text(struct.pack(">h", 9), b"v", Decoder.SHARE_STATES).startswith("key: ")
+    assert text(None, b"v", Decoder.SHARE_STATES) == "payload: v"
+    key = encode_consumer_group_key(ConsumerGroupKey(ConsumerGroupRecordType.GROUP_EPOCH, "g"))
+    for value in (b"\0\1\0\0\0\5\0", b"\0\0\0\0", b"\0\0\0\0\0\5\0rest"):
+        with pytest.raises(CorruptionError):
+            text(key, value, Decoder.OFFSETS)
+
+
+def subscribed(version, *parts):
+    return struct.pack(">hi", version, 1) + b"\0\1t" + b"".join(parts)
+
+
+NO_DATA, OWNED = struct.pack(">i", -1), struct.pack(">i", 1) + b"\0\1t" + struct.pack(">ii", 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (subscribed(0, NO_DATA), {"topics": ["t"], "userData": None}),
+        (subscribed(0, struct.pack(">i", 2), b"ud"), {"topics": ["t"], "userData": "dWQ="}),
+        (
+            subscribed(1, NO_DATA, OWNED),
+            {"topics": ["t"], "userData": None, "ownedPartitions": [{"topic": "t", "partitions": [3]}]},
+        ),
+        (
+            subscribed(4, NO_DATA, struct.pack(">ii", 0, 7), b"\0\1r", b"more"),
+            {"topics": ["t"], "userData": None, "ownedPartitions": [], "generationId": 7, "rackId": "r"},
+        ),
+        (b"", ""),
+        (b"\0\1", "AAE="),
+        (struct.pack(">hi", 0, -1), "AAD/////"),
+        (b"\xff" + subscribed(0, NO_DATA)[1:], "/wAAAAABAAF0/////w=="),
+    ],
+)
+def test_the_subscription_of_a_consumer_is_shown_by_its_version(data, told):
+    member = GroupMember("m", None, "c", "/h", 1, 1, data, b"")
+    value = GroupMetadataValue("consumer", 1, "range", "m", 1, (member,))
+    _, payload = keyed(encode_group_metadata_key(GroupMetadataKey("g")), encode_group_metadata_value(value))
+    assert payload["data"]["members"][0]["subscription"] == told

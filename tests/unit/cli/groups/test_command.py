@@ -43,9 +43,10 @@ class FakeAdmin:
     without_leaders: ClassVar = []
     without_coordinators: ClassVar = []
 
-    def list_groups(self):
+    def list_groups(self, *, with_share_groups=False):
+        queues = [GroupListing("queue", "Stable", "share")] if with_share_groups else []
         return (
-            [GroupListing("idle", "Empty", "classic"), GroupListing("live", "Stable", "classic")],
+            [GroupListing("idle", "Empty", "classic"), GroupListing("live", "Stable", "classic"), *queues],
             list(self.silent),
         )
 
@@ -121,6 +122,16 @@ def test_groups_are_listed_with_what_was_asked_for(capsys):
     assert "sleepy is unknown" in run(capsys, "--list", "--state", "sleepy", status=1).err
 
 
+def test_share_groups_are_listed_by_their_type_and_described_elsewhere(capsys):
+    assert run(capsys, "--list", "--type", "share").out.split() == ["GROUP", "TYPE", "queue", "Share"]
+    assert ["queue", "Share"] in rows(run(capsys, "--list", "--type").out)
+    assert "queue" not in run(capsys, "--list", "--state").out
+    assert "queue" not in run(capsys, "--describe", "--all-groups", "--state").out
+    told = run(capsys, "--describe", "--group", "queue", status=1).err
+    assert "group queue is a share group, which commits no offsets" in told
+    assert "esp queues describe --group queue" in told
+
+
 def test_ends_that_no_leader_tells_are_unknown(capsys, cluster, monkeypatch):
     monkeypatch.setattr(cluster, "without_leaders", [T0])
     told = run(capsys, "--describe", "--group", "idle")
@@ -173,9 +184,9 @@ def test_members_and_states_are_other_views(capsys):
     assert told[0][:6] == ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
     assert told[1] == ["live", "m-1", "static", "/127.0.0.1", "client", "2", "-", "t:0,1", "-", "-"]
     assert rows(run(capsys, "--describe", "--all-groups", "--state").out) == [
-        ["GROUP", "COORDINATOR", "(ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"],
-        ["idle", "host:9092", "(1)", "-", "Empty", "0"],
-        ["live", "host:9092", "(1)", "range", "Stable", "1"],
+        ["GROUP", "COORDINATOR", "(ID)", "ASSIGNMENT-STRATEGY", "STATE", "TYPE", "#MEMBERS"],
+        ["idle", "host:9092", "(1)", "-", "Empty", "Classic", "0"],
+        ["live", "host:9092", "(1)", "range", "Stable", "Classic", "1"],
     ]
     assert "Group nope not found." in run(capsys, "--describe", "--group", "nope", status=1).err
 
@@ -184,7 +195,7 @@ def test_the_epochs_and_targets_of_a_group_whose_coordinator_assigns_are_told(ca
     [_, member] = rows(run(capsys, "--describe", "--group", "modern", "--members", "--verbose").out)
     assert member == ["modern", "m-2", "/127.0.0.1", "client", "consumer", "1", "7", "t:0", "7", "t:0,1"]
     told = rows(run(capsys, "--describe", "--group", "modern", "--state", "--verbose").out)
-    assert told[1] == ["modern", "host:9092", "(1)", "uniform", "Reconciling", "8", "7", "1"]
+    assert told[1] == ["modern", "host:9092", "(1)", "uniform", "Reconciling", "Consumer", "8", "7", "1"]
     [told] = json.loads(run(capsys, "--describe", "--group", "modern", "--state", "--json").out)
     assert (told["type"], told["epoch"], told["assignment_epoch"]) == ("consumer", 8, 7)
     assert told["members"][0]["epoch"] == 7

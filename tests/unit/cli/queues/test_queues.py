@@ -3,7 +3,7 @@
 import pytest
 
 from esp.cli.kafka.answers import ConsumedRecord
-from esp.cli.kafka.queues import QueueRecords, QueueRun
+from esp.cli.kafka.queues import QueueRecords, QueueRun, kept_records
 from esp.cli.queues import redrive as module
 from esp.cli.queues.peek import _state
 from esp.cli.queues.redrive import COUNT_HEADER, Outcome, Reason, _Run
@@ -117,3 +117,20 @@ def test_progress_counts_only_for_what_was_taken():
     run._producers["t"].refused = 2
     with pytest.raises(module.OperatorError, match="t has refused 2 records"):
         run.settle()
+
+
+@pytest.mark.parametrize(
+    ("run", "limit", "is_kept"),
+    [
+        (QueueRun(0, 5, RecordState.ACQUIRED, 3, "m", 10_000), 5, True),
+        (QueueRun(0, 5, RecordState.ACQUIRED, 2, "m", 10_000), 5, False),
+        (QueueRun(0, 5, RecordState.ACQUIRED, 2, "m", 10_000), 2, True),
+        (QueueRun(0, 5, RecordState.ACQUIRED, 3, "m", 9_999), 5, False),
+        (QueueRun(0, 5, RecordState.AVAILABLE, 4, None, 0), 5, False),
+    ],
+)
+def test_records_are_kept_that_were_given_out_before_and_are_locked_for_long(run, limit, is_kept):
+    other = QueueRun(5, 7, RecordState.ACQUIRED, 4, "m", 20_000)
+    found = kept_records(RECORDS._replace(attempts_max=limit, runs=(run, *RUNS, other)))
+    (kept,) = [one for one in found if one.member_id == "m"]
+    assert kept == ("m", 7 if is_kept else 2, 4, 20_000)

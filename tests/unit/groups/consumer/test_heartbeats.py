@@ -6,6 +6,7 @@ from esp.groups.requests import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from esp.model.errors import ErrorCode
 from esp.schemas.consumer_group_record_codec import decode_consumer_group_record
 from esp.schemas.consumer_group_records import ConsumerGroupRecordType
+from esp.schemas.group_record_codec import STRING_BYTES_MAX
 from tests.unit.groups.world import GROUP, REBALANCE_MS, Topics, World
 
 INTERVAL_MS = 1_000
@@ -256,6 +257,75 @@ def test_an_expression_matches_whole_names_that_the_client_may_know_of(world):
     assert beat(world, "c", group="g3", topic_regex="") == (1, [])
     assert beat(world, "d", topic_regex="(") is ErrorCode.invalid_regular_expression
     assert beat(world, "d", topic_regex="(?!x)") is ErrorCode.invalid_regular_expression
+
+
+def test_an_expression_whose_topics_are_looked_for_keeps_those_that_it_has(world, monkeypatch):
+    assert beat(world, "a", topic_regex="t+") == (2, [0, 1, 2, 3])
+    world.sleep(INTERVAL_MS)
+    world.topics.create("tt", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(world.topics, "matching", lambda _regex: None)
+        assert beat(world, "a", 2) == (2, None)
+        assert beat(world, "b", topic_regex="tt") == (2, []), "nothing is known of it yet"
+        patch.setattr(world.topics, "matching", Topics(t=1).matching)
+        assert beat(world, "c", topic_regex="(") is ErrorCode.invalid_regular_expression
+    owned = world.topics.partitions("t")
+    assert beat(world, "a", 2, owned=owned, topic_regex="t+")[0] == 3
+    assert "tt" in world.coordinator._state.consumers.find(GROUP).topic_names
+
+
+# Sizes and floods.
+
+
+def test_ids_are_as_long_as_a_record_can_hold(world):
+    longest = "m" * STRING_BYTES_MAX
+    assert beat(world, longest) == (2, [0, 1, 2, 3])
+    assert beat(world, longest + "m") is ErrorCode.invalid_request
+    assert beat(world, "\u00fc" * (STRING_BYTES_MAX // 2 + 1)) is ErrorCode.invalid_request
+    world = world.restart()
+    assert [member.member_id for member in described(world).members] == [longest]
+    assert beat(world, longest, 2) == (2, None)
+
+
+class Counted(Topics):
+    """Topics that count how often they are looked at."""
+
+    def __init__(self, **counts):
+        self.looks = 0
+        super().__init__(**counts)
+
+    def find(self, name):
+        self.looks += 1
+        return super().find(name)
+
+    def matching(self, regex):
+        self.looks += 1
+        return super().matching(regex)
+
+
+def test_heartbeats_of_members_at_rest_write_nothing_and_look_at_nothing():
+    world = World(topics=Counted(t=4))
+    assert beat(world, "a", topic_regex="t+") == (2, [0, 1, 2, 3])
+    beat(world, "a", 2)
+    size, looks = len(world.log), world.topics.looks
+    timers = len(world.coordinator._state.deadlines._heap)
+    for _ in range(10_000):
+        assert beat(world, "a", 2) == (2, None)
+        world.sleep(1)
+    assert (len(world.log), world.topics.looks) == (size, looks)
+    assert len(world.coordinator._state.deadlines._heap) <= timers
+    assert not world.open_tickets()
+
+
+def test_clients_that_join_and_leave_without_end_leave_nothing_in_memory(world):
+    for number in range(200):
+        beat(world, f"{number}")
+        beat(world, f"{number}", LEAVE_EPOCH)
+    state = world.coordinator._state
+    assert not world.open_tickets()
+    assert [len(group) for group in state.consumers.newest()] == [0]
+    world.sleep(120_000)
+    assert len(state.deadlines._heap) <= 2, "the sessions of those that left have run out"
 
 
 # Static members.

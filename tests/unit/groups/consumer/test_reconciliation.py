@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esp.groups.consumer.group import NOTHING
-from esp.groups.consumer.reconciliation import Goal, reconcile
+from esp.groups.consumer.reconciliation import TRANSITIONS, Goal, MemberStep, reconcile
 from esp.schemas.consumer_group_records import CurrentValue, MemberState, TopicIdPartition
 from tests.unit.groups.world import topic_id
 
@@ -146,3 +146,8 @@ def test_no_partition_has_two_members_and_all_arrive(seed):
     for name, client in clients.items():
         assert client.current.state is STABLE
         assert client.owned == targets.get(name, frozenset())
+
+
+def test_a_step_leads_to_the_same_state_from_each():
+    after = {MemberStep.RETURN: UNREVOKED, MemberStep.WAIT: UNRELEASED, MemberStep.ARRIVE: STABLE}
+    assert {(state, step): after[step] for state in MemberState for step in MemberStep} == TRANSITIONS

@@ -4,6 +4,7 @@ import pytest
 
 from esp.groups.share.requests import LEAVE_EPOCH
 from esp.model.errors import ErrorCode
+from esp.model.ids import TopicPartition
 from tests.unit.groups.share.share_world import INTERVAL_MS, ShareWorld
 from tests.unit.groups.world import Topics
 
@@ -144,3 +145,14 @@ def test_a_topic_whose_states_are_being_deleted_is_altered_later(world):
     world.is_deaf = False
     world.alter({("t", 0): 3})
     assert starts(world) == {("t", 0): 3}
+
+
+def test_a_group_holds_partitions_of_which_it_has_states_and_of_topics_that_are_there(world):
+    t0, u0, gone = TopicPartition("t", 0), TopicPartition("u", 0), TopicPartition("no", 0)
+    world.beat("b", group="other", topics=("t", "u"))
+    find = world.coordinator.shares.find_held
+    assert find({t0: ["group"], u0: ["group"], gone: ["group"]}) == {"group": (t0,)}
+    assert find({t0: ["*"], u0: ["*"]}) == {"group": (t0,), "other": (t0, u0)}
+    assert find({t0: ["no*", "oth*"], u0: ["no"]}) == {"other": (t0,)}
+    world.delete_group("group")
+    assert find({t0: ["group"]}) == {}
