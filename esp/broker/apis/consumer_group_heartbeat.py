@@ -35,7 +35,7 @@ AnyRequest = RequestOf0 | ConsumerGroupHeartbeatRequest
 def handle(
     services: Services, request: Request, message: AnyRequest
 ) -> ConsumerGroupHeartbeatResponse | Coroutine[Any, Any, ConsumerGroupHeartbeatResponse]:
-    """Answer when all that follows from the heartbeat is committed."""
+    """Answer when all that follows from the heartbeat is committed; at once, also when it is repeated, where nothing follows."""
     owned = None
     if message.topic_partitions is not None:
         owned = frozenset(
@@ -64,9 +64,23 @@ def handle(
         require_consumer_groups(services.metadata.image)
         require_describable(services.access, request.client, heartbeat.topic_names or ())
         coordinator = services.groups.coordinator_of(heartbeat.group_id, or_empty=True)
+        at_rest = coordinator.beat_at_rest(heartbeat)
+        if at_rest is not None:
+            request.repeat = lambda: _is_repeated(services, heartbeat, at_rest)
+            return _response(at_rest)
         return answered(coordinator.ask(coordinator.core.consumer_group_heartbeat, heartbeat), _response)
     except ApiError as error:
         return _response(ConsumerGroupHeartbeatResult(error=error.code, error_message=error.message))
+
+
+def _is_repeated(services: Services, heartbeat: ConsumerGroupHeartbeat, before: ConsumerGroupHeartbeatResult) -> bool:
+    """The member sends the same once more: take it, if the answer is the same too."""
+    try:
+        require_consumer_groups(services.metadata.image)
+        coordinator = services.groups.coordinator_of(heartbeat.group_id, or_empty=True)
+        return coordinator.beat_at_rest(heartbeat) == before
+    except ApiError:
+        return False
 
 
 def _response(result: ConsumerGroupHeartbeatResult) -> ConsumerGroupHeartbeatResponse:
