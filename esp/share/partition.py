@@ -27,7 +27,7 @@ from esp.share.acknowledgements import (
 from esp.share.acquiring import AcquiredRecords, AcquireMode, FetchedBatch, Wish, acquire, in_batches
 from esp.share.record_states import RecordEvent, next_state
 from esp.share.state_batches import merge
-from esp.share.window import NO_LOCK_US, NO_MEMBER, NO_WRITE, Run, Window
+from esp.share.window import NO_WRITE, Run, Window
 
 _US_PER_MS: Final = 1_000
 
@@ -118,8 +118,9 @@ class SharePartition:
         self.state_epoch: Final = persisted.state_epoch
         self._window: Final = Window(persisted.start_offset, merge((), persisted.batches, persisted.start_offset))
         self._persisted_start_offset = persisted.start_offset
-        self._ranges: Final[dict[int, list[tuple[int, int]]]] = {}
-        """The ranges of each write that has not ended."""
+        self._spans: Final[dict[int, tuple[int, int] | None]] = {}
+        """For each write that has not ended the offsets from its first record to its last one, between which others may stand; None if it
+        changes no records."""
         self._last_token = NO_WRITE
         self._next_lock_us: int | None = None
         """No lock ends before this time."""
@@ -155,7 +156,7 @@ class SharePartition:
     @property
     def has_writes(self) -> bool:
         """True if a write has not ended."""
-        return bool(self._ranges)
+        return bool(self._spans)
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -264,7 +265,7 @@ class SharePartition:
             self._renew(token, now_us + self.settings.record_lock_duration_ms * _US_PER_MS)
         if changed:
             return self._write(changed, token=token)
-        del self._ranges[token]
+        del self._spans[token]
         return None
 
     def _take(self, token: int, pieces: Iterable[tuple[Acknowledged, Run]]) -> list[StateBatch]:
@@ -281,11 +282,10 @@ class SharePartition:
 
     def _renew(self, token: int, lock_us: int) -> None:
         """Let the locks of the records begin again that were locked for a write which does not change them."""
-        for start_offset, end_offset in self._in_window(self._ranges[token]):
+        span = self._in_window(self._spans[token])
+        if span is not None:
             self._window.change(
-                start_offset,
-                end_offset,
-                lambda run: _renewed(run, lock_us) if run.write == token and run.target is run.state else run,
+                *span, lambda run: _renewed(run, lock_us) if run.write == token and run.target is run.state else run
             )
         self._lock_until(lock_us)
 
@@ -340,10 +340,10 @@ class SharePartition:
 
     def on_written(self, token: int) -> None:
         """A write has succeeded: its changes count, and the start offset may move."""
-        for start_offset, end_offset in self._end_write(token):
+        span = self._end_write(token)
+        if span is not None:
             self._window.change(
-                start_offset,
-                end_offset,
+                *span,
                 lambda run: run if run.write != token else _settled(run, _target_of(run), is_rejected=run.is_rejected),
             )
         self._window.advance()
@@ -451,22 +451,27 @@ class SharePartition:
         return self._write(tuple(_state_batch(piece, target) for piece, target in changes), token=token)
 
     def _new_write(self) -> int:
-        """The token of a write that is to come, which has no ranges yet."""
+        """The token of a write that is to come, which has no records yet."""
         self._last_token += 1
-        self._ranges[self._last_token] = []
+        self._spans[self._last_token] = None
         return self._last_token
 
     def _lock_for(self, token: int, pending: Sequence[Run]) -> None:
         """Lock records for the write that is to change them, as they say."""
+        if not pending:
+            return
         for runs in _end_to_end(pending):
             self._window.replace(runs)
-            self._ranges[token].append((runs[0].start_offset, runs[-1].end_offset))
+        before = self._spans[token]
+        start_offset = pending[0].start_offset if before is None else before[0]
+        self._spans[token] = start_offset, pending[-1].end_offset
 
     def _set_free(self, token: int) -> None:
         """A write has failed, or will never be: its records are as they were before, for as long as their locks run."""
-        for start_offset, end_offset in self._end_write(token):
-            self._window.change(start_offset, end_offset, lambda run: run if run.write != token else _undone(run))
-            for run in self._window.between(start_offset, end_offset):
+        span = self._end_write(token)
+        if span is not None:
+            self._window.change(*span, lambda run: run if run.write != token else _undone(run))
+            for run in self._window.between(*span):
                 if run.state is RecordState.ACQUIRED and run.write == NO_WRITE:
                     self._lock_until(run.lock_us)
 
@@ -485,17 +490,15 @@ class SharePartition:
         count = self._window.complete_count if complete_count is None else complete_count
         return StateWrite(token, start, count, merge((), batches, start))
 
-    def _end_write(self, token: int) -> list[tuple[int, int]]:
-        """The ranges of a write that has ended, as far as they are in the window."""
-        return self._in_window(self._ranges.pop(token))
+    def _end_write(self, token: int) -> tuple[int, int] | None:
+        """The offsets from the first record of a write that has ended to the last one, as far as they are in the window."""
+        return self._in_window(self._spans.pop(token))
 
-    def _in_window(self, ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-        first, end = self._window.start_offset, self._window.end_offset
-        return [
-            (max(start_offset, first), min(end_offset, end))
-            for start_offset, end_offset in ranges
-            if end_offset > first
-        ]
+    def _in_window(self, span: tuple[int, int] | None) -> tuple[int, int] | None:
+        start_offset = self._window.start_offset
+        if span is None or span[1] <= start_offset:
+            return None
+        return max(span[0], start_offset), span[1]
 
     def _lock_until(self, lock_us: int) -> None:
         if self._next_lock_us is None or lock_us < self._next_lock_us:
@@ -520,12 +523,11 @@ def _renewed(run: Run, lock_us: int) -> Run:
 
 
 def _settled(run: Run, target: RecordState, *, is_rejected: bool) -> Run:
-    return run._replace(
-        state=target,
-        member_id=NO_MEMBER,
-        lock_us=NO_LOCK_US,
-        write=NO_WRITE,
-        target=None,
+    return Run(
+        run.start_offset,
+        run.end_offset,
+        target,
+        run.delivery_count,
         is_rejected=is_rejected and target is RecordState.ARCHIVING,
     )
 

@@ -395,8 +395,8 @@ def test_words_of_many_kinds_change_the_window_together(monkeypatch):
     calls = counted(monkeypatch)
     write = say_all(part, [(offset, offset, [1 + offset % 3]) for offset in range(100) if offset not in (7, 50)])
     part.on_written(write.token)
-    assert len(calls) == 6 + 2 * (100 // SLICE_WORDS), (
-        "three stretches, of which slices cut two in two and more, changed twice"
+    assert len(calls) == 3 + 98 // SLICE_WORDS + 1, (
+        "three stretches, which slices cut again, and all of them together when they are written"
     )
     assert part.start_offset == 1
     assert part.acquired_count == 2
