@@ -63,30 +63,28 @@ def event_of(type_: AcknowledgeType) -> RecordEvent:
 
 
 def require_valid_acknowledgements(
-    batches: Sequence[AcknowledgementBatch], acquired_end_offset: int, *, allows_renew: bool
+    batches: Sequence[AcknowledgementBatch], start_offset: int, acquired_end_offset: int, *, allows_renew: bool
 ) -> Generator[None, None, None]:
     """Refuse what no member may send for a partition; nothing of it counts then (SHARE-8). Yields after each slice.
 
     Args:
         batches: the words of a member.
+        start_offset: the first offset that is not done with.
         acquired_end_offset: the end of what was ever acquired.
         allows_renew: whether the request says that it renews.
 
     Raises:
-        ApiError: INVALID_REQUEST.
+        ApiError: INVALID_REQUEST; INVALID_RECORD_STATE, two things are said of one offset.
     """
-    end_offset = 0
+    last_offset = 0
+    problem: ApiError | None = None  # the first one that Kafka sees once all batches have the right form
     for number, batch in enumerate(batches, 1):
         if not number % SLICE_BATCHES:
             yield
-        if not end_offset <= batch.start_offset <= batch.last_offset:
+        if not last_offset <= batch.start_offset <= batch.last_offset:
             raise _invalid(
                 f"The acknowledgement batch from offset {batch.start_offset} to {batch.last_offset} is reversed, or not behind the one "
                 "before it."
-            )
-        if batch.last_offset >= acquired_end_offset:
-            raise _invalid(
-                f"Offset {batch.last_offset} is past acquired records, which end before {acquired_end_offset}."
             )
         size = batch.last_offset - batch.start_offset + 1
         if len(batch.types) not in (1, size):
@@ -97,7 +95,16 @@ def require_valid_acknowledgements(
             if place:
                 yield
             _require_known(batch.types[place : place + _SLICE_TYPES], allows_renew=allows_renew)
-        end_offset = batch.last_offset + 1
+        if problem is None and batch.last_offset >= acquired_end_offset:
+            problem = _invalid(
+                f"Offset {batch.last_offset} is past acquired records, which end before {acquired_end_offset}."
+            )
+        elif problem is None and start_offset <= batch.start_offset == last_offset and number > 1:
+            twice = f"The request says two things of offset {last_offset}."
+            problem = ApiError(ErrorCode.invalid_record_state, twice)
+        last_offset = batch.last_offset
+    if problem is not None:
+        raise problem
 
 
 def _require_known(types: Sequence[int], *, allows_renew: bool) -> None:

@@ -246,7 +246,9 @@ class SharePartition:
                 this share partition is over.
         """
         self._require_current()
-        yield from require_valid_acknowledgements(batches, self._window.end_offset, allows_renew=allows_renew)
+        yield from require_valid_acknowledgements(
+            batches, self._window.start_offset, self._window.end_offset, allows_renew=allows_renew
+        )
         token = self._new_write()
         changed: list[StateBatch] = []
         renews = False

@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import AcknowledgeType, KafkaException, Producer, ShareConsumer
 from kio.schema.errors import ErrorCode
+from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
 from kio.schema.share_acknowledge.v2 import request as share_acknowledge
 from kio.schema.share_fetch.v2 import request as share_fetch
 from kio.schema.share_group_heartbeat.v1 import request as share_heartbeat
@@ -260,13 +261,19 @@ MANY: Final = 5_000
 
 WORDS: Final[tuple[tuple[str, list[tuple[int, int, tuple[int, ...]]], ErrorCode], ...]] = (
     ("each by itself", [(one, one, (1,)) for one in range(BATCH)], ErrorCode.none),
-    ("a type for each", [(0, BATCH - 1, (1, 2, 3, 0, 1, 1, 2, 3, 1, 1))], ErrorCode.none),
-    ("neighbours of several types", [(one, one, (1 + one % 3,)) for one in range(BATCH)], ErrorCode.none),
+    ("a type for each", [(0, BATCH - 1, (1, 3, 3, 0, 1, 1, 0, 3, 1, 1))], ErrorCode.none),
+    ("neighbours of several types", [(one, one, ((0, 1, 3)[one % 3],)) for one in range(BATCH)], ErrorCode.none),
     ("reversed", [(9, 0, (1,))], ErrorCode.invalid_request),
     ("reversed at the end of another", [(0, 4, (1,)), (5, 3, (1,))], ErrorCode.invalid_request),
     ("descending", [(5, 9, (1,)), (0, 4, (1,))], ErrorCode.invalid_request),
-    ("overlapping", [(0, 5, (1,)), (5, 9, (1,))], ErrorCode.invalid_request),
-    ("the same twice", [(0, 0, (1,)), (0, 0, (1,))], ErrorCode.invalid_request),
+    ("overlapping", [(0, 5, (1,)), (4, 9, (1,))], ErrorCode.invalid_request),
+    ("overlapping by one", [(0, 5, (1,)), (5, 9, (1,))], ErrorCode.invalid_record_state),
+    ("the same one twice", [(0, 0, (1,)), (0, 0, (1,))], ErrorCode.invalid_record_state),
+    (
+        "the same one twice, then past the last one",
+        [(0, 0, (1,)), (0, 0, (1,)), (5, 99, (1,))],
+        ErrorCode.invalid_record_state,
+    ),
     ("no types", [(0, 1, ())], ErrorCode.invalid_request),
     ("too few types", [(0, 4, (1, 1))], ErrorCode.invalid_request),
     ("unknown types", [(0, 0, (1,)), (1, 1, (5,))], ErrorCode.invalid_request),
@@ -297,7 +304,9 @@ def test_words_are_taken_or_refused_as_a_whole(node: NodeProcess, tools: JavaToo
             base = member.take(BATCH)
             found[name] = member.say([(base + first, base + last, types) for first, last, types in words])
         assert found == {name: error for name, _, error in WORDS}
-        assert member.say([(0, 0, (1,))]) is ErrorCode.none, "it is below the start, and accepted for long"
+        assert member.say([(0, 0, (1,)), (0, 0, (1,))]) is ErrorCode.none, (
+            "it is below the start, and accepted for long"
+        )
 
 
 class WireSharer:
@@ -316,6 +325,10 @@ class WireSharer:
 
     def _join(self, topic: str) -> uuid.UUID | None:
         epoch, deadline = 0, time.monotonic() + WITHIN_S
+        lookup = FindCoordinatorRequest(key_type=i8(0), coordinator_keys=(self._group,))
+        while self._wire.call(lookup).coordinators[0].error_code is not ErrorCode.none:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
         while time.monotonic() < deadline:
             answer = self._wire.call(
                 share_heartbeat.ShareGroupHeartbeatRequest(

@@ -187,7 +187,8 @@ def test_records_of_another_member_and_records_that_are_being_written_are_refuse
     "batches",
     [
         [(4, 3, [ACCEPT])],
-        [(0, 3, [ACCEPT]), (3, 4, [ACCEPT])],
+        [(0, 3, [ACCEPT]), (2, 4, [ACCEPT])],
+        [(0, 3, [ACCEPT]), (3, 4, [ACCEPT]), (4, 3, [ACCEPT])],
         [(5, 6, [ACCEPT]), (0, 1, [ACCEPT])],
         [(0, 3, [])],
         [(0, 3, [ACCEPT, ACCEPT])],
@@ -205,6 +206,17 @@ def test_malformed_acknowledgements_are_refused_and_nothing_of_them_counts(batch
         say_all(share, batches)
     assert caught.value.code is ErrorCode.invalid_request
     assert not share.has_writes
+
+
+def test_two_words_on_one_record_are_refused_unless_it_is_done_with():
+    share = partition()
+    take(share, (0, 10))
+    for batches in ([(0, 3, [ACCEPT]), (3, 4, [REJECT])], [(0, 0, [ACCEPT]), (0, 0, [ACCEPT]), (5, 99, [ACCEPT])]):
+        with pytest.raises(ApiError) as caught:
+            say_all(share, batches)
+        assert caught.value.code is ErrorCode.invalid_record_state
+    done(share, say(share, 0, 3, ACCEPT))
+    assert say_all(share, [(0, 1, [ACCEPT]), (1, 1, [ACCEPT])]) is None
 
 
 def test_a_write_that_fails_leaves_the_records_with_their_member():
