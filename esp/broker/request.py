@@ -182,6 +182,7 @@ class Request:
         "correlation_id",
         "is_abandoned",
         "on_abandoned",
+        "repeat",
     )
 
     def __init__(
@@ -203,6 +204,8 @@ class Request:
         """True if the connection has ended while the request was kept: its answer is not needed any more."""
         self.on_abandoned: Callable[[], None] | None = None
         """Called when that happens."""
+        self.repeat: Callable[[], bool] | None = None
+        """Set by a cold handler whose answer may be kept for a request that is the same byte for byte (:mod:`esp.broker.kept_answer`)."""
         self._on_reply = on_reply
 
     def abandon(self) -> None:

@@ -33,11 +33,12 @@ class ShortcutCounter:
         tally: the metrics of the requests that shortcuts answer, on a node that has metrics.
     """
 
-    __slots__ = ("_now_us", "_tally", "meter")
+    __slots__ = ("_now_us", "meter", "tally")
 
     def __init__(self, now_us: Callable[[], int], tally: Tally | None = None) -> None:
         self._now_us = now_us
-        self._tally = tally
+        self.tally = tally
+        """That of the requests which the connection's present shortcut answers."""
         self.meter: ShortcutMeter | None = None
         """While a quota counts for the connection's client."""
 
@@ -49,6 +50,6 @@ class ShortcutCounter:
         if answer is None:
             return None
         ended_us = now_us()
-        if self._tally is not None:
-            self._tally.count(len(frame) - shortcut.body_offset, len(answer), ended_us - began_us)
+        if self.tally is not None:
+            self.tally.count(len(frame) - shortcut.body_offset, len(answer), ended_us - began_us)
         return answer if meter is None else meter.charge_repeated(frame, answer, began_us, ended_us)

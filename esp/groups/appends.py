@@ -8,6 +8,7 @@ What is decided of a consumer group rests on the group's appends before it. If o
 first, and are withdrawn from the driver.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -69,6 +70,8 @@ class Appends:
         self._deadlines = deadlines
         self._timeout_us = timeout_us
         self._outstanding: dict[int, _Outstanding] = {}
+        self._unsettled: Counter[str] = Counter()
+        """The number of outstanding appends on which decisions about a group rest."""
         self._withdrawn: set[int] = set()
         self._last_token = 0
         self._timer = Timer()
@@ -98,13 +101,17 @@ class Appends:
         """
         self._last_token += 1
         deadline_us = now.monotonic_us + self._timeout_us
-        self._outstanding[self._last_token] = _Outstanding(
-            settle, [] if outcome is None else [outcome], deadline_us, frozenset(groups)
-        )
+        outstanding = _Outstanding(settle, [] if outcome is None else [outcome], deadline_us, frozenset(groups))
+        self._outstanding[self._last_token] = outstanding
+        self._unsettled.update(outstanding.groups)
         if outcome is not None and not self._timer.is_set:
             self._deadlines.set(self._timer, deadline_us, self._on_timeout)
         self._outbox.append(Append(self._last_token, tuple(records), now.wall_ms, transaction))
         return self._last_token
+
+    def has_unsettled(self, group_id: str) -> bool:
+        """True if an append has not settled on which decisions about this group rest."""
+        return group_id in self._unsettled
 
     def after_all(self, outcome: Outcome, now: Now) -> None:
         """Call ``outcome`` when all appends so far have settled: at once if there are none."""
@@ -133,7 +140,7 @@ class Appends:
                 tokens.append(later)
                 groups |= append.groups
         self._withdrawn.update(tokens[1:])
-        failed = [self._outstanding.pop(each) for each in tokens]
+        failed = [self._take(each) for each in tokens]
         for append in reversed(failed):
             if append.settle is not None:
                 append.settle(answer, now)
@@ -151,17 +158,27 @@ class Appends:
     def abandon(self, error: ErrorCode) -> None:
         """No append will be reported any more: every outcome that is open is called with ``error``."""
         outstanding, self._outstanding = self._outstanding, {}
+        self._unsettled.clear()
         self._timer.cancel()
         for append in outstanding.values():
             for outcome in append.outcomes:
                 outcome(error, _NO_TIME)
 
     def _settle(self, token: int, error: ErrorCode | None, now: Now) -> None:
-        append = self._outstanding.pop(token)
+        append = self._take(token)
         if append.settle is not None:
             append.settle(error, now)
         for outcome in append.outcomes:
             outcome(error, now)
+
+    def _take(self, token: int) -> _Outstanding:
+        """Forget an append, which settles."""
+        append = self._outstanding.pop(token)
+        for group_id in append.groups:
+            self._unsettled[group_id] -= 1
+            if not self._unsettled[group_id]:
+                del self._unsettled[group_id]
+        return append
 
     def _on_timeout(self, now: Now) -> None:
         late: list[Outcome] = []

@@ -44,6 +44,15 @@ class AssignedGroup(Generic[_Key, _Value]):
         """The keys that have a value."""
         return tuple(self._values)
 
+    def value_of(self, key: _Key) -> _Value | None:
+        """The value of a key; None if it has none."""
+        return self._values.get(key)
+
+    @property
+    def is_at_target(self) -> bool:
+        """True if the target assignment is that of the group epoch."""
+        return self._epoch.epoch == self._target_epoch.epoch
+
     @property
     def epoch(self) -> int:
         """The group epoch."""

@@ -43,7 +43,13 @@ from esp.groups.requests import (
     SyncGroup,
     TxnOffsetCommit,
 )
-from esp.groups.responses import DescribedConsumerGroup, DescribedGroup, ListedGroup, OffsetFetchResult
+from esp.groups.responses import (
+    ConsumerGroupHeartbeatResult,
+    DescribedConsumerGroup,
+    DescribedGroup,
+    ListedGroup,
+    OffsetFetchResult,
+)
 from esp.groups.settings import GroupSettings
 from esp.groups.share.coordinating import ShareCoordinating
 from esp.groups.share.directory import ShareGroups
@@ -210,6 +216,11 @@ class GroupCoordinator:
         """ConsumerGroupHeartbeat; answered with a ConsumerGroupHeartbeatResult when all that follows from it is committed."""
         self._heartbeats.heartbeat(request, ticket, now)
         return self._state.outbox.take()
+
+    def beat_at_rest(self, request: ConsumerGroupHeartbeat, now: Now) -> ConsumerGroupHeartbeatResult | None:
+        """ConsumerGroupHeartbeat of a member for which nothing changes: the answer is returned, and no effects follow. None, with nothing
+        done: :meth:`consumer_group_heartbeat` decides. The settings of the group may have brought the deadline nearer."""
+        return self._heartbeats.beat_at_rest(request, now)
 
     def leave(self, request: LeaveGroup, ticket: object, now: Now) -> list[Effect]:
         """LeaveGroup; answered with a LeaveResult."""

@@ -41,6 +41,9 @@ class KeyedGroup(Protocol[Record]):
     def apply(self, record: Record, /) -> Record:
         """Let one key have this value, or none; returns the record that undoes it."""
 
+    def value_of(self, key: Any, /) -> object:
+        """The value of a key; None if it has none."""
+
     @property
     def is_forgotten(self) -> bool:
         """True if no key of it has a value: there is no such group."""
@@ -139,10 +142,9 @@ class KeyedOperation(Generic[Group, Record]):
 
     def _write(self, record: Record) -> None:
         """Let a part of the group be this from now on; nothing is written if it is so already."""
-        inverse = self._groups.apply(record)
-        if inverse.value != record.value:
+        if self.group.value_of(record.key) != record.value:
             self._records.append(record)
-            self._inverses.append(inverse)
+            self._inverses.append(self._groups.apply(record))
 
     def _settle(self, error: ErrorCode | None, undone: Callable[[Now], None], now: Now) -> None:
         """The log has the records, or never will: then nothing of the operation counts any more."""

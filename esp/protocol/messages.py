@@ -48,6 +48,14 @@ _MODULES_OF_OURS: Final[Mapping[tuple[ApiKey, int, str], str]] = MappingProxyTyp
 )
 """The modules of messages with tagged fields of our own (:mod:`esp.protocol.own_fields`)."""
 
+_MODELS_OF_OURS: Final[Mapping[tuple[ApiKey, str], str]] = MappingProxyType(
+    {
+        (ApiKey.SHARE_FETCH, "request"): "esp.protocol.share_requests",
+        (ApiKey.SHARE_ACKNOWLEDGE, "request"): "esp.protocol.share_requests",
+    }
+)
+"""The modules of classes that handlers see in place of those of the model version; their bytes are the same."""
+
 _PIECE_PARTS: Final = 10_000
 """Values in a piece of a frame that is written in slices: some tens of kilobytes, of which a connection sends many at once."""
 
@@ -128,11 +136,15 @@ def load_class(api: ServedApi, version: int, kind: str) -> type[Entity]:
     """The class of one version's request or response: kio's, or ours if it has a field more; ``kind`` is the one word or the other."""
     own = _MODULES_OF_OURS.get((api.key, version, kind))
     if own is not None:
-        ours: type[Entity] = getattr(import_module(own), api.name + kind.capitalize())
-        return ours
+        return _load_own(own, api, kind)
     stem = "".join("_" + letter.lower() if letter.isupper() else letter for letter in api.name).lstrip("_")
     module = import_module(f"kio.schema.{stem}.v{version}.{kind}")
     loaded: type[Entity] = getattr(module, api.name + kind.capitalize())
+    return loaded
+
+
+def _load_own(module: str, api: ServedApi, kind: str) -> type[Entity]:
+    loaded: type[Entity] = getattr(import_module(module), api.name + kind.capitalize())
     return loaded
 
 
@@ -168,8 +180,12 @@ def _wire_and_model(api_key: int, version: int, kind: str) -> tuple[type[Entity]
     """The classes of one version's request or response: of the bytes, and for the handlers."""
     api = SERVED[api_key]
     assert api.serves(version)
+    wire = load_class(api, version, kind)
+    own = _MODELS_OF_OURS.get((api.key, kind))
+    if own is not None:
+        return wire, _load_own(own, api, kind)
     model_version = api.request_model(version) if kind == "request" else api.response_model(version)
-    return load_class(api, version, kind), load_class(api, model_version, kind)
+    return wire, load_class(api, model_version, kind)
 
 
 def _framed(parts: list[bytes]) -> bytes:

@@ -17,16 +17,20 @@ import struct
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
+from types import MappingProxyType
 from typing import Any, Final
 
 from esp.model.buffers import Buffer
 from esp.model.errors import ErrorCode
 from esp.model.ids import ZERO_UUID
+from esp.protocol.acknowledged_ranges import AcknowledgedRange, read_acknowledged_ranges
 from esp.protocol.entity_fields import EPOCH, FIXED_FORMATS, Entity, EntityField, entity_fields
 from esp.protocol.errors import DecodeError
 from esp.protocol.primitives import read_tagged_field_count, read_uvarint
+from esp.protocol.progress import Progress, SlicedWork, whole
 
 __all__ = [
+    "RANGE_READERS",
     "DecodeError",
     "ReadStep",
     "array_count_reader",
@@ -44,6 +48,11 @@ _Read = Callable[[Buffer, int], tuple[Any, int]]
 
 ReadStep = Callable[[Buffer, int, dict[str, Any]], int]
 """Reads one or several fields into the dictionary; returns the position after them."""
+
+RANGE_READERS: Final[Mapping[type[Entity], Callable[[Buffer, int, Progress], SlicedWork[tuple[Any, int]]]]] = (
+    MappingProxyType({AcknowledgedRange: read_acknowledged_ranges})
+)
+"""The readers of whole arrays, by the model's class of their elements, where one element may stand for several of the wire's."""
 
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
@@ -201,6 +210,9 @@ def field_reader(field: EntityField, model: EntityField | None, flexible: bool) 
     """The reader of one field's value; ``model`` is the model's field of that name, if it has one."""
     if field.entity is not None:
         model_entity = model.entity if model is not None and model.entity is not None else field.entity
+        read_ranges = RANGE_READERS.get(model_entity)
+        if read_ranges is not None:
+            return lambda buffer, position: whole(read_ranges(buffer, position, Progress()))
         read = entity_reader(field.entity, model_entity)
         if field.is_array:
             return _array_reader(field, read, flexible)

@@ -14,6 +14,7 @@ from esp.model.buffers import Buffer
 from esp.protocol.entity_fields import Entity, EntityField, entity_fields
 from esp.protocol.progress import SLICE_ELEMENTS, Progress
 from esp.protocol.reader import (
+    RANGE_READERS,
     ReadStep,
     array_count_reader,
     entity_reader,
@@ -120,6 +121,8 @@ def _sliced_field_reader(field: EntityField, model: EntityField | None, flexible
     read_deep: _SlicedRead | None = None
     if field.entity is not None:
         model_entity = model.entity if model is not None and model.entity is not None else field.entity
+        if model_entity in RANGE_READERS:
+            return RANGE_READERS[model_entity]
         if has_arrays(field.entity):
             read_deep = _sliced_entity_reader(field.entity, model_entity)
             if not field.is_array:

@@ -1,12 +1,20 @@
 """Acknowledgements as members send them: ranges of offsets, with one type for all or one for each offset."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from enum import IntEnum
-from itertools import groupby
-from typing import NamedTuple
+from itertools import groupby, islice
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 from esp.model.errors import ApiError, ErrorCode
 from esp.share.record_states import RecordEvent
+
+SLICE_BATCHES: Final = 128
+"""Batches that are looked at between two yields: some tens of microseconds."""
+
+_SLICE_TYPES: Final = 2_048
+"""The same for the types of one batch."""
 
 
 class AcknowledgeType(IntEnum):
@@ -54,15 +62,26 @@ def event_of(type_: AcknowledgeType) -> RecordEvent:
     return _EVENTS[type_]
 
 
-def require_valid_acknowledgements(batches: Sequence[AcknowledgementBatch], *, allows_renew: bool) -> None:
-    """Refuse what no member may send for a partition; nothing of it counts then (SHARE-8).
+def require_valid_acknowledgements(
+    batches: Sequence[AcknowledgementBatch], start_offset: int, acquired_end_offset: int, *, allows_renew: bool
+) -> Generator[None, None, None]:
+    """Refuse what no member may send for a partition; nothing of it counts then (SHARE-8). Yields after each slice.
+
+    Args:
+        batches: the words of a member.
+        start_offset: the first offset that is not done with.
+        acquired_end_offset: the end of what was ever acquired.
+        allows_renew: whether the request says that it renews.
 
     Raises:
-        ApiError: INVALID_REQUEST.
+        ApiError: INVALID_REQUEST; INVALID_RECORD_STATE, two things are said of one offset.
     """
-    end_offset = 0
-    for batch in batches:
-        if not end_offset <= batch.start_offset <= batch.last_offset:
+    last_offset = 0
+    problem: ApiError | None = None  # the first one that Kafka sees once all batches have the right form
+    for number, batch in enumerate(batches, 1):
+        if not number % SLICE_BATCHES:
+            yield
+        if not last_offset <= batch.start_offset <= batch.last_offset:
             raise _invalid(
                 f"The acknowledgement batch from offset {batch.start_offset} to {batch.last_offset} is reversed, or not behind the one "
                 "before it."
@@ -72,15 +91,37 @@ def require_valid_acknowledgements(batches: Sequence[AcknowledgementBatch], *, a
             raise _invalid(
                 f"The acknowledgement batch from offset {batch.start_offset} has {len(batch.types)} types for {size} records."
             )
-        for type_ in batch.types:
-            if not 0 <= type_ <= AcknowledgeType.RENEW:
-                raise _invalid(f"Acknowledgement type {type_} is not known.")
-            if type_ == AcknowledgeType.RENEW and not allows_renew:
-                raise _invalid("The request renews records, and does not say so in IsRenewAck.")
-        end_offset = batch.last_offset + 1
+        for place in range(0, len(batch.types), _SLICE_TYPES):
+            if place:
+                yield
+            _require_known(batch.types[place : place + _SLICE_TYPES], allows_renew=allows_renew)
+        if problem is None and batch.last_offset >= acquired_end_offset:
+            problem = _invalid(
+                f"Offset {batch.last_offset} is past acquired records, which end before {acquired_end_offset}."
+            )
+        elif problem is None and start_offset <= batch.start_offset == last_offset and number > 1:
+            twice = f"The request says two things of offset {last_offset}."
+            problem = ApiError(ErrorCode.invalid_record_state, twice)
+        last_offset = batch.last_offset
+    if problem is not None:
+        raise problem
 
 
-def in_pieces(batch: AcknowledgementBatch, start_offset: int) -> Iterator[Acknowledged]:
+def _require_known(types: Sequence[int], *, allows_renew: bool) -> None:
+    for type_ in (min(types), max(types)):
+        if not AcknowledgeType.GAP <= type_ <= AcknowledgeType.RENEW:
+            raise _invalid(f"Acknowledgement type {type_} is not known.")
+    if AcknowledgeType.RENEW in types and not allows_renew:
+        raise _invalid("The request renews records, and does not say so in IsRenewAck.")
+
+
+def words_from(batches: Sequence[AcknowledgementBatch], start_offset: int) -> Iterator[Acknowledged]:
+    """The words of valid batches on offsets from this one on, no more of them than it takes."""
+    first = bisect_left(batches, start_offset, key=attrgetter("last_offset"))
+    return _joined(word for batch in islice(batches, first, None) for word in _in_pieces(batch, start_offset))
+
+
+def _in_pieces(batch: AcknowledgementBatch, start_offset: int) -> Iterator[Acknowledged]:
     """A batch in pieces of one type, from this offset on."""
     first = max(batch.start_offset, start_offset)
     end = batch.last_offset + 1
@@ -96,7 +137,7 @@ def in_pieces(batch: AcknowledgementBatch, start_offset: int) -> Iterator[Acknow
         offset += size
 
 
-def join(words: Iterable[Acknowledged]) -> Iterator[Acknowledged]:
+def _joined(words: Iterable[Acknowledged]) -> Iterator[Acknowledged]:
     """The words with neighbours of one type joined, as members send one batch for each record."""
     last: Acknowledged | None = None
     for word in words:

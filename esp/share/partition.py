@@ -9,8 +9,9 @@ After each call: no offset has two members (SHARE-2); each acquired record has a
 that is not done with, or is empty.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Final, NamedTuple
 
 from esp.model.errors import ApiError, ErrorCode
@@ -18,17 +19,20 @@ from esp.schemas.share_state_records import RecordState, StateBatch
 from esp.share.acknowledgements import (
     Acknowledged,
     AcknowledgementBatch,
+    AcknowledgeType,
     event_of,
-    in_pieces,
-    join,
     require_valid_acknowledgements,
+    words_from,
 )
 from esp.share.acquiring import AcquiredRecords, AcquireMode, FetchedBatch, Wish, acquire, in_batches
 from esp.share.record_states import RecordEvent, next_state
 from esp.share.state_batches import merge
-from esp.share.window import NO_LOCK_US, NO_MEMBER, NO_WRITE, Run, Window
+from esp.share.window import NO_WRITE, Run, Window
 
 _US_PER_MS: Final = 1_000
+
+SLICE_WORDS: Final = 32
+"""Words of a member that are taken between two yields, each of which may cost some microseconds."""
 
 FENCING: Final = frozenset(
     (
@@ -114,8 +118,9 @@ class SharePartition:
         self.state_epoch: Final = persisted.state_epoch
         self._window: Final = Window(persisted.start_offset, merge((), persisted.batches, persisted.start_offset))
         self._persisted_start_offset = persisted.start_offset
-        self._ranges: Final[dict[int, tuple[tuple[int, int], ...]]] = {}
-        """The ranges of each write that has not ended."""
+        self._spans: Final[dict[int, tuple[int, int] | None]] = {}
+        """For each write that has not ended the offsets from its first record to its last one, between which others may stand; None if it
+        changes no records."""
         self._last_token = NO_WRITE
         self._next_lock_us: int | None = None
         """No lock ends before this time."""
@@ -151,7 +156,7 @@ class SharePartition:
     @property
     def has_writes(self) -> bool:
         """True if a write has not ended."""
-        return bool(self._ranges)
+        return bool(self._spans)
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -227,8 +232,11 @@ class SharePartition:
 
     def acknowledge(
         self, member_id: str, batches: Sequence[AcknowledgementBatch], now_us: int, *, allows_renew: bool = False
-    ) -> StateWrite | None:
-        """A member says what has become of records. All of it counts, or nothing.
+    ) -> Generator[None, None, StateWrite | None]:
+        """A member says what has become of records. All of it counts, or nothing. Yields after each slice of the work.
+
+        Between two slices anything else may be asked. What has been looked at is locked for the write that is to come, as if it were on its
+        way, and set free again if the rest is refused, or the generator closed.
 
         Returns:
             The write after whose success the member is answered; None if there is nothing to be written, and it is answered at once.
@@ -238,20 +246,50 @@ class SharePartition:
                 this share partition is over.
         """
         self._require_current()
-        require_valid_acknowledgements(batches, allows_renew=allows_renew)
-        start_offset = self._window.start_offset
-        words = list(join(word for batch in batches for word in in_pieces(batch, start_offset)))
-        pieces = self._require_held(member_id, words)
-        changes = []
-        lock_us = now_us + self.settings.record_lock_duration_ms * _US_PER_MS
+        yield from require_valid_acknowledgements(
+            batches, self._window.start_offset, self._window.end_offset, allows_renew=allows_renew
+        )
+        token = self._new_write()
+        changed: list[StateBatch] = []
+        renews = False
+        try:
+            words = words_from(batches, self._window.start_offset)
+            while some := tuple(islice(words, SLICE_WORDS)):
+                changed += self._take(token, self._require_held(member_id, some))
+                renews = renews or any(word.type is AcknowledgeType.RENEW for word in some)
+                if len(some) == SLICE_WORDS:
+                    yield
+                    self._require_current()
+        except BaseException:
+            self._set_free(token)
+            raise
+        if renews:
+            self._renew(token, now_us + self.settings.record_lock_duration_ms * _US_PER_MS)
+        if changed:
+            return self._write(changed, token=token)
+        del self._spans[token]
+        return None
+
+    def _take(self, token: int, pieces: Iterable[tuple[Acknowledged, Run]]) -> list[StateBatch]:
+        """Lock records that a member's words are about for the write of its words; returns the states that are to be written."""
+        pending: list[Run] = []
+        changed: list[StateBatch] = []
         for word, piece in pieces:
-            event = event_of(word.type)
-            if event is RecordEvent.RENEW:
-                self._window.change(piece.start_offset, piece.end_offset, lambda run: _renewed(run, lock_us))
-                self._lock_until(lock_us)
-            else:
-                changes.append(self._changed(piece, event))
-        return self._begin(changes) if changes else None
+            run, target = self._changed(piece, event_of(word.type))
+            pending.append(_pending(run, token, target))
+            if target is not piece.state:
+                changed.append(_state_batch(run, target))
+        self._lock_for(token, pending)
+        return changed
+
+    def _renew(self, token: int, lock_us: int) -> None:
+        """Let the locks of the records begin again that were locked for a write which does not change them."""
+        span = self._in_window(self._spans[token])
+        if span is not None:
+            self._window.change(
+                *span, lambda run: _renewed(run, lock_us) if run.write == token and run.target is run.state else run
+            )
+        self._lock_until(lock_us)
 
     def release_member(self, member_id: str) -> StateWrite | None:
         """A member's session has ended: what it holds is available again, or archived at the last attempt, once that is written.
@@ -304,10 +342,10 @@ class SharePartition:
 
     def on_written(self, token: int) -> None:
         """A write has succeeded: its changes count, and the start offset may move."""
-        for start_offset, end_offset in self._end_write(token):
+        span = self._end_write(token)
+        if span is not None:
             self._window.change(
-                start_offset,
-                end_offset,
+                *span,
                 lambda run: run if run.write != token else _settled(run, _target_of(run), is_rejected=run.is_rejected),
             )
         self._window.advance()
@@ -319,11 +357,7 @@ class SharePartition:
         """
         if error in FENCING:
             self._is_fenced = True
-        for start_offset, end_offset in self._end_write(token):
-            self._window.change(start_offset, end_offset, lambda run: run if run.write != token else _undone(run))
-            for run in self._window.between(start_offset, end_offset):
-                if run.state is RecordState.ACQUIRED and run.write == NO_WRITE:
-                    self._lock_until(run.lock_us)
+        self._set_free(token)
 
     # Dead letters.
 
@@ -379,14 +413,8 @@ class SharePartition:
 
     def _require_held(self, member_id: str, words: Sequence[Acknowledged]) -> list[tuple[Acknowledged, Run]]:
         """The records that a member's words are about, all of which it must have."""
-        for word in words:
-            if word.end_offset > self._window.end_offset:
-                raise ApiError(
-                    ErrorCode.invalid_request,
-                    f"Offset {word.end_offset - 1} is past acquired records, which end before {self._window.end_offset}.",
-                )
-            if event_of(word.type) is RecordEvent.RENEW and not self.settings.renew_acknowledge_enable:
-                raise ApiError(ErrorCode.invalid_record_state, "Records are not renewed here.")
+        if not self.settings.renew_acknowledge_enable and any(word.type is AcknowledgeType.RENEW for word in words):
+            raise ApiError(ErrorCode.invalid_record_state, "Records are not renewed here.")
         pieces = []
         for place, run in self._window.overlaps((word.start_offset, word.end_offset) for word in words):
             if run.state is not RecordState.ACQUIRED or run.member_id != member_id or run.write != NO_WRITE:
@@ -420,36 +448,59 @@ class SharePartition:
 
     def _begin(self, changes: Sequence[tuple[Run, RecordState]]) -> StateWrite:
         """Lock records for the write that is to change them."""
-        token = self._last_token + 1
-        ranges = []
-        for runs in _end_to_end([_pending(piece, token=token, target=target) for piece, target in changes]):
+        token = self._new_write()
+        self._lock_for(token, [_pending(piece, token, target) for piece, target in changes])
+        return self._write(tuple(_state_batch(piece, target) for piece, target in changes), token=token)
+
+    def _new_write(self) -> int:
+        """The token of a write that is to come, which has no records yet."""
+        self._last_token += 1
+        self._spans[self._last_token] = None
+        return self._last_token
+
+    def _lock_for(self, token: int, pending: Sequence[Run]) -> None:
+        """Lock records for the write that is to change them, as they say."""
+        if not pending:
+            return
+        for runs in _end_to_end(pending):
             self._window.replace(runs)
-            ranges.append((runs[0].start_offset, runs[-1].end_offset))
-        return self._write(tuple(_state_batch(piece, target) for piece, target in changes), ranges=tuple(ranges))
+        before = self._spans[token]
+        start_offset = pending[0].start_offset if before is None else before[0]
+        self._spans[token] = start_offset, pending[-1].end_offset
+
+    def _set_free(self, token: int) -> None:
+        """A write has failed, or will never be: its records are as they were before, for as long as their locks run."""
+        span = self._end_write(token)
+        if span is not None:
+            self._window.change(*span, lambda run: run if run.write != token else _undone(run))
+            for run in self._window.between(*span):
+                if run.state is RecordState.ACQUIRED and run.write == NO_WRITE:
+                    self._lock_until(run.lock_us)
 
     def _write(
         self,
         batches: Sequence[StateBatch],
         *,
-        ranges: tuple[tuple[int, int], ...] = (),
+        token: int | None = None,
         start_offset: int | None = None,
         complete_count: int | None = None,
     ) -> StateWrite:
         """Make a write of these batches. It says where the window begins, which moves only when a write has succeeded."""
-        self._last_token += 1
-        self._ranges[self._last_token] = ranges
+        if token is None:
+            token = self._new_write()
         start = self._window.start_offset if start_offset is None else start_offset
         count = self._window.complete_count if complete_count is None else complete_count
-        return StateWrite(self._last_token, start, count, merge((), batches, start))
+        return StateWrite(token, start, count, merge((), batches, start))
 
-    def _end_write(self, token: int) -> list[tuple[int, int]]:
-        """The ranges of a write that has ended, as far as they are in the window."""
-        first, end = self._window.start_offset, self._window.end_offset
-        return [
-            (max(start_offset, first), min(end_offset, end))
-            for start_offset, end_offset in self._ranges.pop(token)
-            if end_offset > first
-        ]
+    def _end_write(self, token: int) -> tuple[int, int] | None:
+        """The offsets from the first record of a write that has ended to the last one, as far as they are in the window."""
+        return self._in_window(self._spans.pop(token))
+
+    def _in_window(self, span: tuple[int, int] | None) -> tuple[int, int] | None:
+        start_offset = self._window.start_offset
+        if span is None or span[1] <= start_offset:
+            return None
+        return max(span[0], start_offset), span[1]
 
     def _lock_until(self, lock_us: int) -> None:
         if self._next_lock_us is None or lock_us < self._next_lock_us:
@@ -470,16 +521,15 @@ def _state_batch(run: Run, target: RecordState) -> StateBatch:
 
 
 def _renewed(run: Run, lock_us: int) -> Run:
-    return run._replace(state=next_state(run.state, RecordEvent.RENEW), lock_us=lock_us)
+    return run._replace(lock_us=lock_us, write=NO_WRITE, target=None)
 
 
 def _settled(run: Run, target: RecordState, *, is_rejected: bool) -> Run:
-    return run._replace(
-        state=target,
-        member_id=NO_MEMBER,
-        lock_us=NO_LOCK_US,
-        write=NO_WRITE,
-        target=None,
+    return Run(
+        run.start_offset,
+        run.end_offset,
+        target,
+        run.delivery_count,
         is_rejected=is_rejected and target is RecordState.ARCHIVING,
     )
 

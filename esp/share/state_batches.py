@@ -49,22 +49,27 @@ def _overlaid(older: Iterable[StateBatch], newer: Iterable[StateBatch]) -> Itera
         start = max(old.start_offset, new.start_offset)
         if old.start_offset < start:
             end = min(old.end_offset, start)
-            yield old._replace(end_offset=end)
+            yield _until(old, end)
             old = _rest(old, end) or next(olds, None)
         elif new.start_offset < start:
             end = min(new.end_offset, start)
-            yield new._replace(end_offset=end)
+            yield _until(new, end)
             new = _rest(new, end) or next(news, None)
         else:
             end = min(old.end_offset, new.end_offset)
             is_newer = (new.delivery_count, new.state) >= (old.delivery_count, old.state)
-            yield (new if is_newer else old)._replace(end_offset=end)
+            yield _until(new if is_newer else old, end)
             old = _rest(old, end) or next(olds, None)
             new = _rest(new, end) or next(news, None)
     for rest, others in ((old, olds), (new, news)):
         if rest is not None:
             yield rest
             yield from others
+
+
+def _until(batch: StateBatch, offset: int) -> StateBatch:
+    """A batch up to an offset, which is itself in most cases."""
+    return batch if offset == batch.end_offset else batch._replace(end_offset=offset)
 
 
 def _rest(batch: StateBatch, offset: int) -> StateBatch | None:

@@ -15,6 +15,8 @@ NO_MEMBER: Final = ""
 NO_LOCK_US: Final = 0
 NO_WRITE: Final = 0
 
+_TERMINAL: Final = frozenset(state for state in RecordState if state.is_terminal)
+
 
 class Run(NamedTuple):
     """Neighbours that are alike in everything."""
@@ -48,11 +50,6 @@ class Run(NamedTuple):
     def size(self) -> int:
         """The number of offsets."""
         return self.end_offset - self.start_offset
-
-    @property
-    def is_completing(self) -> bool:
-        """True if they are done with, or will be once their write has succeeded."""
-        return (self.state if self.target is None else self.target).is_terminal
 
     def cut(self, start_offset: int, end_offset: int) -> "Run":
         """The part of them in a range."""
@@ -185,6 +182,8 @@ class Window:
         for index in range(first, end):
             old = self._runs[index]
             new = to(old)
+            if new is old:
+                continue
             self._count(old, -1)
             self._count(new, 1)
             self._runs[index] = new
@@ -268,12 +267,14 @@ class Window:
         self._runs[begin:stop] = joined
 
     def _count(self, run: Run, sign: int) -> None:
-        if run.is_completing:
-            self._completing += sign * run.size
-        if run.state is RecordState.ACQUIRED:
-            self._acquired += sign * run.size
-        elif run.state is RecordState.ARCHIVING:
-            self._condemned += sign * run.size
+        state, target = run.state, run.target
+        size = sign * (run.end_offset - run.start_offset)
+        if (state if target is None else target) in _TERMINAL:
+            self._completing += size
+        if state is RecordState.ACQUIRED:
+            self._acquired += size
+        elif state is RecordState.ARCHIVING:
+            self._condemned += size
 
 
 def _start_of(run: Run) -> int:

@@ -7,24 +7,36 @@ import re
 import shlex
 import threading
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from confluent_kafka import AcknowledgeType, KafkaException, Producer, ShareConsumer
+from kio.schema.errors import ErrorCode
+from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
+from kio.schema.share_acknowledge.v2 import request as share_acknowledge
+from kio.schema.share_fetch.v2 import request as share_fetch
+from kio.schema.share_group_heartbeat.v1 import request as share_heartbeat
+from kio.schema.types import GroupId, TopicName
+from kio.static.primitive import i8, i32, i32Timedelta, i64
 
 from esp.cli.app import run_tools
 from esp.cli.node.format import random_uuid
+from esp.records.builder import NewRecord, build_batch
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node import Node
 from esp.testing.node_process import HOST, NodeProcess
 from esp.testing.ports import free_port
 from esp.testing.pytest_plugin import AGAINST_KAFKA
 from esp.testing.real_kafka import RealKafka
+from tests.integration import messages
 from tests.integration.conftest import MakeTopic, eventually
 from tests.integration.java_tools import JavaTools
+from tests.integration.wire import Wire
 
 RECORDS: Final = 1000
 PARTITIONS: Final = 3
@@ -258,3 +270,149 @@ def test_the_worker_of_the_documentation_works(node: NodeProcess) -> None:
         exec(program.replace("127.0.0.1:9092", node.bootstrap), {})
     [promised] = re.findall(r"It prints `(.*?)`", page)
     assert printed.getvalue() == f"{promised}\n"
+
+
+BATCH: Final = 10
+"""Records of each batch that the member of the next test is given."""
+
+MANY: Final = 5_000
+
+WORDS: Final[tuple[tuple[str, list[tuple[int, int, tuple[int, ...]]], ErrorCode], ...]] = (
+    ("each by itself", [(one, one, (1,)) for one in range(BATCH)], ErrorCode.none),
+    ("a type for each", [(0, BATCH - 1, (1, 3, 3, 0, 1, 1, 0, 3, 1, 1))], ErrorCode.none),
+    ("neighbours of several types", [(one, one, ((0, 1, 3)[one % 3],)) for one in range(BATCH)], ErrorCode.none),
+    ("reversed", [(9, 0, (1,))], ErrorCode.invalid_request),
+    ("reversed at the end of another", [(0, 4, (1,)), (5, 3, (1,))], ErrorCode.invalid_request),
+    ("descending", [(5, 9, (1,)), (0, 4, (1,))], ErrorCode.invalid_request),
+    ("overlapping", [(0, 5, (1,)), (4, 9, (1,))], ErrorCode.invalid_request),
+    ("overlapping by one", [(0, 5, (1,)), (5, 9, (1,))], ErrorCode.invalid_record_state),
+    ("the same one twice", [(0, 0, (1,)), (0, 0, (1,))], ErrorCode.invalid_record_state),
+    (
+        "the same one twice, then past the last one",
+        [(0, 0, (1,)), (0, 0, (1,)), (5, 99, (1,))],
+        ErrorCode.invalid_record_state,
+    ),
+    ("no types", [(0, 1, ())], ErrorCode.invalid_request),
+    ("too few types", [(0, 4, (1, 1))], ErrorCode.invalid_request),
+    ("unknown types", [(0, 0, (1,)), (1, 1, (5,))], ErrorCode.invalid_request),
+    ("a negative type", [(0, 0, (-1,))], ErrorCode.invalid_request),
+    ("a renewal that is not announced", [(0, 9, (4,))], ErrorCode.invalid_request),
+    ("past the last acquired record", [(one, one, (1,)) for one in range(BATCH + 1)], ErrorCode.invalid_request),
+    ("past them by 2^31", [(0, 2**31, (1,))], ErrorCode.invalid_request),
+    (
+        "very many, descending",
+        [(9 - one % BATCH, 9 - one % BATCH, (1,)) for one in range(MANY)],
+        ErrorCode.invalid_request,
+    ),
+    ("very many, overlapping", [(0, 9, (1,))] * MANY, ErrorCode.invalid_request),
+    ("very many, past the last one", [(one, one, (1 + one % 2,)) for one in range(MANY)], ErrorCode.invalid_request),
+    ("very many types", [(0, MANY - 1, (1, 2) * (MANY // 2))], ErrorCode.invalid_request),
+)
+"""What a member says of the ten records that it was given last, by their places, and the answer."""
+
+
+def test_words_are_taken_or_refused_as_a_whole(node: NodeProcess, tools: JavaTools, make_topic: MakeTopic) -> None:
+    topic = make_topic("words", 1)
+    read_all(tools, topic)
+    with Wire(node) as wire:
+        member = WireSharer(wire, topic)
+        found = {}
+        for name, words, _ in WORDS:
+            messages.send_batch(wire, topic, build_batch([NewRecord(b"x")] * BATCH, timestamp_ms=0))
+            base = member.take(BATCH)
+            found[name] = member.say([(base + first, base + last, types) for first, last, types in words])
+        assert found == {name: error for name, _, error in WORDS}
+        assert member.say([(0, 0, (1,)), (0, 0, (1,))]) is ErrorCode.none, (
+            "it is below the start, and accepted for long"
+        )
+
+
+class WireSharer:
+    """A member of a share group with a session for the one partition of a topic, which says what no client would.
+
+    Args:
+        wire: its connection.
+        topic: what it reads; the group has the same name.
+    """
+
+    def __init__(self, wire: Wire, topic: str) -> None:
+        self._wire = wire
+        self._group = topic
+        self._epoch = 0
+        self._topic_id = self._join(topic)
+
+    def _join(self, topic: str) -> uuid.UUID | None:
+        epoch, deadline = 0, time.monotonic() + WITHIN_S
+        lookup = FindCoordinatorRequest(key_type=i8(0), coordinator_keys=(self._group,))
+        while self._wire.call(lookup).coordinators[0].error_code is not ErrorCode.none:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        while time.monotonic() < deadline:
+            answer = self._wire.call(
+                share_heartbeat.ShareGroupHeartbeatRequest(
+                    group_id=GroupId(self._group),
+                    member_id="wire",
+                    member_epoch=i32(epoch),
+                    subscribed_topic_names=None if epoch else (TopicName(topic),),
+                )
+            )
+            if answer.error_code is ErrorCode.none:
+                epoch = answer.member_epoch
+                if answer.assignment is not None and answer.assignment.topic_partitions:
+                    found: uuid.UUID | None = answer.assignment.topic_partitions[0].topic_id
+                    return found
+            time.sleep(0.05)
+        raise AssertionError("the member was assigned nothing")
+
+    def take(self, count: int) -> int:
+        """Acquire so many records; returns the offset of the first."""
+        deadline = time.monotonic() + WITHIN_S
+        while time.monotonic() < deadline:
+            partition = share_fetch.FetchPartition(partition_index=i32(0), acknowledgement_batches=())
+            topic = share_fetch.FetchTopic(topic_id=self._topic_id, partitions=(partition,))
+            answer = self._wire.call(
+                share_fetch.ShareFetchRequest(
+                    group_id=GroupId(self._group),
+                    member_id="wire",
+                    share_session_epoch=self._next_epoch(),
+                    max_wait=i32Timedelta.parse(timedelta(milliseconds=500)),
+                    min_bytes=i32(1),
+                    max_bytes=i32(1 << 20),
+                    max_records=i32(count),
+                    batch_size=i32(count),
+                    topics=(topic,),
+                    forgotten_topics_data=(),
+                )
+            )
+            assert answer.error_code is ErrorCode.none, answer
+            pieces = [piece for each in answer.responses for one in each.partitions for piece in one.acquired_records]
+            if pieces:
+                (piece,) = pieces
+                assert piece.last_offset - piece.first_offset + 1 == count
+                return int(piece.first_offset)
+        raise AssertionError("the member got nothing")
+
+    def say(self, words: list[tuple[int, int, tuple[int, ...]]]) -> ErrorCode:
+        """Acknowledge; returns the answer about the partition."""
+        batches = tuple(
+            share_acknowledge.AcknowledgementBatch(
+                first_offset=i64(first), last_offset=i64(last), acknowledge_types=tuple(map(i8, types))
+            )
+            for first, last, types in words
+        )
+        partition = share_acknowledge.AcknowledgePartition(partition_index=i32(0), acknowledgement_batches=batches)
+        answer = self._wire.call(
+            share_acknowledge.ShareAcknowledgeRequest(
+                group_id=GroupId(self._group),
+                member_id="wire",
+                share_session_epoch=self._next_epoch(),
+                topics=(share_acknowledge.AcknowledgeTopic(topic_id=self._topic_id, partitions=(partition,)),),
+            )
+        )
+        assert answer.error_code is ErrorCode.none, answer
+        found: ErrorCode = answer.responses[0].partitions[0].error_code
+        return found
+
+    def _next_epoch(self) -> i32:
+        epoch, self._epoch = self._epoch, self._epoch + 1
+        return i32(epoch)

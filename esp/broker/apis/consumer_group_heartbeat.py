@@ -40,7 +40,10 @@ AnyRequest = RequestOf0 | ConsumerGroupHeartbeatRequest
 def handle(
     services: Services, request: Request, message: AnyRequest
 ) -> ConsumerGroupHeartbeatResponse | Coroutine[Any, Any, ConsumerGroupHeartbeatResponse]:
-    """Answer when all that follows from the heartbeat is committed; if it brings an expression, when its topics are found."""
+    """Answer when all that follows from the heartbeat is committed; at once, also when it is repeated, where nothing follows.
+
+    If it brings an expression, the topics that it matches are found first.
+    """
     owned = None
     if message.topic_partitions is not None:
         owned = frozenset(
@@ -69,6 +72,10 @@ def handle(
         require_consumer_groups(services.metadata.image)
         require_describable(services.access, request.client, heartbeat.topic_names or ())
         coordinator = services.groups.coordinator_of(heartbeat.group_id, or_empty=True)
+        at_rest = coordinator.beat_at_rest(heartbeat)
+        if at_rest is not None:
+            request.repeat = lambda: _is_repeated(services, heartbeat, at_rest)
+            return _response(at_rest)
         expressions, regex = services.groups.expressions, heartbeat.topic_regex
         if regex and expressions is not None and len(regex) <= STRING_BYTES_MAX and not expressions.knows(regex):
             return _answer_later(coordinator, expressions, heartbeat)
@@ -86,6 +93,16 @@ async def _answer_later(
         return _response(await coordinator.ask(coordinator.core.consumer_group_heartbeat, heartbeat))
     except ApiError as error:
         return _response(ConsumerGroupHeartbeatResult(error=error.code, error_message=error.message))
+
+
+def _is_repeated(services: Services, heartbeat: ConsumerGroupHeartbeat, before: ConsumerGroupHeartbeatResult) -> bool:
+    """The member sends the same once more: take it, if the answer is the same too."""
+    try:
+        require_consumer_groups(services.metadata.image)
+        coordinator = services.groups.coordinator_of(heartbeat.group_id, or_empty=True)
+        return coordinator.beat_at_rest(heartbeat) == before
+    except ApiError:
+        return False
 
 
 def _response(result: ConsumerGroupHeartbeatResult) -> ConsumerGroupHeartbeatResponse:

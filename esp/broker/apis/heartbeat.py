@@ -16,7 +16,6 @@ def handle(services: Services, request: Request, message: HeartbeatRequest) -> H
     Raises:
         ApiError: NOT_COORDINATOR.
     """
-    coordinator = services.groups.coordinator_of(message.group_id)
     heartbeat = Heartbeat(
         group_id=message.group_id,
         generation_id=message.generation_id,
@@ -24,9 +23,20 @@ def handle(services: Services, request: Request, message: HeartbeatRequest) -> H
         group_instance_id=message.group_instance_id,
     )
     try:
-        error = coordinator.heartbeat(heartbeat)
+        error = services.groups.coordinator_of(message.group_id).heartbeat(heartbeat)
     except ApiError as refusal:
         if refusal.code is not ErrorCode.coordinator_load_in_progress:
             raise
         error = ErrorCode.none
+    else:
+        if error is ErrorCode.none:
+            request.repeat = lambda: _is_repeated(services, heartbeat)
     return HeartbeatResponse(throttle_time=NO_THROTTLE, error_code=error)
+
+
+def _is_repeated(services: Services, heartbeat: Heartbeat) -> bool:
+    """The member sends the same once more: take it, if all is well still."""
+    try:
+        return services.groups.coordinator_of(heartbeat.group_id).heartbeat(heartbeat) is ErrorCode.none
+    except ApiError:
+        return False

@@ -81,9 +81,8 @@ class ProduceHandler:
         topic, partition, _ = asked.partitions[0]
         client = request.client
         shortcut = client.shortcut
-        if shortcut is None:
+        if not isinstance(shortcut, ProduceRepetitions):
             shortcut = client.shortcut = ProduceRepetitions(request, self._clock, self._appender)
-        assert isinstance(shortcut, ProduceRepetitions)
         hosted = self._appender.find(topic, partition, request)
         shortcut.remember(request, asked.acks, asked.timeout_ms, topic, partition, hosted)
 

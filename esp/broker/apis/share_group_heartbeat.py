@@ -20,7 +20,7 @@ from esp.model.errors import ApiError
 def handle(
     services: Services, request: Request, message: ShareGroupHeartbeatRequest
 ) -> ShareGroupHeartbeatResponse | Coroutine[Any, Any, ShareGroupHeartbeatResponse]:
-    """Answer when all that follows from the heartbeat is committed."""
+    """Answer when all that follows from the heartbeat is committed; at once, also when it is repeated, where nothing follows."""
     heartbeat = ShareGroupHeartbeat(
         group_id=message.group_id,
         member_id=message.member_id,
@@ -33,9 +33,22 @@ def handle(
     try:
         require_describable(services.access, request.client, heartbeat.topic_names or ())
         coordinator = services.groups.coordinator_of(heartbeat.group_id, or_empty=True)
+        at_rest = coordinator.share_beat_at_rest(heartbeat)
+        if at_rest is not None:
+            request.repeat = lambda: _is_repeated(services, heartbeat, at_rest)
+            return _response(at_rest)
         return answered(coordinator.ask(coordinator.core.shares.heartbeat, heartbeat), _response)
     except ApiError as error:
         return _response(ShareGroupHeartbeatResult(error=error.code, error_message=error.message))
+
+
+def _is_repeated(services: Services, heartbeat: ShareGroupHeartbeat, before: ShareGroupHeartbeatResult) -> bool:
+    """The member sends the same once more: take it, if the answer is the same too."""
+    try:
+        coordinator = services.groups.coordinator_of(heartbeat.group_id, or_empty=True)
+        return coordinator.share_beat_at_rest(heartbeat) == before
+    except ApiError:
+        return False
 
 
 def _response(result: ShareGroupHeartbeatResult) -> ShareGroupHeartbeatResponse:

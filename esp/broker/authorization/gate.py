@@ -62,6 +62,10 @@ class RequestGate:
                 return self._handle_each(request, message, check, handle)
         return handle(message)
 
+    def rules_version(self) -> int:
+        """See :class:`esp.broker.connections.dispatcher.Gate`."""
+        return self._access.version
+
     def _handle_each(self, request: Request, message: Any, check: Each, handle: Handle) -> Any:
         image, client = self._image(), request.client
         asked = getattr(message, check.asked) or ()

@@ -14,6 +14,8 @@ or, called the same way,
 * while the connection is held, a generator that returns such a coroutine, if what has to be done before the connection's next request may
   take long.
 
+A handler that has answered at once may offer that its answer is kept for requests that are the same (:mod:`esp.broker.kept_answer`).
+
 In any of these forms it raises ApiError to refuse the whole request. Every request that it sees wants an answer. Its module is imported on
 first use, so that a node starts without it (:mod:`esp.broker.warm_up` comes later).
 
@@ -32,6 +34,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, Protocol
 
+from esp.broker.kept_answer import keep_answer
 from esp.broker.request import LATER, Answer, ClientContext, Request
 from esp.broker.tasks import Tasks
 from esp.broker.turns.long_requests import SHORT_BYTES, LongRequests, done
@@ -66,6 +69,9 @@ class Gate(Protocol):
         Raises:
             ApiError: nothing of it is allowed; or the handler's.
         """
+
+    def rules_version(self) -> int:
+        """A number that changes with the rules."""
 
 
 class Dispatcher:
@@ -152,7 +158,10 @@ class Dispatcher:
             if isinstance(answer, Generator):
                 self.long_requests.go_on(request, answer)
                 return LATER
-        return (messages.encode_response(api_key, version, request.correlation_id, answer),)
+        encoded = messages.encode_response(api_key, version, request.correlation_id, answer)
+        if request.repeat is not None:
+            keep_answer(request, body, encoded, self._terms_of(api_key))
+        return (encoded,)
 
     async def call(
         self,
@@ -234,6 +243,14 @@ class Dispatcher:
             (messages.encode_response(request.api_key, request.api_version, request.correlation_id, message),)
         )
 
+    def _terms_of(self, api_key: int) -> Callable[[], object]:
+        """Return the function that says on what terms clients may use an API: the rules of access, and whether the cluster offers it."""
+        rules_version = _no_rules if self._gate is None else self._gate.rules_version
+        if api_key not in self._of_features:
+            return rules_version
+        api, levels = self.served[api_key], self._levels
+        return lambda: (rules_version(), api.is_offered(levels()))
+
     def _load(self, api_key: int) -> ColdHandler:
         module = importlib.import_module(f"esp.broker.apis.{self.served[api_key].key.name.lower()}")
         handler: ColdHandler = getattr(module, self._handler)
@@ -268,6 +285,11 @@ async def _settle(future: asyncio.Future[Any], answer: Coroutine[Any, Any, Any])
         raise
     if not future.done():
         future.set_result(message)
+
+
+def _no_rules() -> int:
+    """The version of the rules where everything is allowed."""
+    return 0
 
 
 def _nobody_waits(_at_once: bool) -> None:

@@ -63,6 +63,7 @@ class ProduceRepetitions:
         "_topic_offset",
         "_version",
         "_wall_ms",
+        "api_key",
         "body_offset",
     )
 
@@ -74,6 +75,8 @@ class ProduceRepetitions:
         self._wall_ms = clock.wall_ms
         self._refuse = appender.refuse
         self._refused = request.client.refused
+        self.api_key: int = ApiKey.PRODUCE
+        """See :class:`esp.broker.shortcut.Shortcut`."""
         self._kind = ApiKey.PRODUCE << 16 | request.api_version
         self.body_offset = COMMON_OFFSET + header_rest_size(request.client_id)
         """See :class:`esp.broker.shortcut.Shortcut`."""

@@ -15,8 +15,9 @@ from esp.broker.request import ClientContext
 from esp.broker.tasks import Tasks
 from esp.groups.coordinator import GroupCoordinator
 from esp.groups.effects import Answer, Append, Effect
-from esp.groups.requests import Heartbeat
-from esp.groups.share.requests import ShareStateResults
+from esp.groups.requests import ConsumerGroupHeartbeat, Heartbeat
+from esp.groups.responses import ConsumerGroupHeartbeatResult
+from esp.groups.share.requests import ShareGroupHeartbeat, ShareGroupHeartbeatResult, ShareStateResults
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
 from esp.ports.env import Env
@@ -83,6 +84,24 @@ class GroupCoordinatorDriver(KeyedCoordinatorDriver[GroupCoordinator]):
         if error is ErrorCode.rebalance_in_progress:  # the time for the member to join again may run from now on
             self._timer.update()
         return error
+
+    def beat_at_rest(self, heartbeat: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeatResult | None:
+        """Return the answer to a member of a consumer group for which nothing changes; None if it is not known to be one.
+
+        Raises:
+            ApiError: as :attr:`core`.
+        """
+        result = self.core.beat_at_rest(heartbeat, self.now())
+        if result is not None:
+            self._timer.update()
+        return result
+
+    def share_beat_at_rest(self, heartbeat: ShareGroupHeartbeat) -> ShareGroupHeartbeatResult | None:
+        """As :meth:`beat_at_rest`, for a member of a share group."""
+        result = self.core.shares.beat_at_rest(heartbeat, self.now())
+        if result is not None:
+            self._timer.update()
+        return result
 
     def remember_commit(self, client: ClientContext, answer: asyncio.Future[Any]) -> None:
         """A connection has sent a commit, which may not be answered yet."""

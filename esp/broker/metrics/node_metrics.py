@@ -66,8 +66,10 @@ class MeasuredDispatcher(Dispatcher):
         else:
             request.on_answer(count)
         client = request.client
-        if client.shortcut is not None and client.counter is None:
-            client.counter = ShortcutCounter(self._now_us, counts)
+        if client.shortcut is not None and client.shortcut.api_key == request.api_key:
+            if client.counter is None:
+                client.counter = ShortcutCounter(self._now_us)
+            client.counter.tally = counts
         return answer
 
 

@@ -3,6 +3,7 @@
 A client is a user and a client id; requests of one connection may name several client ids, so a meter is for the last one.
 """
 
+import struct
 from collections.abc import Callable
 from typing import Final
 
@@ -22,6 +23,9 @@ from esp.quotas.limited_rate import LimitedRate
 
 LENGTH_SIZE: Final = 4
 """Bytes of a frame's length, which is not counted."""
+
+_KIND: Final = struct.Struct(">hh")
+"""API key and version, behind the length."""
 
 US_OF_PERCENT: Final = 10_000
 """A hundredth of a second: a rate of one of them a second is one percent of the loop."""
@@ -97,15 +101,9 @@ class ClientMeter:
 
     def charge_repeated(self, frame: memoryview, answer: Buffer, began_us: int, now_us: int) -> Buffer:
         """See :class:`esp.broker.shortcut_counter.ShortcutMeter`."""
-        now_ms = now_us // 1000
-        produced, spent = self._produced_rate, self._spent_rate
-        for_bytes_ms = produced.count(len(frame) - LENGTH_SIZE, now_ms) if produced is not None else 0
-        for_time_ms = spent.count((now_us - began_us) / US_OF_PERCENT, now_ms) if spent is not None else 0
-        if for_bytes_ms or for_time_ms:
-            throttle_ms = self._throttle(for_bytes_ms, for_time_ms, now_us)
-            version = int.from_bytes(frame[6:8], "big")
-            return with_throttle_time(ApiKey.PRODUCE, version, answer, throttle_ms)
-        return answer
+        api_key, version = _KIND.unpack_from(frame, LENGTH_SIZE)
+        throttle_ms = self.charge(api_key, len(frame) - LENGTH_SIZE, now_us - began_us, now_us)
+        return with_throttle_time(api_key, version, answer, throttle_ms) if throttle_ms else answer
 
     def charge(self, api_key: int, size: int, elapsed_us: int, now_us: int) -> int:
         """Count a request that has been handled; return the milliseconds for which its connection is muted because of it."""

@@ -267,7 +267,7 @@ class ShareLeaders:
                 if share is None:
                     raise ApiError(ErrorCode.invalid_record_state, "The member has no records of this partition here.")
                 self._release_at(share, asked.key)
-                future = share.acknowledge(asked.key.member_id, batches, allows_renew=asked.is_renewing)
+                future = yield from share.acknowledge(asked.key.member_id, batches, allows_renew=asked.is_renewing)
             except ApiError as error:
                 pending[wanted] = PartitionAnswer(
                     acknowledge_error=error.code, acknowledge_message=error.message or None

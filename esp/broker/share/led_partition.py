@@ -21,6 +21,7 @@ from esp.broker.share.log_reads import Range, ReadBatches, Searching, find_first
 from esp.broker.tasks import Tasks
 from esp.broker.turns.turns import Turns
 from esp.model.errors import ApiError, ErrorCode
+from esp.protocol.progress import SlicedWork
 from esp.schemas.share_state_records import NO_START_OFFSET, ShareStateKey
 from esp.share.acknowledgements import AcknowledgementBatch
 from esp.share.acquiring import AcquiredRecords, AcquireMode
@@ -218,14 +219,16 @@ class LedSharePartition:
 
     def acknowledge(
         self, member_id: str, batches: Sequence[AcknowledgementBatch], *, allows_renew: bool
-    ) -> asyncio.Future[ErrorCode] | None:
-        """Take a member's words; they count when the future says NONE, at once if there is none.
+    ) -> SlicedWork[asyncio.Future[ErrorCode] | None]:
+        """Take a member's words, in slices; they count when the future says NONE, at once if there is none.
 
         Raises:
             ApiError: nothing of them counts.
         """
         core = self._require_core()
-        write = core.acknowledge(member_id, batches, self._clock.monotonic_us(), allows_renew=allows_renew)
+        write = yield from core.acknowledge(member_id, batches, self._clock.monotonic_us(), allows_renew=allows_renew)
+        if self._core is not core:
+            raise ApiError(self.error or ErrorCode.not_leader_or_follower)
         self._locks.update()
         return self._put(write)
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from esp.groups.consumer.conversion import require_upgradable, upgraded
 from esp.groups.consumer.departures import Departures
-from esp.groups.consumer.group import NOTHING, ConsumerMember
+from esp.groups.consumer.group import NOTHING, ConsumerGroup, ConsumerMember
 from esp.groups.consumer.membership import find_member, require_valid
 from esp.groups.consumer.operation import Operation
 from esp.groups.consumer.progress import Progress
@@ -35,6 +35,7 @@ from esp.schemas.consumer_group_records import (
     MemberState,
     MemberValue,
     TargetValue,
+    TopicIdPartition,
 )
 
 _Type: Final = ConsumerGroupRecordType
@@ -80,6 +81,27 @@ class Heartbeats:
 
         operation.finish(now, outcome, partial(self._departures.on_undone, request.group_id))
 
+    def beat_at_rest(self, request: ConsumerGroupHeartbeat, now: Now) -> ConsumerGroupHeartbeatResult | None:
+        """Answer a member that has nothing to tell, and nothing to be told, and give it its full time: nearly all heartbeats are such.
+
+        None: it is not known to be one, and nothing has been done; :meth:`heartbeat` decides, which answers those at rest the same.
+        """
+        group = self._groups.find(request.group_id)
+        if group is None:
+            return None
+        instance_id = request.instance_id
+        member = group.find(request.member_id) if instance_id is None else group.find_static(instance_id)
+        if (
+            member is None
+            or not _tells_nothing(member, request)
+            or not _is_stable(member, group, request.member_epoch)
+            or not self._progress.is_up_to_date(group, member.about.topic_regex)
+            or self._state.appends.has_unsettled(request.group_id)
+        ):
+            return None
+        self._departures.restart_session(group, member.member_id, now)
+        return self._result(request, member.member_id, request.member_epoch)
+
     def _beat(self, operation: Operation, request: ConsumerGroupHeartbeat, now: Now) -> ConsumerGroupHeartbeatResult:
         """A member joins, or goes on. Raises ApiError."""
         self._require_group(operation, request, now)
@@ -104,13 +126,23 @@ class Heartbeats:
         is_told = (
             request.member_epoch == JOIN_EPOCH or current.assigned.keys() != was.assigned.keys() or _is_full(request)
         )
+        return self._result(
+            request, member_id, current.epoch, assignment=frozenset(current.assigned) if is_told else None
+        )
+
+    def _result(
+        self,
+        request: ConsumerGroupHeartbeat,
+        member_id: str,
+        epoch: int,
+        assignment: frozenset[TopicIdPartition] | None = None,
+    ) -> ConsumerGroupHeartbeatResult:
+        timing = timing_of(request.group_id, self._state.topics, self._state.settings)
         return ConsumerGroupHeartbeatResult(
             member_id=member_id,
-            member_epoch=current.epoch,
-            heartbeat_interval_ms=timing_of(
-                request.group_id, self._state.topics, self._state.settings
-            ).heartbeat_interval_ms,
-            assignment=frozenset(current.assigned) if is_told else None,
+            member_epoch=epoch,
+            heartbeat_interval_ms=timing.heartbeat_interval_ms,
+            assignment=assignment,
         )
 
     def _require_group(self, operation: Operation, request: ConsumerGroupHeartbeat, now: Now) -> None:
@@ -209,6 +241,28 @@ def _update(before: MemberValue | None, request: ConsumerGroupHeartbeat) -> Memb
         assignor=request.assignor or about.assignor,
         classic=None,
     )
+
+
+def _tells_nothing(member: ConsumerMember, request: ConsumerGroupHeartbeat) -> bool:
+    """True if the request is the member's, and says nothing of it that is not so already."""
+    about = member.about
+    return (
+        member.member_id == request.member_id
+        and request.topic_names is None
+        and request.topic_regex is None
+        and request.assignor is None
+        and request.rack_id in (None, about.rack_id)
+        and request.rebalance_timeout_ms in (UNCHANGED_TIMEOUT, about.rebalance_timeout_ms)
+        and request.client_id == about.client_id
+        and request.client_host == about.client_host
+        and about.classic is None
+    )
+
+
+def _is_stable(member: ConsumerMember, group: ConsumerGroup, epoch: int) -> bool:
+    """True if the member says that it is where the group is, and has all that it is to have."""
+    current = member.current
+    return current.state is MemberState.STABLE and JOIN_EPOCH < epoch == current.epoch == group.assignment_epoch
 
 
 def _is_full(request: ConsumerGroupHeartbeat) -> bool:

@@ -7,6 +7,7 @@ computed if it is due; and the member at hand goes a step towards its target.
 from collections.abc import Callable, Collection
 
 from esp.groups.consumer.assignment import assign
+from esp.groups.consumer.group import ConsumerGroup
 from esp.groups.consumer.operation import Operation
 from esp.groups.consumer.reconciliation import Goal, reconcile
 from esp.groups.consumer.topics import hash_topics, resolve
@@ -93,10 +94,19 @@ class Progress:
         if has_changed or metadata_hash != group.metadata_hash:
             operation.put(_Type.GROUP_EPOCH, GroupEpochValue(group.epoch + 1, metadata_hash))
 
+    def is_up_to_date(self, group: ConsumerGroup, regex: str | None) -> bool:
+        """True if the assignment is that of the topics as they are, for all that is known, and of those that an expression matches."""
+        version = self._catalog.version
+        return (
+            group.is_at_target
+            and self._seen.get(group.group_id) == version
+            and (regex is None or (regex in group.regexes and self._resolved.get((group.group_id, regex)) == version))
+        )
+
     def assign_if_due(self, operation: Operation, now: Now) -> None:
         """Compute the assignment of the group epoch, unless the last one is too young."""
         group = operation.group
-        if group.epoch == group.assignment_epoch:
+        if group.is_at_target:
             return
         age_ms = now.wall_ms - group.assigned_ms
         interval_ms = timing_of(group.group_id, self._catalog, self._state.settings).assignment_interval_ms

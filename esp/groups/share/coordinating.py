@@ -18,6 +18,7 @@ from esp.groups.share.requests import (
     DescribedShareGroup,
     DescribeShareGroupOffsets,
     ShareGroupHeartbeat,
+    ShareGroupHeartbeatResult,
     ShareStateResults,
 )
 from esp.groups.share.state_requests import StateRequests
@@ -52,6 +53,10 @@ class ShareCoordinating:
     def unload(self) -> None:
         """Another broker coordinates these groups: requests that wait for share coordinators are answered NOT_COORDINATOR."""
         self._replies.abandon(ErrorCode.not_coordinator)
+
+    def beat_at_rest(self, request: ShareGroupHeartbeat, now: Now) -> ShareGroupHeartbeatResult | None:
+        """ShareGroupHeartbeat of a member for which nothing changes: the answer, or None if :meth:`heartbeat` decides."""
+        return self._heartbeats.beat_at_rest(request, now)
 
     def heartbeat(self, request: ShareGroupHeartbeat, ticket: object, now: Now) -> list[Effect]:
         """ShareGroupHeartbeat; answered with a ShareGroupHeartbeatResult when all that follows from it is committed."""

@@ -23,6 +23,7 @@ from esp.groups.share.requests import (
 from esp.groups.timing import share_timing_of
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.now import Now
+from esp.schemas.consumer_group_records import TopicIdPartition
 from esp.schemas.group_record_codec import STRING_BYTES_MAX
 from esp.schemas.share_group_records import ShareGroupRecordType, ShareMemberValue
 
@@ -84,6 +85,24 @@ class ShareHeartbeats:
 
         operation.finish(now, outcome, undone=undone, committed=committed)
 
+    def beat_at_rest(self, request: ShareGroupHeartbeat, now: Now) -> ShareGroupHeartbeatResult | None:
+        """Answer a member that has nothing to tell, and nothing to be told, and give it its full time; as with consumer groups."""
+        group = self._state.shares.find(request.group_id)
+        member = None if group is None else group.find(request.member_id)
+        if (
+            group is None
+            or member is None
+            or not _tells_nothing(member, request)
+            or not JOIN_EPOCH < request.member_epoch == member.current.epoch == group.assignment_epoch
+            or not self._progress.is_up_to_date(group)
+            or not self._initialisation.is_complete(group)
+            or self._state.appends.has_unsettled(request.group_id)
+            or self._state.has_group_of_other_protocol(request.group_id)
+        ):
+            return None
+        self._departures.restart_session(group, request.member_id, now)
+        return self._result(request, request.member_epoch)
+
     def _beat(
         self, operation: ShareOperation, request: ShareGroupHeartbeat, now: Now
     ) -> tuple[ShareGroupHeartbeatResult, Attempt | None]:
@@ -105,14 +124,18 @@ class ShareHeartbeats:
         is_told = (
             request.member_epoch != was.epoch or request.topic_names is not None or current.assigned != was.assigned
         )
+        return self._result(request, current.epoch, current.assigned if is_told else None), attempt
+
+    def _result(
+        self, request: ShareGroupHeartbeat, epoch: int, assignment: frozenset[TopicIdPartition] | None = None
+    ) -> ShareGroupHeartbeatResult:
         timing = share_timing_of(request.group_id, self._state.topics, self._state.settings)
-        result = ShareGroupHeartbeatResult(
+        return ShareGroupHeartbeatResult(
             member_id=request.member_id,
-            member_epoch=current.epoch,
+            member_epoch=epoch,
             heartbeat_interval_ms=timing.heartbeat_interval_ms,
-            assignment=current.assigned if is_told else None,
+            assignment=assignment,
         )
-        return result, attempt
 
     def _enter(self, request: ShareGroupHeartbeat) -> ShareMember | None:
         """The member as it was, None if it is new.
@@ -208,6 +231,17 @@ def _require_epoch(member: ShareMember, epoch: int) -> None:
             f"The share group member has a {relation} member epoch ({epoch}) than the one known by the group "
             f"coordinator ({current.epoch}){further}. The member must abandon all its partitions and rejoin.",
         )
+
+
+def _tells_nothing(member: ShareMember, request: ShareGroupHeartbeat) -> bool:
+    """True if the request says nothing of the member that is not so already."""
+    about = member.about
+    return (
+        request.topic_names is None
+        and request.rack_id in (None, about.rack_id)
+        and request.client_id == about.client_id
+        and request.client_host == about.client_host
+    )
 
 
 def _update(before: ShareMemberValue | None, request: ShareGroupHeartbeat) -> ShareMemberValue:

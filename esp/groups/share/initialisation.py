@@ -83,10 +83,9 @@ class Initialisation:
 
     def find_due(self, group: ShareGroup, now: Now) -> Attempt | None:
         """The partitions that are to be initialised now, of topics to which members are subscribed."""
-        version, partitions, names = self._state.topics.version, group.partitions, group.topic_names
-        complete = self._complete.get(group.group_id)
-        if complete is not None and complete[0] == version and complete[1] is partitions and complete[2] == names:
+        if self.is_complete(group):
             return None
+        version, partitions, names = self._state.topics.version, group.partitions, group.topic_names
         tries = self._tries.get(group.group_id, {})
         topics = {
             name: known.topic
@@ -111,6 +110,16 @@ class Initialisation:
             from_start=frozenset(one for one in due if group.knows(one.topic_id) and not group.is_initialising(one)),
             names={topic.topic_id: name for name, topic in topics.items()},
             is_repeated=any(map(group.is_initialising, due)),
+        )
+
+    def is_complete(self, group: ShareGroup) -> bool:
+        """True if it is known that nothing of the group is to be initialised, now or later, with the topics as they are."""
+        complete = self._complete.get(group.group_id)
+        return (
+            complete is not None
+            and complete[0] == self._state.topics.version
+            and complete[1] is group.partitions
+            and complete[2] == group.topic_names
         )
 
     def record(

@@ -56,10 +56,16 @@ class ShareProgress:
         if has_changed or metadata_hash != group.metadata_hash or self._has_unassigned(group):
             operation.put(_Type.GROUP_EPOCH, GroupEpochValue(group.epoch + 1, metadata_hash))
 
+    def is_up_to_date(self, group: ShareGroup) -> bool:
+        """True if the assignment is that of the topics and partitions as they are, for all that is known."""
+        before = self._seen.get(group.group_id)
+        now_seen = self._catalog.version, group.partitions, group.assignment_epoch
+        return group.is_at_target and before is not None and _is_same(before, now_seen)
+
     def assign_if_due(self, operation: ShareOperation, now: Now) -> None:
         """Compute the assignment of the group epoch, unless the last one is too young."""
         group = operation.group
-        if group.epoch == group.assignment_epoch:
+        if group.is_at_target:
             return
         age_ms = now.wall_ms - group.assigned_ms
         interval_ms = share_timing_of(group.group_id, self._catalog, self._state.settings).assignment_interval_ms

@@ -21,6 +21,7 @@ from esp.broker.share_states.driver import ShareCoordinatorDriver
 from esp.broker.share_states.persister import ClusterPersister
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
+from esp.protocol.progress import SlicedWork
 from esp.schemas.share_state_records import RecordState, ShareStateKey
 from esp.share.acknowledgements import AcknowledgementBatch, AcknowledgeType
 from esp.share.acquiring import AcquiredRecords
@@ -123,8 +124,8 @@ class ShareChecker:
 
         def watch_acknowledge(
             share: LedSharePartition, member_id: str, batches: Sequence[AcknowledgementBatch], *, allows_renew: bool
-        ) -> asyncio.Future[ErrorCode] | None:
-            future = acknowledge(share, member_id, batches, allows_renew=allows_renew)
+        ) -> SlicedWork[asyncio.Future[ErrorCode] | None]:
+            future = yield from acknowledge(share, member_id, batches, allows_renew=allows_renew)
             self._guard(lambda: self._on_words(share, member_id, batches, future))
             return future
 

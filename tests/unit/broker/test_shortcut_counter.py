@@ -20,6 +20,7 @@ class Clock:
 class Shortcut:
     """Takes 30 us for an answer."""
 
+    api_key = 0
     body_offset = 20
 
     def __init__(self, clock, answer=b"answer"):

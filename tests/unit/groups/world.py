@@ -116,6 +116,9 @@ class World:
         self.is_stuck = is_stuck
         self.waiting = {}
         self.answers = {}
+        self.appends = 0
+        self.at_rest = 0
+        """The number of heartbeats of members that were known to be at rest."""
         self.asked = set()
         self.tickets = count(1)
         self.topics = topics or Topics()
@@ -132,6 +135,7 @@ class World:
         for effect in effects:
             if isinstance(effect, Append):
                 assert effect.records
+                self.appends += 1
                 self.waiting[effect.token] = effect.records
             elif not isinstance(effect, Answer):
                 self.ask_share_coordinators(effect)
@@ -193,6 +197,17 @@ class World:
         self.do(method(request, ticket, now or self.now))
         return ticket
 
+    def ask_at_rest(self, at_rest, method, request):
+        """As :meth:`ask`, after a look at whether nothing follows from the request: then nothing does, and the answer is the same."""
+        found = at_rest(request, self.now)
+        appends = self.appends
+        ticket = self.ask(method, request)
+        if found is not None:
+            self.at_rest += 1
+            assert self.appends == appends
+            assert self.answers.get(ticket, found) == found
+        return ticket
+
     def open_tickets(self):
         return self.asked - self.answers.keys()
 
@@ -237,7 +252,7 @@ class World:
             client_host="/127.0.0.1",
             **more,
         )
-        return self.ask(self.coordinator.consumer_group_heartbeat, request)
+        return self.ask_at_rest(self.coordinator.beat_at_rest, self.coordinator.consumer_group_heartbeat, request)
 
     def beat(self, member_id, generation_id, *, group=GROUP, instance=None):
         request = Heartbeat(

@@ -3,10 +3,11 @@
 import pytest
 
 from esp.model.errors import ApiError, ErrorCode
+from esp.protocol.progress import whole
 from esp.schemas.share_state_records import RecordState, StateBatch
-from esp.share.acknowledgements import AcknowledgementBatch
+from esp.share.acknowledgements import SLICE_BATCHES, AcknowledgementBatch
 from esp.share.acquiring import AcquireMode, FetchedBatch
-from esp.share.partition import PersistedState, SharePartition, ShareSettings
+from esp.share.partition import SLICE_WORDS, PersistedState, SharePartition, ShareSettings
 from esp.share.window import Window
 
 LOCK_MS = 30_000
@@ -31,7 +32,13 @@ def take(share, *fetched, member="m", most=500, now=0, mode=AcquireMode.BATCH_OP
 
 
 def say(share, first, last, *types, member="m", now=0, renews=False):
-    return share.acknowledge(member, [AcknowledgementBatch(first, last, types)], now, allows_renew=renews)
+    return say_all(share, [(first, last, types)], member=member, now=now, renews=renews)
+
+
+def say_all(share, batches, *, member="m", now=0, renews=False):
+    """Acknowledge in one go."""
+    words = [AcknowledgementBatch(*batch) for batch in batches]
+    return whole(share.acknowledge(member, words, now, allows_renew=renews))
 
 
 def refusal(share, first, last, *types, **more):
@@ -180,7 +187,8 @@ def test_records_of_another_member_and_records_that_are_being_written_are_refuse
     "batches",
     [
         [(4, 3, [ACCEPT])],
-        [(0, 3, [ACCEPT]), (3, 4, [ACCEPT])],
+        [(0, 3, [ACCEPT]), (2, 4, [ACCEPT])],
+        [(0, 3, [ACCEPT]), (3, 4, [ACCEPT]), (4, 3, [ACCEPT])],
         [(5, 6, [ACCEPT]), (0, 1, [ACCEPT])],
         [(0, 3, [])],
         [(0, 3, [ACCEPT, ACCEPT])],
@@ -195,9 +203,20 @@ def test_malformed_acknowledgements_are_refused_and_nothing_of_them_counts(batch
     share = partition()
     take(share, (0, 10))
     with pytest.raises(ApiError) as caught:
-        share.acknowledge("m", [AcknowledgementBatch(*batch) for batch in batches], 0)
+        say_all(share, batches)
     assert caught.value.code is ErrorCode.invalid_request
     assert not share.has_writes
+
+
+def test_two_words_on_one_record_are_refused_unless_it_is_done_with():
+    share = partition()
+    take(share, (0, 10))
+    for batches in ([(0, 3, [ACCEPT]), (3, 4, [REJECT])], [(0, 0, [ACCEPT]), (0, 0, [ACCEPT]), (5, 99, [ACCEPT])]):
+        with pytest.raises(ApiError) as caught:
+            say_all(share, batches)
+        assert caught.value.code is ErrorCode.invalid_record_state
+    done(share, say(share, 0, 3, ACCEPT))
+    assert say_all(share, [(0, 1, [ACCEPT]), (1, 1, [ACCEPT])]) is None
 
 
 def test_a_write_that_fails_leaves_the_records_with_their_member():
@@ -377,7 +396,7 @@ def test_small_batches_and_one_word_for_each_record_cost_no_more_than_large_ones
     got = part.acquire("m", fetched, 0, 0, records_max=100, batch_size=10)
     assert [(piece.start_offset, piece.end_offset) for piece in got.records] == [(n, n + 10) for n in range(0, 100, 10)]
     assert len(calls) == 1
-    write = part.acknowledge("m", [AcknowledgementBatch(offset, offset, [1]) for offset in range(100)], 0)
+    write = say_all(part, [(offset, offset, [1]) for offset in range(100)])
     part.on_written(write.token)
     assert (part.start_offset, len(calls)) == (100, 3)
 
@@ -386,9 +405,144 @@ def test_words_of_many_kinds_change_the_window_together(monkeypatch):
     part = partition()
     part.acquire("m", [FetchedBatch(0, 100)], 0, 0, records_max=100, batch_size=100)
     calls = counted(monkeypatch)
-    words = [AcknowledgementBatch(offset, offset, [1 + offset % 3]) for offset in range(100) if offset not in (7, 50)]
-    write = part.acknowledge("m", words, 0)
+    write = say_all(part, [(offset, offset, [1 + offset % 3]) for offset in range(100) if offset not in (7, 50)])
     part.on_written(write.token)
-    assert len(calls) == 6, "three stretches, changed twice"
+    assert len(calls) == 3 + 98 // SLICE_WORDS + 1, (
+        "three stretches, which slices cut again, and all of them together when they are written"
+    )
     assert part.start_offset == 1
     assert part.acquired_count == 2
+
+
+# Words in slices.
+
+
+def acquired(count=4_000, *, locks=4_000):
+    """A member that has this many records, and a word on each that differs from its neighbours'."""
+    share = partition(locks=locks)
+    assert take(share, (0, count), most=count) == [(0, count, 1)]
+    return share, [AcknowledgementBatch(offset, offset, [(ACCEPT, RELEASE)[offset % 2]]) for offset in range(count)]
+
+
+def begun(share, words, *, slices=2, member="m", now=0):
+    """A request of which some slices are done."""
+    work = share.acknowledge(member, words, now, allows_renew=True)
+    for _ in range(slices):
+        next(work)
+    return work
+
+
+def test_words_that_differ_are_taken_in_slices():
+    share, words = acquired()
+    work = share.acknowledge("m", words, 0)
+    looked = len(words) // SLICE_BATCHES
+    assert [next(work) for _ in range(looked)] == [None] * looked
+    for number in range(1, len(words) // SLICE_WORDS + 1):
+        assert next(work) is None
+        assert sum(run.write != 0 for run in share.runs) == number * SLICE_WORDS, "a slice's words at a time"
+    assert [tuple(batch) for batch in rest_of(work).batches[:2]] == [(0, 1, ACKNOWLEDGED, 1), (1, 2, AVAILABLE, 1)]
+
+
+def rest_of(work):
+    """Do what is left of a request."""
+    return whole(work)
+
+
+def test_words_below_the_start_cost_nothing_and_types_of_one_batch_are_looked_at_in_slices():
+    share = partition(start=100_000)
+    words = [AcknowledgementBatch(offset, offset, [ACCEPT]) for offset in range(20_000)]
+    assert sum(1 for _ in share.acknowledge("m", words, 0)) == 20_000 // SLICE_BATCHES
+    long = [AcknowledgementBatch(0, 49_999, bytes([ACCEPT, RELEASE] * 25_000))]
+    assert sum(1 for _ in share.acknowledge("m", long, 0)) == 24
+    assert not share.has_writes
+
+
+def test_words_that_are_refused_late_leave_no_trace():
+    share, words = acquired()
+    say(share, 3_999, 3_999, ACCEPT)
+    before, deadline = share.runs, share.next_deadline_us
+    with pytest.raises(ApiError) as caught:
+        whole(share.acknowledge("m", words, 0))
+    assert caught.value.code is ErrorCode.invalid_record_state
+    assert (share.runs, share.next_deadline_us) == (before, deadline)
+
+
+def test_words_whose_request_goes_no_further_leave_no_trace():
+    share, words = acquired()
+    before = share.runs
+    work = begun(share, words, slices=60)
+    assert share.runs != before
+    work.close()
+    assert share.runs == before
+    assert not share.has_writes
+
+
+def test_between_two_slices_no_other_word_is_taken_on_the_same_records_and_no_lock_ends():
+    share, words = acquired()
+    work = begun(share, words, slices=60)
+    assert refusal(share, 0, 0, ACCEPT) is ErrorCode.invalid_record_state
+    assert refusal(share, 3_999, 3_999, ACCEPT, member="n") is ErrorCode.invalid_record_state
+    ended = share.on_time(LOCK_US)
+    assert ended.batches[0].start_offset > 0, "what is looked at already waits for its write"
+    with pytest.raises(ApiError):
+        whole(work)
+    share.on_time(LOCK_US)
+    assert share.acquired_count == 0
+
+
+def test_a_session_that_ends_between_two_slices_leaves_what_was_said_to_its_write():
+    share, words = acquired(64)
+    work = begun(share, words, slices=1)
+    released = share.release_member("m")
+    assert [tuple(batch)[:2] for batch in released.batches] == [(32, 64)]
+    with pytest.raises(ApiError):
+        whole(work)
+
+
+def test_a_log_start_that_moves_between_two_slices_takes_records_along():
+    share, words = acquired(64)
+    work = begun(share, words, slices=1)
+    share.on_log_start(48)
+    write = whole(work)
+    assert write.batches[0].start_offset == 48
+    share.on_written(write.token)
+    assert [run for run in states(share) if run[2] is ACQUIRED] == []
+
+
+def test_a_share_partition_that_ends_between_two_slices_takes_no_more():
+    share, words = acquired(64)
+    write = share.on_log_start(1)
+    work = begun(share, words, slices=1)
+    share.on_write_failed(write.token, ErrorCode.fenced_leader_epoch)
+    with pytest.raises(ApiError) as caught:
+        whole(work)
+    assert caught.value.code is ErrorCode.not_leader_or_follower
+
+
+def test_renewals_and_other_words_of_one_request_count_together():
+    share, _ = acquired(200)
+    words = [AcknowledgementBatch(offset, offset, [(ACCEPT, RENEW)[offset % 2]]) for offset in range(200)]
+    write = whole(share.acknowledge("m", words, 5_000, allows_renew=True))
+    assert len(write.batches) == 100
+    renewed = [run for run in share.runs if run.write == 0]
+    assert len(renewed) == 100
+    assert {run.lock_us for run in renewed} == {LOCK_US + 5_000}
+    share.on_written(write.token)
+    assert (share.start_offset, share.acquired_count) == (1, 100)
+
+
+def test_renewals_that_are_refused_late_do_not_count():
+    share, _ = acquired(200)
+    say(share, 199, 199, ACCEPT)
+    words = [AcknowledgementBatch(offset, offset, [(ACCEPT, RENEW)[offset % 2]]) for offset in range(200)]
+    before = share.runs
+    with pytest.raises(ApiError):
+        whole(share.acknowledge("m", words, 5_000, allows_renew=True))
+    assert share.runs == before
+
+
+def test_renewals_alone_write_nothing():
+    share, _ = acquired(64)
+    assert whole(share.acknowledge("m", [AcknowledgementBatch(0, 63, [RENEW])], 5_000, allows_renew=True)) is None
+    assert not share.has_writes
+    assert {run.lock_us for run in share.runs} == {LOCK_US + 5_000}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from esp.model.errors import ApiError, ErrorCode
+from esp.protocol.progress import whole
 from esp.schemas.share_state_records import RecordState
 from esp.share.acknowledgements import AcknowledgementBatch, AcknowledgeType
 from esp.share.acquiring import AcquireMode, FetchedBatch
@@ -207,10 +208,10 @@ class ShareHistory(RuleBasedStateMachine):
         batch = AcknowledgementBatch(first, last, types)
         if refusals:
             with pytest.raises(ApiError) as caught:
-                self.share.acknowledge(member, [batch], self.now_us, allows_renew=allows_renew)
+                whole(self.share.acknowledge(member, [batch], self.now_us, allows_renew=allows_renew))
             assert caught.value.code in refusals
             return
-        write = self.share.acknowledge(member, [batch], self.now_us, allows_renew=allows_renew)
+        write = whole(self.share.acknowledge(member, [batch], self.now_us, allows_renew=allows_renew))
         changes = self.model.acknowledge(counting, 0 if write is None else write.token, self.now_us)
         if write is None:
             assert not changes
@@ -388,7 +389,7 @@ class ShareHistory(RuleBasedStateMachine):
             held = self.model.held_by("z")
             if held:
                 batches = [AcknowledgementBatch(o, o, [AcknowledgeType.ACCEPT]) for o in held]
-                write = self.share.acknowledge("z", batches, self.now_us)
+                write = whole(self.share.acknowledge("z", batches, self.now_us))
                 words = [(o, AcknowledgeType.ACCEPT) for o in held]
                 changes = self.model.acknowledge(words, write.token, self.now_us)
                 self.on_write(write, changes, self.model.start, self.model.complete_count())

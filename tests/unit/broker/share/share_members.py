@@ -22,6 +22,7 @@ from esp.model.errors import ApiError, ErrorCode
 from esp.ports.network import Address
 from esp.protocol.reader import compile_reader
 from esp.protocol.registry import ApiKey
+from esp.protocol.share_requests import ShareAcknowledgeRequest, ShareFetchRequest
 from esp.protocol.writer import compile_writer
 from esp.share.persister import PersistedRead
 from tests.models.naive_share_partition import PersistedOffsets
@@ -151,7 +152,7 @@ class Member:
         if epoch is None:
             self.epoch += 1
         wire = fetch_1 if self.version == 1 else fetch_2
-        arrived = over_the_wire(message, wire.ShareFetchRequest, fetch_2.ShareFetchRequest)
+        arrived = over_the_wire(message, wire.ShareFetchRequest, ShareFetchRequest)
         answer = handle_share_fetch(self.leaders, self._request(78), arrived)
         return _answered(answer, wire.ShareFetchResponse, fetch_2.ShareFetchResponse)
 
@@ -187,7 +188,7 @@ class Member:
         if epoch is None:
             self.epoch += 1
         wire = acknowledge_1 if self.version == 1 else acknowledge_2
-        arrived = over_the_wire(message, wire.ShareAcknowledgeRequest, acknowledge_2.ShareAcknowledgeRequest)
+        arrived = over_the_wire(message, wire.ShareAcknowledgeRequest, ShareAcknowledgeRequest)
         answer = handle_share_acknowledge(self.leaders, self._request(79), arrived)
         return _answered(answer, wire.ShareAcknowledgeResponse, acknowledge_2.ShareAcknowledgeResponse)
 

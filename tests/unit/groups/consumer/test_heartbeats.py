@@ -94,6 +94,79 @@ def test_nothing_is_written_by_a_heartbeat_that_changes_nothing(world):
     assert len(world.log) == place
 
 
+def test_a_member_at_rest_is_known_to_be(world):
+    """That the answers are the same is looked at with each heartbeat of these tests."""
+    pair(world)
+    for number in range(3):
+        assert beat(world, "a", 3) == (3, None)
+        assert world.at_rest == number + 1
+    assert beat(world, "a", 3, rebalance_timeout_ms=REBALANCE_MS, owned=()) == (3, None)
+    assert world.at_rest == 4
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        {"topics": ("t",)},
+        {"topic_regex": ""},
+        {"assignor": "range"},
+        {"rack_id": "r"},
+        {"rebalance_timeout_ms": 1},
+        {"instance_id": "i"},
+        {"instance_id": ""},
+    ],
+    ids=lambda news: next(iter(news)),
+)
+def test_a_member_that_tells_something_is_not_at_rest(world, news):
+    pair(world)
+    world.consume("a", 3, **news)
+    assert world.at_rest == 0
+
+
+def test_a_group_with_something_under_way_is_not_at_rest(world):
+    pair(world)
+    world.topics.create("u", 1)  # may be one of the group's, for all that is known
+    beat(world, "a", 3)
+    assert world.at_rest == 0
+    beat(world, "a", 3)
+    assert world.at_rest == 1
+    world.is_stuck = True
+    world.consume("c")
+    world.consume("a", 3)
+    assert world.at_rest == 1
+    world.commit()
+    world.is_stuck = False
+    assert beat(world, "a", 3) == (3, None)
+    assert world.at_rest == 1, "the next assignment is due"
+
+
+def test_what_other_groups_write_does_not_hold_up_a_member_at_rest(world):
+    pair(world)
+    world.is_stuck = True
+    world.consume("x", group="other")
+    world.consume("a", 3)
+    assert world.at_rest == 1
+
+
+def test_a_member_at_rest_has_its_full_time_again(world):
+    pair(world)
+    for _ in range(3):
+        world.sleep(SESSION_MS - 1_000)
+        beat(world, "a", 3)
+        beat(world, "b", 3)
+    assert world.at_rest == 6
+    assert len(described(world).members) == 2
+
+
+def test_static_members_and_readers_of_expressions_come_to_rest(world):
+    beat(world, "a", topic_regex="t", instance_id="i")
+    beat(world, "a", 2, instance_id="i")
+    beat(world, "a", 2)
+    assert world.at_rest == 2
+    world.consume("b", 2, instance_id="i")
+    assert world.at_rest == 2
+
+
 def test_a_full_request_is_told_everything(world):
     kept, _ = pair(world)
     owned = world.topics.partitions("t", *kept)

@@ -114,7 +114,8 @@ class ShareWorld(World):
             client_host="/127.0.0.1",
             **more,
         )
-        return self.ask(self.coordinator.shares.heartbeat, request)
+        shares = self.coordinator.shares
+        return self.ask_at_rest(shares.beat_at_rest, shares.heartbeat, request)
 
     def beat(self, member_id, epoch=0, **more):
         """A heartbeat, and its answer: the error, or the epoch and the numbers of the assigned partitions, None if they are not told."""

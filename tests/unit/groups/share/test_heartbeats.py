@@ -62,6 +62,22 @@ def test_nothing_is_written_by_a_heartbeat_that_changes_nothing(world):
     assert len(world.log) == place
 
 
+def test_a_member_at_rest_is_known_to_be(world):
+    """That the answers are the same is looked at with each heartbeat of these tests."""
+    pair(world)
+    for _ in range(3):
+        world.sleep(SESSION_MS - 1_000)
+        assert world.beat("a", 4) == (4, None)
+        assert world.beat("b", 4) == (4, None)
+    assert world.at_rest == 6
+    world.share("a", 4, topics=("t",))
+    world.share("a", 4, rack_id="r")
+    assert world.at_rest == 6
+    world.topics.create("t", 5)
+    world.beat("a", 4)
+    assert world.at_rest == 6
+
+
 def test_a_member_that_joins_again_or_says_its_topics_is_told_what_it_has(world):
     world.assigned()
     assert world.beat("a") == (3, [0, 1, 2, 3])
