@@ -1,0 +1,310 @@
+"""Kafka's own integration tests of share consumers, ``ShareConsumerTest`` with its 101 methods, against ESP and against Kafka.
+
+    python -m tests.integration.share_conformance [--on esp,kafka] [METHOD ...]
+
+The tests come from Maven as Kafka publishes them. They expect a cluster inside their own JVM: ``ShareConformance.java`` puts a proxy in its
+place, which knows where the cluster is found, and has brokers stopped and started from here. Methods that need the same brokers' settings
+share a cluster, which is emptied before each; one that has failed, or has stopped a broker, leaves a new one to the next.
+
+The exit status is 1 if a method fails that is not in :data:`BEYOND_PROTOCOL`, or if one of those passes.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+import typer
+
+from esp.testing.cluster import Cluster, MakeNode
+from esp.testing.kafka_tools import SHORT_RUN_OPTIONS, KafkaTools, ToolsMissingError
+from esp.testing.node import Node
+from esp.testing.real_kafka import RealKafka
+from tests.conformance.share_levels import SHARE_GROUPS
+
+PRODUCTS: Final = ("esp", "kafka")
+PROGRAM: Final = Path(__file__).with_name("ShareConformance.java")
+TESTS_POM: Final = Path(__file__).with_name("share_conformance_pom.xml")
+"""The jars with the tests, a few megabytes beside the broker's jars."""
+
+METHOD_TIMEOUT_S: Final = 240.0
+_LINE_END: Final = "\x1f"
+
+_METER: Final = "verifyYammerMetricCount"
+
+BEYOND_PROTOCOL: Final[Mapping[str, str]] = {
+    "testRenewAcknowledgementInvalidStateRecord": _METER,
+    "testRenewAcknowledgementNoResultInPoll": _METER,
+    "testRenewAcknowledgementOnCommitSync": _METER,
+    "testRenewAcknowledgementOnPoll": _METER,
+}
+"""Methods that no broker of another process can pass, Kafka's own included, and the frame of the stack in which they must end: they read a
+meter of the broker from the registry of their JVM."""
+
+_TEST_KIT: Final = {
+    "offsets.topic.num.partitions": "5",
+    "transaction.state.log.num.partitions": "5",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "1000",
+}
+"""What the clusters of Kafka's tests have by default."""
+
+
+class Needs(NamedTuple):
+    """The cluster that a method wants."""
+
+    brokers: int
+    settings: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a method ended.
+
+    Args:
+        method: its name.
+        seconds: that it took, the emptying of the cluster not counted.
+        reason: the stack of the exception with which it failed; empty if it passed.
+    """
+
+    method: str
+    seconds: float = 0.0
+    reason: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """``passed``, ``beyond`` (failed where it must), ``FAILED``, or ``PASSED`` though it is listed as one that cannot."""
+        frame = BEYOND_PROTOCOL.get(self.method)
+        if not self.reason:
+            return "passed" if frame is None else "PASSED"
+        return "beyond" if frame is not None and f".{frame}(" in self.reason else "FAILED"
+
+    @property
+    def is_fine(self) -> bool:
+        """True if it ended as it must."""
+        return self.verdict.islower()
+
+
+class Driver:
+    """The JVM in which the methods run, one after the other.
+
+    Args:
+        tools: the jars of Kafka's broker.
+        tests: the jars with its tests.
+        messages: the file for what the tests' clients log.
+    """
+
+    def __init__(self, tools: KafkaTools, tests: KafkaTools, messages: Path) -> None:
+        self._process = subprocess.Popen(
+            [*_command(tools, tests), "run"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=messages.open("a"),
+            text=True,
+        )
+
+    def run(self, method: str, cluster: Cluster) -> tuple[Outcome, bool]:
+        """Run a method; return its outcome, and whether it has stopped a broker."""
+        ids = ",".join(map(str, cluster.nodes))
+        self._say(f"{method}\t{cluster.bootstrap}\t{ids}")
+        has_stopped = False
+        limit = threading.Timer(METHOD_TIMEOUT_S, self._process.kill)
+        limit.start()
+        try:
+            assert self._process.stdout is not None
+            for line in self._process.stdout:
+                word, *details = line.rstrip("\n").split("\t")
+                match word:
+                    case "stop" | "start":
+                        # A single node is broker 0 for the tests.
+                        node = cluster.nodes[int(details[0]) or 1]
+                        node.stop() if word == "stop" else node.start()
+                        has_stopped = True
+                        self._say("done")
+                    case _:
+                        return Outcome(method, float(details[0]), "\n".join(details[1].split(_LINE_END))), has_stopped
+        finally:
+            limit.cancel()
+        return Outcome(method, METHOD_TIMEOUT_S, f"no end within {METHOD_TIMEOUT_S:.0f} s, or the JVM has ended"), True
+
+    def close(self) -> None:
+        """End the JVM, whatever its threads do."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+    def _say(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
+
+@dataclass(slots=True)
+class Suite:
+    """The tests, and what they need; as a context manager it ends on exit what it has started.
+
+    Args:
+        tools: the jars of Kafka's broker.
+        tests: the jars with its tests.
+        directory: for the clusters.
+    """
+
+    tools: KafkaTools
+    tests: KafkaTools
+    directory: Path
+    _driver: Driver | None = None
+    _clusters: int = 0
+
+    def methods(self) -> dict[str, Needs]:
+        """All methods, in order of their names."""
+        done = subprocess.run([*_command(self.tools, self.tests), "list"], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise ToolsMissingError(
+                f"the tests cannot be listed; a JDK is needed to compile {PROGRAM.name}:\n{done.stderr}"
+            )
+        found = {}
+        for line in done.stdout.splitlines():
+            name, brokers, *settings = line.split("\t")
+            named = dict(setting.split("=", 1) for setting in settings)
+            found[name] = Needs(int(brokers), tuple(sorted((_TEST_KIT | named).items())))
+        return found
+
+    def run(self, methods: Mapping[str, Needs], product: str) -> Iterator[Outcome]:
+        """Run methods on a product: ``esp`` or ``kafka``."""
+        for needs in dict.fromkeys(methods.values()):
+            left = [name for name, of_method in methods.items() if of_method == needs]
+            while left:
+                with self._cluster(product, needs) as cluster:
+                    is_clean = True
+                    while left and is_clean:
+                        self._driver = self._driver or Driver(self.tools, self.tests, self.directory / "driver.stderr")
+                        outcome, has_stopped = self._driver.run(left.pop(0), cluster)
+                        is_clean = not outcome.reason and not has_stopped
+                        if outcome.reason:
+                            self.close()
+                        yield outcome
+
+    def close(self) -> None:
+        """End the JVM."""
+        if self._driver is not None:
+            self._driver.close()
+            self._driver = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _cluster(self, product: str, needs: Needs) -> "_Serving":
+        self._clusters += 1
+        make_node: MakeNode = Node if product == "esp" else partial(RealKafka, tools=self.tools)
+        directory = self.directory / f"{product}-{self._clusters}"
+        cluster = Cluster(directory, needs.brokers, dict(needs.settings), make_node=make_node)
+        return _Serving(cluster, SHARE_GROUPS if product == "esp" else ())
+
+
+@dataclass(slots=True)
+class _Serving:
+    """A cluster that serves share groups between entry and exit."""
+
+    cluster: Cluster
+    format_options: Sequence[str] = field(default=())
+
+    def __enter__(self) -> Cluster:
+        self.cluster.format(*self.format_options)
+        return self.cluster.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.cluster.close()
+
+
+def find_suite(directory: Path) -> Suite:
+    """Return the suite; what it needs is fetched first.
+
+    Raises:
+        ToolsMissingError: Java, Maven or the jars cannot be had here.
+    """
+    return Suite(KafkaTools.find(), KafkaTools.find(TESTS_POM), directory)
+
+
+def _command(tools: KafkaTools, tests: KafkaTools) -> list[str]:
+    command = tools.command(str(PROGRAM), options=SHORT_RUN_OPTIONS)
+    at = command.index("-cp") + 1
+    command[at] += f":{tests.library_dir}/*"
+    return command
+
+
+def table(outcomes: Mapping[str, Sequence[Outcome]]) -> str:
+    """Return a line for each method, with seconds and verdict by each product, the sums, and what failures said."""
+    methods = dict.fromkeys(outcome.method for of_product in outcomes.values() for outcome in of_product)
+    width = max(map(len, methods), default=0)
+    cells = {(product, outcome.method): outcome for product, some in outcomes.items() for outcome in some}
+    lines = [" " * width + "".join(f"  {product:>6}  {'':7}" for product in outcomes)]
+    for method in methods:
+        found = (cells.get((product, method), Outcome(method)) for product in outcomes)
+        lines.append(f"{method:{width}}" + "".join(f"  {one.seconds:6.1f}  {one.verdict:7}" for one in found).rstrip())
+    for product, some in outcomes.items():
+        verdicts = [outcome.verdict for outcome in some]
+        counts = (f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
+        lines.append(f"{product}: of {len(some)} methods {', '.join(counts)}")
+    for product, some in outcomes.items():
+        lines += [f"\n{product} {one.method}:\n{one.reason[:4000]}" for one in some if not one.is_fine]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Run what the command line asks for, and return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.integration.share_conformance",
+        description="Run Kafka's own ShareConsumerTest, fetched by Maven, against a product. A method takes 6 to 24 s.",
+        epilog="Verdicts: passed; beyond: failed where every broker of another process must, at a meter of its own JVM; FAILED;"
+        " PASSED though it is listed as beyond.",
+    )
+    parser.add_argument("methods", nargs="*", help="some of the methods, or beginnings of their names (default: all)")
+    parser.add_argument(
+        "--on", default="esp", help="esp, kafka, or both with a comma; kafka is the control (default: esp)"
+    )
+    parser.add_argument(
+        "--directory", type=Path, help="for the files of the run, which are kept then (default: a temporary one)"
+    )
+    options = parser.parse_args()
+    products = options.on.split(",")
+    if unknown := sorted(set(products) - set(PRODUCTS)):
+        parser.error(f"--on takes {' and '.join(PRODUCTS)}, not: {', '.join(unknown)}")
+    with tempfile.TemporaryDirectory(prefix="esp-share-conformance-") as temporary:
+        try:
+            suite = find_suite(options.directory or Path(temporary))
+            known = suite.methods()
+        except ToolsMissingError as error:
+            typer.echo(f"skipped: {error}")
+            return 1 if os.environ.get("ESP_REQUIRE_ALL") == "1" else 0
+        chosen = {
+            name: needs
+            for name, needs in known.items()
+            if not options.methods or name.startswith(tuple(options.methods))
+        }
+        if not chosen:
+            parser.error(f"no method begins so: {', '.join(options.methods)}")
+        suite.directory.mkdir(parents=True, exist_ok=True)
+        outcomes: dict[str, list[Outcome]] = {product: [] for product in products}
+        with suite:
+            for product in products:
+                for outcome in suite.run(chosen, product):
+                    typer.echo(f"{product} {outcome.method} {outcome.verdict} {outcome.seconds:.1f}")
+                    outcomes[product].append(outcome)
+    typer.echo(table(outcomes))
+    return 0 if all(outcome.is_fine for some in outcomes.values() for outcome in some) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
