@@ -1,4 +1,4 @@
-"""Kafka's own integration tests of share consumers, ``ShareConsumerTest`` with its 101 methods, against ESP and against Kafka.
+"""Kafka's own integration tests of share consumers, ``ShareConsumerTest`` with its 100 methods, against ESP and against Kafka.
 
     python -m tests.integration.share_conformance [--on esp,kafka] [METHOD ...]
 
