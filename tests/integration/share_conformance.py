@@ -26,6 +26,7 @@ import typer
 from esp.testing.cluster import Cluster, MakeNode
 from esp.testing.kafka_tools import SHORT_RUN_OPTIONS, KafkaTools, ToolsMissingError
 from esp.testing.node import Node
+from esp.testing.node_process import NodeError
 from esp.testing.real_kafka import RealKafka
 from tests.conformance.share_levels import SHARE_GROUPS
 
@@ -160,9 +161,12 @@ class Driver:
                 if word in ("passed", "failed"):
                     seconds, failure = details
                     return Ending(float(seconds), failure.replace(_LINE_END, "\n"), has_stopped)
-                node = cluster.nodes[int(details[0]) or 1]  # a single node is broker 0 for the tests
-                node.stop() if word == "stop" else node.start()
                 has_stopped = True
+                node = cluster.nodes[int(details[0]) or 1]  # a single node is broker 0 for the tests
+                try:
+                    node.stop() if word == "stop" else node.start()
+                except NodeError as error:
+                    return Ending(0.0, str(error), has_stopped)
                 self._say("done")
         finally:
             limit.cancel()

@@ -1,6 +1,7 @@
 """A handful of the methods of Kafka's ``ShareConsumerTest``, of different kinds; ``make share-conformance`` runs all of them."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -18,28 +19,30 @@ HANDFUL = (
 """Transactions, a limit that changes, a log that loses its beginning, lags, and renewals up to a meter of the JVM."""
 
 
+@pytest.fixture
+def suite(kafka_tools: KafkaTools, tmp_path: Path) -> Iterator[Suite]:
+    """The tests."""
+    try:
+        with Suite(kafka_tools, KafkaTools.find(TESTS_POM), tmp_path) as suite:
+            yield suite
+    except ToolsMissingError as error:
+        skip_or_fail(str(error))
+
+
 @pytest.mark.kafka
 @pytest.mark.timeout(600)
-class TestOfKafkasMethods:
-    @pytest.fixture(scope="class")
-    def suite(self, kafka_tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
-        try:
-            tests = KafkaTools.find(TESTS_POM)
-            with Suite(kafka_tools, tests, tmp_path_factory.mktemp("share")) as suite:
-                yield suite
-        except ToolsMissingError as error:
-            skip_or_fail(str(error))
-
-    def test_a_handful_passes(self, suite: Suite) -> None:
-        """Those that are exempt come as far as in any other JVM than the broker's."""
+def test_a_handful_of_kafkas_methods_passes(suite: Suite) -> None:
+    """Those that are exempt come as far as in any other JVM than the broker's."""
+    try:
         methods = suite.methods()
-        assert len(methods) == 100
-        assert set(EXEMPTIONS) <= set(methods)
-        chosen = {name: methods[name] for name in HANDFUL}
-        product = "kafka" if AGAINST_KAFKA else "esp"
-        outcomes = list(suite.run(chosen, product))
-        assert [outcome.method for outcome in outcomes] == list(HANDFUL)
-        assert all(outcome.is_fine for outcome in outcomes), table({product: outcomes})
+    except ToolsMissingError as error:
+        skip_or_fail(str(error))
+    assert len(methods) == 100
+    assert set(EXEMPTIONS) <= set(methods)
+    product = "kafka" if AGAINST_KAFKA else "esp"
+    outcomes = list(suite.run({name: methods[name] for name in HANDFUL}, product))
+    assert [outcome.method for outcome in outcomes] == list(HANDFUL)
+    assert all(outcome.is_fine for outcome in outcomes), table({product: outcomes})
 
 
 class TestTheVerdict:
