@@ -16,7 +16,8 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -28,7 +29,6 @@ from esp.testing.kafka_tools import SHORT_RUN_OPTIONS, KafkaTools, ToolsMissingE
 from esp.testing.node import Node
 from esp.testing.node_process import NodeError
 from esp.testing.real_kafka import RealKafka
-from tests.conformance.share_levels import SHARE_GROUPS
 
 PRODUCTS: Final = ("esp", "kafka")
 PROGRAM: Final = Path(__file__).with_name("ShareConformance.java")
@@ -221,7 +221,8 @@ class Suite:
         for needs in dict.fromkeys(methods.values()):
             left = [name for name, of_method in methods.items() if of_method == needs]
             while left:
-                with self._cluster(product, needs) as cluster:
+                with closing(self._cluster(product, needs)) as cluster:
+                    cluster.start()
                     is_clean = True
                     while left and is_clean:
                         self._driver = self._driver or Driver(self.tools, self.tests, self.directory / "driver.stderr")
@@ -244,27 +245,11 @@ class Suite:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _cluster(self, product: str, needs: Needs) -> "_Serving":
+    def _cluster(self, product: str, needs: Needs) -> Cluster:
         self._clusters += 1
         make_node: MakeNode = Node if product == "esp" else partial(RealKafka, tools=self.tools)
         directory = self.directory / f"{product}-{self._clusters}"
-        cluster = Cluster(directory, needs.brokers, dict(needs.settings), make_node=make_node)
-        return _Serving(cluster, SHARE_GROUPS if product == "esp" else ())
-
-
-@dataclass(slots=True)
-class _Serving:
-    """A cluster that serves share groups between entry and exit."""
-
-    cluster: Cluster
-    format_options: Sequence[str] = field(default=())
-
-    def __enter__(self) -> Cluster:
-        self.cluster.format(*self.format_options)
-        return self.cluster.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.cluster.close()
+        return Cluster(directory, needs.brokers, dict(needs.settings), make_node=make_node)
 
 
 def find_suite(directory: Path) -> Suite:
