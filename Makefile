@@ -8,10 +8,10 @@ OTHER_VENV := .venv-pyspark-$(PYSPARK)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check lint fmt sim sim-shrink sim-coverage mutants mutants-security mutants-random chaos queue-fire fuzz soak ecosystem spark capture-kills spark-kills bench demo-rebalance clean
+.PHONY: help setup run test check lint fmt sim sim-shrink sim-coverage mutants mutants-security mutants-random chaos queue-fire share-conformance fuzz soak ecosystem spark capture-kills spark-kills bench demo-rebalance clean
 
 help:  ## Show what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## Make the virtual environment and install everything into it
 
@@ -75,6 +75,9 @@ chaos: $(STAMP)  ## Kill, pause, cut and starve the nodes of a real cluster unde
 
 queue-fire: $(STAMP)  ## Kill nodes and members of a share group, and see that each record is accepted once or a dead letter (MINUTES=10, ARGS="--seed N")
 	$(BIN)/python -m tests.integration.queue_under_fire --minutes $(or $(MINUTES),10) $(ARGS)
+
+share-conformance: $(STAMP)  ## Run Kafka's own tests of share consumers on a cluster of ours (METHODS="testRenew testPoll"; ARGS="--on esp,kafka")
+	$(BIN)/python -m tests.integration.share_conformance $(METHODS) $(ARGS)
 
 ecosystem: $(STAMP)  ## Run Streams, Connect, MirrorMaker, Spark and Kafka's tools on a cluster while they are killed (ARGS="--on kafka": the control)
 	$(BIN)/python -m tests.ecosystem $(ARGS)
