@@ -5,7 +5,11 @@ Two queries read the topic, each with a checkpoint of its own, so that each deli
 * ``rows`` appends every flight to Parquet, exactly once: the file sink's log names the files of each committed batch, and
   Spark reads the directory through that log;
 * ``windows`` upserts the delays per origin, carrier and day into a topic, at least once: a batch that is repeated after a
-  crash writes its windows again, and its reader takes the last value of each key.
+  crash writes its windows again, and its reader takes the last value of each key. With ``--exactly-once`` nothing is
+  written again.
+
+``--source esp`` reads the topic by ``format("esp")``, which needs no jar. Its end is where the topic ends at the start: before
+Spark 4.2 the trigger ``availableNow`` reads such a source in one batch, whatever the limit.
 
 The queries run in update mode: append mode would hold each window back until the watermark passes it, and so never write the
 last days of a stream that pauses.
@@ -15,9 +19,12 @@ import argparse
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from types import FrameType
+from typing import Any
 
 from kafka.errors import KafkaError
 from pyspark.errors import StreamingQueryException
@@ -25,7 +32,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name that every PySpark program uses
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pyspark_jobs import schemas
+from pyspark_jobs import schemas, with_esp
 from pyspark_jobs.flights_data import read_airlines, read_weather
 from pyspark_jobs.session import add_session_arguments, build_session
 from pyspark_jobs.topics import Topics
@@ -43,6 +50,10 @@ DELAYED_MIN = 15
 
 MAX_OFFSETS_PER_TRIGGER = 60_000
 POLL_INTERVAL_S = 0.2
+
+ESP = "esp"
+SOURCES = ("kafka", ESP)
+DEFAULT_SINK = "flight-delays"
 
 
 def transform(records: DataFrame, weather: DataFrame, airlines: DataFrame) -> DataFrame:
@@ -94,20 +105,31 @@ def to_records(windows: DataFrame) -> DataFrame:
     )
 
 
-def start_queries(spark: SparkSession, arguments: argparse.Namespace) -> list[StreamingQuery]:
-    """Start both queries; each goes on where its checkpoint ends."""
-    source = (
-        spark.readStream.format("kafka")
+def read_source(spark: SparkSession, arguments: argparse.Namespace) -> DataFrame:
+    """Return the stream of the topic's records."""
+    reader = (
+        spark.readStream.format(arguments.source)
         .option("kafka.bootstrap.servers", arguments.bootstrap_server)
         .option("subscribe", arguments.topic)
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", arguments.max_offsets_per_trigger)
-        .load()
     )
+    if arguments.source == ESP:
+        reader = reader.option("columns", ",".join(schemas.KAFKA_RECORD.fieldNames()))
+        if arguments.available_now:
+            reader = reader.option("endingOffsets", "latest")
+    return reader.load()
+
+
+def start_queries(spark: SparkSession, arguments: argparse.Namespace) -> list[StreamingQuery]:
+    """Start both queries; each goes on where its checkpoint ends."""
+    source = read_source(spark, arguments)
     weather = spark.createDataFrame(read_weather(), schemas.WEATHER)
     airlines = spark.createDataFrame(read_airlines(), schemas.AIRLINE)
     rows = transform(source, weather, airlines)
-    trigger = {"availableNow": True} if arguments.available_now else {"processingTime": arguments.trigger}
+    trigger: dict[str, Any] = {"processingTime": arguments.trigger}
+    if arguments.available_now:
+        trigger = {"processingTime": "0 seconds"} if arguments.source == ESP else {"availableNow": True}
     to_parquet = (
         rows.writeStream.queryName("rows")
         .format("parquet")
@@ -116,17 +138,33 @@ def start_queries(spark: SparkSession, arguments: argparse.Namespace) -> list[St
         .option("checkpointLocation", os.path.join(arguments.checkpoint, "rows"))
         .trigger(**trigger)
     )
-    to_kafka = (
-        to_records(delays(rows, arguments.watermark))
-        .writeStream.queryName("windows")
-        .format("kafka")
+    records = to_records(delays(rows, arguments.watermark))
+    if arguments.exactly_once:
+        to_topic = with_esp.write_exactly_once(records, arguments.windows_topic, arguments.sink or DEFAULT_SINK)
+    else:
+        to_topic = (
+            records.writeStream.format("kafka")
+            .option("kafka.bootstrap.servers", arguments.bootstrap_server)
+            .option("topic", arguments.windows_topic)
+        )
+    to_topic = (
+        to_topic.queryName("windows")
         .outputMode("update")
-        .option("kafka.bootstrap.servers", arguments.bootstrap_server)
-        .option("topic", arguments.windows_topic)
         .option("checkpointLocation", os.path.join(arguments.checkpoint, "windows"))
         .trigger(**trigger)
     )
-    return [to_parquet.start(), to_kafka.start()]
+    queries = [to_parquet.start(), to_topic.start()]
+    if arguments.available_now and arguments.source == ESP:
+        for query in queries:
+            threading.Thread(target=_end_when_done, args=(query,), daemon=True).start()
+    return queries
+
+
+def _end_when_done(query: StreamingQuery) -> None:
+    """Stop a query when it has read its source up to the end."""
+    with suppress(StreamingQueryException):  # the main thread finds it
+        query.processAllAvailable()
+    query.stop()
 
 
 def raise_failure(queries: Sequence[StreamingQuery]) -> None:
@@ -173,7 +211,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KafkaError as error:
         print(f"Preparing {arguments.windows_topic} at {arguments.bootstrap_server} failed: {error!r}", file=sys.stderr)
         return 1
-    spark = build_session("flight_delays", master=arguments.master, conf=dict(arguments.conf))
+    spark = build_session(
+        "flight_delays",
+        master=arguments.master,
+        conf=dict(arguments.conf),
+        has_connector=arguments.source != ESP or not arguments.exactly_once,
+    )
+    watch = with_esp.watch_lag(spark) if arguments.watch else None
     stopped: list[int] = []
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
@@ -197,6 +241,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"The streaming job failed: {str(error).splitlines()[0]}", file=sys.stderr)
         return 1
     finally:
+        if watch is not None:
+            watch.stop()
         spark.stop()
     return 0
 
@@ -210,6 +256,25 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--topic", default="flights")
     parser.add_argument("--windows-topic", default="flight-delays")
     parser.add_argument("--partitions", type=int, default=4, help="of the topic of windows, if it is to be created")
+    parser.add_argument(
+        "--source",
+        choices=SOURCES,
+        default="kafka",
+        help="read the topic by Spark's Kafka source, or by the one of the package esp (default: kafka)",
+    )
+    parser.add_argument(
+        "--exactly-once",
+        action="store_true",
+        help="write the windows by esp.spark.exactly_once, not by Spark's sink, which writes at least once",
+    )
+    parser.add_argument(
+        "--sink",
+        metavar="NAME",
+        help=f"of --exactly-once: its name, which belongs to this checkpoint (default: {DEFAULT_SINK})",
+    )
+    parser.add_argument(
+        "--watch", action="store_true", help="commit the queries' positions to the groups spark.rows and spark.windows"
+    )
     parser.add_argument("--output", required=True, help="directory of the Parquet rows")
     parser.add_argument(
         "--checkpoint", required=True, help="directory of the checkpoints; a restart goes on from there"
@@ -219,7 +284,17 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--available-now", action="store_true", help="end when all that is there now is read")
     parser.add_argument("--trigger", default="2 seconds", help="interval of the batches (default: 2 seconds)")
     add_session_arguments(parser)
-    return parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
+    if arguments.sink is not None and not arguments.exactly_once:
+        parser.error("--sink names the sink of --exactly-once: give both, or neither")
+    for option, is_given in (
+        ("--source esp", arguments.source == ESP),
+        ("--exactly-once", arguments.exactly_once),
+        ("--watch", arguments.watch),
+    ):
+        if is_given:
+            with_esp.require_esp(option)
+    return arguments
 
 
 if __name__ == "__main__":

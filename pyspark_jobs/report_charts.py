@@ -14,6 +14,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from pyspark_jobs.lag import Lag
 from pyspark_jobs.report_facts import Facts, Group
 
 INK, MUTED, GRID = "#1f2a37", "#6b7280", "#e5e7eb"
@@ -22,6 +23,10 @@ ORIGINS = {"EWR": BLUE, "JFK": ORANGE, "LGA": GREEN}
 WEEKDAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
 SMOOTHING_DAYS = 7
 DPI = 130
+LAG_CAPTION = (
+    "The flights in the topic that each query had not read, as any tool for Kafka's groups shows it: first the feed raises it, "
+    "then each batch lowers it."
+)
 
 STYLE: dict[Any, Any] = {
     "font.size": 10,
@@ -61,6 +66,22 @@ def draw_all(facts: Facts, directory: str) -> list[Chart]:
             plt.close(figure)
             drawn.append(Chart(path, caption))
     return drawn
+
+
+def draw_lag(lag: Lag, directory: str) -> Chart:
+    """Draw the lag of each group over the run into ``directory``."""
+    with mpl.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(11, 3.5))
+        for group, samples in lag.items():
+            axes.plot(*zip(*samples, strict=True), drawstyle="steps-post", linewidth=2, label=group)
+        axes.set(title="Lag by group", xlabel="seconds since the start", ylabel="flights not read")
+        axes.yaxis.set_major_formatter(lambda value, _position: f"{value:,.0f}")
+        axes.set_ylim(bottom=0)
+        axes.legend(loc="upper right")
+        path = os.path.join(directory, "lag.png")
+        figure.savefig(path, dpi=DPI, bbox_inches="tight", facecolor="white")
+        plt.close(figure)
+    return Chart(path, LAG_CAPTION)
 
 
 def draw_year(facts: Facts) -> Figure:

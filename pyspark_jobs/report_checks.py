@@ -7,6 +7,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812  the name that every PySpark program uses
 
+from pyspark_jobs import schemas
 from pyspark_jobs.expected import Delays, WindowKey
 from pyspark_jobs.flight_delays import delays
 
@@ -63,6 +64,18 @@ def check_windows(windows: DataFrame, expected: Expected) -> list[Check]:
         Check("Flights in all windows", expected.flights, totals["flights"] or 0),
         Check("Windows whose numbers differ from the source", 0, _differing(windows, expected)),
     ]
+
+
+def check_updates(records: DataFrame) -> list[Check]:
+    """Check that no update of a window is in the topic twice, which is so when its records are written exactly once.
+
+    A batch writes the windows whose number of flights it has raised: two records of a window with one number are one update.
+    """
+    parsed = records.select("key", F.from_json(F.col("value").cast("string"), schemas.DELAYS).alias("window"))
+    totals = parsed.agg(
+        F.count("*").alias("records"), F.count_distinct("key", "window.flights").alias("updates")
+    ).collect()[0]
+    return [Check("Updates of windows that are in the topic twice", 0, totals["records"] - totals["updates"])]
 
 
 def _differing(windows: DataFrame, expected: Expected) -> int:

@@ -22,7 +22,7 @@ h1 {{ margin: 0; font-size: 1.9rem; }}
 h2 {{ margin: 2.5rem 0 .75rem; font-size: 1.2rem; }}
 p.lead {{ margin: .25rem 0 1.5rem; color: #6b7280; }}
 .tiles {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 1rem; }}
-.tile, figure, table {{ background: #fff; border: 1px solid #e5e7eb; border-radius: 10px; }}
+.tile, figure, table, pre {{ background: #fff; border: 1px solid #e5e7eb; border-radius: 10px; }}
 .tile {{ padding: 1rem; }}
 .tile b {{ display: block; font-size: 1.6rem; }}
 .tile span {{ color: #6b7280; font-size: .9rem; }}
@@ -37,6 +37,7 @@ td.right {{ color: #059669; }}
 td.wrong {{ color: #dc2626; font-weight: 700; }}
 figure {{ margin: 0 0 1.25rem; padding: 1rem; }}
 figure img {{ width: 100%; height: auto; }}
+pre {{ padding: 1rem; overflow-x: auto; }}
 figcaption {{ color: #6b7280; font-size: .9rem; }}
 </style>
 </head>
@@ -52,7 +53,7 @@ and from a topic of windows.</p>
 <thead><tr><th>Count</th><th>Source says</th><th>Pipeline says</th><th></th></tr></thead>
 <tbody>{checks}</tbody>
 </table>
-<h2>What the flights say</h2>
+{run}<h2>What the flights say</h2>
 {charts}
 </main>
 </body>
@@ -68,13 +69,27 @@ def verdict(checks: Sequence[Check]) -> str:
     return f"All {len(checks)} counts agree with the source: no flight was lost or doubled."
 
 
-def page(facts: Facts, checks: Sequence[Check], charts: Sequence[Chart]) -> str:
-    """Return the page."""
+def page(
+    facts: Facts, checks: Sequence[Check], charts: Sequence[Chart], lag: Chart | None = None, sink: str = ""
+) -> str:
+    """Return the page.
+
+    Args:
+        facts: about the flights.
+        checks: of the counts.
+        charts: of the flights.
+        lag: the chart of the lag over the run, if there is one.
+        sink: the batches that the sink of the windows has written, as text, if it writes exactly once.
+    """
+    run = "" if lag is None else f"<h2>How far the queries were behind</h2>\n{_figure(lag)}"
+    if sink:
+        run += f"<h2>The last batch that the sink has written to each partition</h2>\n<pre>{html.escape(sink)}</pre>\n"
     return _PAGE.format(
         tiles="".join(_tile(value, label) for value, label in _tiles(facts)),
         verdict_class="right" if all(check.holds for check in checks) else "wrong",
         verdict=html.escape(verdict(checks)),
         checks="".join(_check_row(check) for check in checks),
+        run=run,
         charts="".join(_figure(chart) for chart in charts),
     )
 

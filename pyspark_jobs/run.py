@@ -2,10 +2,12 @@
 
 The broker is known as a command only: it must print a line ``ready ... listening=HOST:PORT`` on stdout once it takes
 requests, and end in order on SIGTERM. A cluster of several nodes, ``--nodes 3``, is a command likewise, whose line says
-``ready bootstrap=HOST:PORT,...``. Everything is written below one directory, which the next run replaces.
+``ready bootstrap=HOST:PORT,...``. With ``--source esp --exactly-once`` Spark needs no jar. Everything is written below one
+directory, which the next run replaces.
 """
 
 import argparse
+import importlib.util
 import os
 import re
 import shlex
@@ -14,9 +16,11 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from types import FrameType
+from typing import NamedTuple
 
+from pyspark_jobs.lag import LagRecorder
 from pyspark_jobs.leader_killer import LeaderKiller
 from pyspark_jobs.processes import PipelineProcess, ProcessError
 
@@ -24,6 +28,10 @@ DEFAULT_DIRECTORY = "run"
 HOST = "127.0.0.1"
 DEFAULT_PORT = 19092
 KILL_INTERVAL_S = 5.0
+TOPIC = "flights"
+GROUPS = ("spark.rows", "spark.windows")
+"""Of the queries of the streaming job, whose positions are committed there."""
+SINK = "flight-delays"
 MARKER = ".pipeline-run"
 """A file that says that a directory is ours to replace."""
 
@@ -34,6 +42,20 @@ KILL_AFTER_LINE = "windows: batch 1,"
 """The streaming job is killed after this line, so in the midst of its third batch."""
 
 
+class Way(NamedTuple):
+    """The way in which a run reads and writes.
+
+    Attributes:
+        source: the format by which the jobs read topics: ``kafka`` or ``esp``.
+        is_exactly_once: whether the windows are written by the exactly-once sink.
+        is_watched: whether the queries' positions are committed to groups.
+    """
+
+    source: str
+    is_exactly_once: bool
+    is_watched: bool
+
+
 class Pipeline:
     """The steps of one run.
 
@@ -41,20 +63,32 @@ class Pipeline:
         directory: where everything goes.
         bootstrap_server: a running cluster.
         limit: how many flights; None is all.
+        way: how the run reads and writes.
         spark_arguments: ``--master`` and ``--conf`` for the jobs.
     """
 
     def __init__(
-        self, directory: str, bootstrap_server: str, limit: int | None, spark_arguments: Sequence[str]
+        self, directory: str, bootstrap_server: str, limit: int | None, way: Way, spark_arguments: Sequence[str]
     ) -> None:
         self.rows = os.path.join(directory, "rows")
         self.report = os.path.join(directory, "report")
         self.logs = os.path.join(directory, "logs")
         self._checkpoint = os.path.join(directory, "checkpoint")
+        self._lag = os.path.join(directory, "lag.csv")
+        self._sink = os.path.join(directory, "sink.txt")
         self._scratch = os.path.join(directory, "tmp")  # a killed job leaves its scratch; here the next run removes it
+        self._bootstrap_server = bootstrap_server
         self._cluster = ["--bootstrap-server", bootstrap_server]
+        self._way = way
+        self._way_arguments = ["--source", way.source, *(["--exactly-once"] if way.is_exactly_once else [])]
         self._limit = [] if limit is None else ["--limit", str(limit)]
         self._spark = list(spark_arguments)
+
+    def recording_lag(self) -> AbstractContextManager[object]:
+        """While the context lasts, the queries' lag is sampled, if their positions are committed."""
+        if not self._way.is_watched:
+            return nullcontext()
+        return LagRecorder(self._bootstrap_server, TOPIC, GROUPS, self._lag)
 
     def feed(self) -> None:
         """Play the flights into their topic."""
@@ -65,6 +99,8 @@ class Pipeline:
         arguments = [
             *("--output", self.rows, "--checkpoint", self._checkpoint, "--available-now"),
             *("--max-offsets-per-trigger", str(max_offsets_per_trigger)),
+            *self._way_arguments,
+            *(["--watch"] if self._way.is_watched else []),
             *self._spark,
         ]
         if kill:
@@ -78,9 +114,23 @@ class Pipeline:
             say("killed the streaming job (SIGKILL); starting it again on its checkpoint")
         self._run("flight_delays", arguments)
 
+    def show_sink(self) -> None:
+        """Show the last batch that the exactly-once sink has written to each partition, and keep it for the page."""
+        command = [sys.executable, "-m", "esp", "spark", "sinks", "show", SINK, *self._cluster]
+        with PipelineProcess("sink", command, self.logs) as process, open(self._sink, "w", encoding="utf-8") as file:
+            for line in process.lines(STEP_TIMEOUT_S):
+                say(line)
+                file.write(f"{line}\n")
+            process.require_success()
+
     def draw(self) -> None:
         """Check every count and draw the report."""
-        self._run("flight_report", ["--rows", self.rows, "--output", self.report, *self._limit, *self._spark])
+        arguments = ["--rows", self.rows, "--output", self.report, *self._way_arguments, *self._limit, *self._spark]
+        if self._way.is_watched:
+            arguments += ["--lag", self._lag]
+        if self._way.is_exactly_once:
+            arguments += ["--sink-text", self._sink]
+        self._run("flight_report", arguments)
 
     def _start(self, job: str, arguments: Sequence[str]) -> PipelineProcess:
         command = [sys.executable, "-u", "-m", f"pyspark_jobs.{job}", *self._cluster, *arguments]
@@ -153,14 +203,19 @@ def main(argv: Sequence[str] | None = None) -> int:
                 stack.enter_context(broker)
                 say(f"it listens on {address}")
             spark_arguments = ["--master", arguments.master, *(f"--conf={setting}" for setting in arguments.conf)]
-            pipeline = Pipeline(directory, address, arguments.limit, spark_arguments)
+            way = Way(arguments.source, arguments.exactly_once, has_esp())
+            pipeline = Pipeline(directory, address, arguments.limit, way, spark_arguments)
             killer = stack.enter_context(ExitStack())
             if arguments.kill_leaders is not None:
                 killer.enter_context(LeaderKiller(_data_directory(directory), arguments.kill_leaders, say))
-            heading("Feeding the flights of 2013 into a topic")
-            pipeline.feed()
-            heading("Streaming them by Spark: to Parquet, and as delays per window to a topic")
-            pipeline.stream(arguments.max_offsets_per_trigger, kill=arguments.kill_streaming)
+            with pipeline.recording_lag():
+                heading("Feeding the flights of 2013 into a topic")
+                pipeline.feed()
+                heading("Streaming them by Spark: to Parquet, and as delays per window to a topic")
+                pipeline.stream(arguments.max_offsets_per_trigger, kill=arguments.kill_streaming)
+            if way.is_exactly_once:
+                heading("Asking for the last batch that the sink has written to each partition")
+                pipeline.show_sink()
             heading("Reading both back: checks and charts")
             pipeline.draw()
             killer.close()
@@ -177,6 +232,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"\n  page    {os.path.join(pipeline.report, 'index.html')}")
     print(f"  charts  {pipeline.report}/*.png\n  rows    {pipeline.rows}\n  logs    {pipeline.logs}")
     return 0
+
+
+def has_esp() -> bool:
+    """True if the package ``esp`` is installed."""
+    return importlib.util.find_spec("esp") is not None
 
 
 def _data_directory(directory: str) -> str:
@@ -223,6 +283,17 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--max-offsets-per-trigger", type=int, default=60_000, help="flights per batch (default: 60000)"
     )
     parser.add_argument(
+        "--source",
+        choices=("kafka", "esp"),
+        default="kafka",
+        help="what reads the topics: Spark's Kafka source, or the one of the package esp (default: kafka)",
+    )
+    parser.add_argument(
+        "--exactly-once",
+        action="store_true",
+        help="write the windows by esp.spark.exactly_once, and check that no record is in their topic twice",
+    )
+    parser.add_argument(
         "--kill-streaming", action="store_true", help="kill the streaming job in the middle, and restart it"
     )
     parser.add_argument("--master", default="local[*]", help="Spark master of the jobs")
@@ -234,6 +305,8 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         parser.error("--nodes says what is started; it goes with neither --broker nor --bootstrap-server")
     if arguments.kill_leaders is not None and arguments.nodes < 3:
         parser.error("--kill-leaders needs --nodes 3 or more: of fewer, one must not fail")
+    if (arguments.source == "esp" or arguments.exactly_once) and not has_esp():
+        parser.error('--source esp and --exactly-once need the package esp: pip install "esp[spark]"')
     return arguments
 
 

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -60,9 +61,14 @@ def add_session_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def build_session(
-    app_name: str, *, master: str = "local[*]", conf: Mapping[str, str] | None = None, java_options: Sequence[str] = ()
+    app_name: str,
+    *,
+    master: str = "local[*]",
+    conf: Mapping[str, str] | None = None,
+    java_options: Sequence[str] = (),
+    has_connector: bool = True,
 ) -> SparkSession:
-    """Return a session on ``master`` that has Spark's Kafka source and sink.
+    """Return a session on ``master`` that has Spark's Kafka source and sink, unless it shall do without that connector.
 
     The first session of a machine downloads the connector, later ones find it in Ivy's cache. ``conf`` wins over what is
     set here; ``java_options`` are added to the driver's. The scratch directory goes when the process ends; a process that is
@@ -80,7 +86,7 @@ def build_session(
         file.write(_LOG4J2)
     options = [f"-Dlog4j2.configurationFile={log4j2}", f"-Djava.io.tmpdir={scratch}", "-XX:-UsePerfData", *java_options]
     settings = {
-        "spark.jars.packages": KAFKA_CONNECTOR,
+        **({"spark.jars.packages": KAFKA_CONNECTOR} if has_connector else {}),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
         "spark.sql.warehouse.dir": os.path.join(scratch, "warehouse"),
@@ -89,6 +95,8 @@ def build_session(
         "spark.driver.extraJavaOptions": " ".join(options),
     }
     if master.startswith("local"):
+        # else Spark's Python processes, which plan and read the source esp, are of the first python3 in PATH
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         settings["spark.local.dir"] = scratch
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     settings |= conf or {}

@@ -17,6 +17,8 @@ from pyarrow import fs
 from esp.capture.file_names import WORK_DIRECTORY, FileName, parse_path
 from esp.consumer.errors import ConsumerError
 
+TABLE_LOG: Final = "_delta_log"
+"""The directory below a topic's that makes a Delta table of it; readers of plain files pass over it."""
 _OWNER_FILE: Final = "_capture.json"
 _OWNER: Final = "capture"
 
@@ -83,6 +85,10 @@ class Directory:
         """Return the topics that have files, in order."""
         return sorted({name.partition.topic for name in map(parse_path, self._paths(".")) if name is not None})
 
+    def has_table(self, topic: str) -> bool:
+        """True if a topic's files are a Delta table."""
+        return bool(self._paths(f"{topic}/{TABLE_LOG}"))
+
     def list_work(self) -> Collection[str]:
         """See :class:`~esp.capture.claim.Store`."""
         return [*self._paths(WORK_DIRECTORY)]
@@ -90,6 +96,10 @@ class Directory:
     def has(self, path: str) -> bool:
         """See :class:`~esp.capture.claim.Store`."""
         return bool(self._system.get_file_info(self._full(path)).type == fs.FileType.File)
+
+    def size_of(self, path: str) -> int:
+        """Return the size of a file in bytes."""
+        return int(self._system.get_file_info(self._full(path)).size)
 
     def publish(self, work: str, path: str) -> bool:
         """See :class:`~esp.capture.claim.Store`."""

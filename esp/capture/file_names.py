@@ -43,8 +43,13 @@ class FileName(NamedTuple):
     @property
     def path(self) -> str:
         """The path below the directory of the capture."""
-        date = (_EPOCH + dt.timedelta(self.day)).isoformat() if 0 <= self.day <= _DAYS_MOST else _NO_DATE
+        date = date_of(self.day) or _NO_DATE
         return f"{self.partition.topic}/dt={date}/{self.partition.number}-{self.first}-{self.end}.parquet"
+
+
+def date_of(day: int) -> str | None:
+    """The date of a day, as directories have it; None for :data:`NO_DAY`."""
+    return (_EPOCH + dt.timedelta(day)).isoformat() if 0 <= day <= _DAYS_MOST else None
 
 
 def parse_path(path: str) -> FileName | None:

@@ -1,67 +1,37 @@
-"""A runner of a capture: it takes the capture over, and captures all partitions of its topics in rounds, by some threads."""
+"""A runner of a capture: it takes the capture over, and captures all partitions of its topics in rounds, by a crew."""
 
+import importlib
 import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
-from math import inf
-from typing import Final
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from esp.capture.claim import Claim
-from esp.capture.cutting import Limits
+from esp.capture.crew import Crew, LocalCrew, Task
 from esp.capture.decision import Log, RefusedError
 from esp.capture.directory import Directory
 from esp.capture.footer import read_footer
 from esp.capture.ledger import OffsetLedger
-from esp.capture.partition_capture import COLUMNS, FileTerms, PartitionCapture
-from esp.consumer.cluster import Address, Cluster
-from esp.consumer.connection import Terms
+from esp.capture.partition_capture import COLUMNS, FileTerms
+from esp.capture.plan import CapturePlan
+from esp.consumer.cluster import Cluster
 from esp.consumer.errors import ConsumerError, describe
 from esp.consumer.messages import EARLIEST, LATEST, Partition
 from esp.options.rows import check_names, schema_of_rows
 from esp.options.value_columns import open_values, with_newest
-from esp.options.value_options import ValueOptions
 
-_TURN_S: Final = 1.0
-"""The time for which a thread reads one partition before it takes another."""
+if TYPE_CHECKING:
+    from esp.capture.tables import Tables
+
 _POLL_S: Final = 0.5
 """The pause before the ends of partitions are asked for again, if nothing was new."""
 _TOPICS_S: Final = 5.0
 """The time between two looks for new partitions."""
 _RENEWAL_S: Final = 86_400.0
 """The time after which offsets are committed again, so that they do not expire on Kafka."""
-
-
-@dataclass(frozen=True, slots=True)
-class CapturePlan:
-    """A capture, and the way in which a runner does it.
-
-    Attributes:
-        name: of the capture.
-        topics: the topics.
-        place: the directory, a path or a URL.
-        servers: the bootstrap servers.
-        terms: of connections.
-        limits: of files.
-        values: how values become columns.
-        threads: as many partitions are captured at once.
-        is_once: whether the capture ends where the topics end at its start.
-        skips_lost: whether records that were deleted before they were captured are passed over.
-    """
-
-    name: str
-    topics: tuple[str, ...]
-    place: str
-    servers: tuple[Address, ...]
-    terms: Terms = field(default_factory=Terms)
-    limits: Limits = field(default_factory=Limits)
-    values: ValueOptions = field(default_factory=ValueOptions)
-    threads: int = 2
-    is_once: bool = False
-    skips_lost: bool = False
 
 
 class Runner:
@@ -71,16 +41,23 @@ class Runner:
         plan: what it does.
         warn: called with a line about what is no error.
         stop: set from outside: the runner commits what it has read, and ends.
+        make_crew: makes the crew that does the work; threads of this process, if nothing else is said.
     """
 
-    def __init__(self, plan: CapturePlan, warn: Callable[[str], None], stop: threading.Event) -> None:
+    def __init__(
+        self,
+        plan: CapturePlan,
+        warn: Callable[[str], None],
+        stop: threading.Event,
+        make_crew: Callable[[Task], Crew] = LocalCrew,
+    ) -> None:
         self._plan = plan
         self._warn = warn
         self._stop = stop
         self._directory = Directory(plan.place)
         self._runner = secrets.token_hex(8)
         self._lock = threading.Lock()
-        self._parts: dict[Partition, PartitionCapture] = {}
+        self._make_crew = make_crew
         self._topic_ids: Mapping[Partition, str] = {}
 
     def run(self) -> None:
@@ -91,11 +68,15 @@ class Runner:
             ConsumerError: the capture cannot go on; what is committed stays, and another start goes on behind it.
             OptionError: the options of values cannot be used.
         """
-        plan = self._plan
-        values = open_values(with_newest(plan.values))
-        check_names(schema_of_rows(COLUMNS, values), "rename the field by a schema of your own")
-        self._files = FileTerms(self._directory, plan.limits, values, self._runner, plan.name)
+        plan = replace(self._plan, values=with_newest(self._plan.values))
+        values = open_values(plan.values)
+        schema = schema_of_rows(COLUMNS, values)
+        check_names(schema, "rename the field by a schema of your own")
+        self._tables = self._open_tables(schema.names)
+        files = FileTerms(self._directory, plan.limits, values, self._runner, plan.name)
         with ExitStack() as stack:
+            self._crew = self._make_crew(Task(plan, files, self._commit, self._warn, self._stop))
+            stack.enter_context(closing(self._crew))
             self._cluster = stack.enter_context(Cluster(plan.servers, plan.terms))
             ledger = OffsetLedger(stack.enter_context(Cluster(plan.servers, plan.terms)), plan.name)
             self._claim = Claim(
@@ -109,31 +90,27 @@ class Runner:
             )
             self._topic_ids = self._describe()
             self._claim.take([*self._topic_ids])
-            self._begin(self._topic_ids)
-            pool = stack.enter_context(ThreadPoolExecutor(plan.threads, "capture"))
+            if self._tables is not None:
+                self._tables.take(plan.topics)
             try:
-                self._capture(pool)
-                self._in_threads(pool, [part.close for part in self._parts.values()])
+                self._begin(self._topic_ids)
+                self._capture()
+                self._crew.finish()
+                self._publish()
             except BaseException:
-                self._stop.set()
-                pool.shutdown()
-                for part in self._parts.values():
-                    with suppress(OSError):  # the next start removes it
-                        part.discard()
+                self._crew.discard()
                 raise
 
-    def _capture(self, pool: ThreadPoolExecutor) -> None:
+    def _capture(self) -> None:
         """Go round after round."""
         ends = self._ends()
         renewed_s = described_s = time.monotonic()
         while not self._stop.is_set():
-            behind = [part for partition, part in self._parts.items() if part.offset < ends[partition]]
-            until_s = inf if self._plan.is_once else time.monotonic() + _TURN_S
-            self._in_threads(pool, [_turn(part, ends[part.partition], until_s, self._stop) for part in behind])
+            has_work = self._crew.capture(ends)
+            self._publish()
             if self._plan.is_once:
                 return
-            self._in_threads(pool, [part.close_due for part in self._parts.values()])
-            if not behind:
+            if not has_work:
                 self._stop.wait(_POLL_S)
             now_s = time.monotonic()
             if now_s - described_s >= _TOPICS_S:
@@ -144,28 +121,39 @@ class Runner:
                 self._claim.renew()
             ends = self._ends()
 
-    def _in_threads(self, pool: ThreadPoolExecutor, works: Sequence[Callable[[], None]]) -> None:
-        """Do some works, and raise the error of the first that has one when all are done."""
-        for future in [pool.submit(work) for work in works]:
-            future.result()
-
     def _commit(self, partition: Partition, end: int, work: str, path: str) -> None:
         with self._lock:
             self._claim.commit(partition, end, work, path)
+            if self._tables is not None:
+                self._tables.note(path)
+
+    def _publish(self) -> None:
+        """Add the files of a round to their tables."""
+        if self._tables is not None:
+            self._tables.publish()
+
+    def _open_tables(self, columns: Sequence[str]) -> "Tables | None":
+        """The capture's tables, if it has some.
+
+        Raises:
+            RefusedError: it has tables, and the plan has not.
+        """
+        if self._plan.has_tables:
+            # the package deltalake is needed for tables only
+            tables: Tables = importlib.import_module("esp.capture.tables").Tables(
+                self._directory, self._plan.name, columns
+            )
+            return tables
+        for topic in self._plan.topics:
+            if self._directory.has_table(topic):
+                raise RefusedError(
+                    f"the files of topic {topic} are a Delta table, which would lack the next ones: give --table delta"
+                )
+        return None
 
     def _begin(self, partitions: Collection[Partition]) -> None:
         for partition in partitions:
-            position = self._claim.positions[partition]
-            self._parts[partition] = PartitionCapture(
-                partition,
-                position.topic_id,
-                position.offset,
-                self._files,
-                self._commit,
-                self._plan.servers,
-                self._plan.terms,
-                self._warn,
-            )
+            self._crew.begin(partition, self._claim.positions[partition])
 
     def _look_for_partitions(self) -> None:
         """Begin with new partitions.
@@ -184,6 +172,8 @@ class Runner:
         if new:
             self._topic_ids = found
             self._claim.add(new)
+            if self._tables is not None:
+                self._tables.take(sorted({partition.topic for partition in new}))
             self._begin(new)
 
     def _describe(self) -> dict[Partition, str]:
@@ -203,7 +193,7 @@ class Runner:
 
     def _ends(self) -> dict[Partition, int]:
         """The ends of what is decided."""
-        found = self._cluster.find_offsets(dict.fromkeys(self._parts, LATEST), is_read_committed=True)
+        found = self._cluster.find_offsets(dict.fromkeys(self._topic_ids, LATEST), is_read_committed=True)
         return {partition: each.offset for partition, each in found.items()}
 
     def _observe(self, partitions: Sequence[Partition], known: Collection[Partition]) -> dict[Partition, Log]:
@@ -221,7 +211,3 @@ class Runner:
                     last_file_end=last[partition].end, last_file_topic_id=footer.topic_id
                 )
         return logs
-
-
-def _turn(part: PartitionCapture, end: int, until_s: float, stop: threading.Event) -> Callable[[], None]:
-    return lambda: part.read(end, until_s, stop)

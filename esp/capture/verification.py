@@ -4,7 +4,7 @@ Offsets without records are no fault: markers of transactions, records of aborte
 captured. They are counted. Records that compaction removed later are in files and not in the log, which is a fault in other topics only.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -78,6 +78,58 @@ def check_names(partition: Partition, names: Sequence[FileName], bounds: Bounds)
     if bounds.most_end is not None and reached > bounds.most_end:
         problems.append(
             f"not committed: {partition}, {last} goes up to offset {reached - 1}, and offsets up to {bounds.most_end - 1} are committed"
+        )
+    return problems
+
+
+class InTable(NamedTuple):
+    """A partition in the table of its topic.
+
+    Attributes:
+        end: the offset up to which the capture says that its files were added; 0: it says nothing.
+        files: the captured files that are in the table, with their numbers of records; None: the table does not say it.
+        is_rewritten: whether another program has put files of its own in the place of some.
+    """
+
+    end: int
+    files: Mapping[FileName, int | None]
+    is_rewritten: bool
+
+
+def check_table(
+    partition: Partition, names: Sequence[FileName], rows: Mapping[FileName, int], table: InTable, most_end: int | None
+) -> list[str]:
+    """Return what is different in a table and in the directory.
+
+    Files behind the table's end are no fault: a start adds them, or the runner that runs.
+
+    Args:
+        partition: the partition.
+        names: of its files, listed after the table was looked at.
+        rows: the numbers of their records, of those that are whole.
+        table: the partition in the table.
+        most_end: what is committed; None: not known.
+    """
+    there = set(names)
+    problems = [
+        f"not in the table: {name.path}, which was added to it"
+        for name in names
+        if name.end <= table.end and name not in table.files and not table.is_rewritten
+    ]
+    for name, counted in sorted(table.files.items()):
+        if name not in there:
+            problems.append(f"gap: {partition}, {name.path} is in the table, and not in the directory")
+        elif counted is not None and counted != rows.get(name, counted):
+            problems.append(
+                f"another number: {name.path} has {counted} records by the table, and {rows[name]} by itself"
+            )
+        if name.end > table.end:
+            problems.append(
+                f"not added by the capture: {name.path} is in the table, which the capture has up to offset {table.end}"
+            )
+    if most_end is not None and table.end > most_end:
+        problems.append(
+            f"not committed: {partition}, the table goes up to offset {table.end - 1}, and offsets up to {most_end - 1} are committed"
         )
     return problems
 

@@ -1,8 +1,9 @@
 """Looks at a capture for its proof: lists and reads files, asks for committed offsets, and reads the log again."""
 
+import importlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +17,13 @@ from esp.capture.partition_capture import FETCH_TERMS
 from esp.capture.position import Position, group_of, read_position
 from esp.capture.verification import (
     Bounds,
+    InTable,
     Offsets,
     bounds_of,
     check_against_log,
     check_file,
     check_names,
+    check_table,
 )
 from esp.consumer.cluster import Address, Cluster
 from esp.consumer.connection import Terms
@@ -28,6 +31,9 @@ from esp.consumer.errors import ConsumerError
 from esp.consumer.group_offsets import GroupOffsets
 from esp.consumer.messages import EARLIEST, LATEST, Partition
 from esp.consumer.partition_reader import PartitionReader
+
+if TYPE_CHECKING:
+    from esp.capture.delta_log import DeltaLog
 
 _TIMEOUT_S: Final = 60.0
 
@@ -43,6 +49,8 @@ class Verified(NamedTuple):
         records: their records.
         compared: those that were held against the log, which is all that it still has.
         problems: what is wrong, with the exact places.
+        table: the offset up to which the topic's table has the files; None: there is no table.
+        is_rewritten: whether another program has rewritten files of the table, whose records are not looked at then.
     """
 
     partition: Partition
@@ -52,6 +60,8 @@ class Verified(NamedTuple):
     records: int
     compared: int
     problems: Sequence[str]
+    table: int | None = None
+    is_rewritten: bool = False
 
     @property
     def without_records(self) -> int:
@@ -65,6 +75,14 @@ class _Log(NamedTuple):
     topic_id: str
     earliest: int
     end: int
+
+
+class _Table(NamedTuple):
+    """A table: its log, its captured files with their numbers of records, and the number of others."""
+
+    log: "DeltaLog"
+    files: Mapping[FileName, int | None]
+    others: int
 
 
 class Verifier:
@@ -105,8 +123,10 @@ class Verifier:
             )
         topics = self._directory.topics()
         if not self._servers:
+            tables = self._tables(topics)
             for partition, names in self._files(topics).items():
-                yield self._verify(partition, names, Bounds(), None, None, is_compacted=True)
+                table = _in_table(tables, owner, partition)
+                yield self._verify(partition, names, Bounds(), None, None, table, is_compacted=True)
             return
         topics = sorted({*topics, *self._find_topics(owner)})
         with Cluster(self._servers, self._terms) as cluster:
@@ -118,6 +138,7 @@ class Verifier:
             }
             there = sorted(ids)
             before = _positions(offsets, there)
+            tables = self._tables(topics)  # before files are listed: a file has its name before a table has it
             files = self._files(topics)
             work = self._directory.list_work()
             after = _positions(offsets, there)
@@ -132,6 +153,7 @@ class Verifier:
                 bounds_of(before.get(partition), position, work),
                 None if position is None else position.topic_id,
                 _Log(ids[partition], earliest[partition].offset, ends[partition].offset) if partition in ids else None,
+                _in_table(tables, owner, partition),
                 is_compacted=partition.topic in compacted,
             )
 
@@ -149,11 +171,13 @@ class Verifier:
         bounds: Bounds,
         topic_id: str | None,
         log: _Log | None,
+        table: InTable | None,
         *,
         is_compacted: bool,
     ) -> Verified:
         problems = check_names(partition, names, bounds)
         records = compared = 0
+        rows: dict[FileName, int] = {}
         for name in names:
             try:
                 footer = read_footer(self._directory, name.path)
@@ -163,6 +187,7 @@ class Verifier:
                 continue
             problems += check_file(name, topic_id, footer.topic_id, footer.rows, captured)
             records += len(captured)
+            rows[name] = footer.rows
             if log is not None and log.topic_id == footer.topic_id and name.end > log.earliest:
                 first, end = max(name.first, log.earliest), min(name.end, log.end)
                 within = captured[captured >= first]
@@ -172,7 +197,25 @@ class Verifier:
                 )
         first = names[0].first if names else bounds.begin or 0
         end = names[-1].end if names else first
-        return Verified(partition, len(names), first, end, records, compared, problems)
+        found = Verified(partition, len(names), first, end, records, compared, problems)
+        if table is None:
+            return found
+        problems += check_table(partition, names, rows, table, bounds.most_end)
+        return found._replace(table=table.end, is_rewritten=table.is_rewritten)
+
+    def _tables(self, topics: Sequence[str]) -> dict[str, "_Table"]:
+        """The tables of those topics that have some.
+
+        Raises:
+            ConsumerError: a table cannot be read.
+        """
+        having = [topic for topic in topics if self._directory.has_table(topic)]
+        if not having:
+            return {}
+        # the package deltalake is needed for tables only
+        delta_log = importlib.import_module("esp.capture.delta_log")
+        logs = {topic: delta_log.DeltaLog(self._directory, topic) for topic in having}
+        return {topic: _Table(log, *log.files()) for topic, log in logs.items()}
 
     def _captured(self, name: FileName) -> Offsets:
         """The offsets of a file's records.
@@ -199,6 +242,15 @@ class Verifier:
                 )
                 found += [batch.column("offset").to_numpy() for batch in some]
         return np.concatenate(found)
+
+
+def _in_table(tables: Mapping[str, _Table], owner: str, partition: Partition) -> InTable | None:
+    """A partition in the table of its topic, if that has one."""
+    table = tables.get(partition.topic)
+    if table is None:
+        return None
+    files = {name: rows for name, rows in table.files.items() if name.partition == partition}
+    return InTable(table.log.ends(owner, [partition]).get(partition, 0), files, table.others > 0)
 
 
 def _positions(offsets: GroupOffsets, partitions: Sequence[Partition]) -> Mapping[Partition, Position]:

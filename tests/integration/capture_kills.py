@@ -1,5 +1,6 @@
 """Runners of a capture as processes that die: at one of their operations, or at a moment that a seed chooses."""
 
+import importlib
 import multiprocessing
 import os
 import sys
@@ -15,7 +16,8 @@ from esp.capture.claim import Claim
 from esp.capture.cutting import Limits
 from esp.capture.directory import Directory
 from esp.capture.ledger import OffsetLedger
-from esp.capture.runner import CapturePlan, Runner
+from esp.capture.plan import CapturePlan
+from esp.capture.runner import Runner
 from esp.consumer.connection import Deadline
 from esp.consumer.errors import ConsumerError
 from esp.consumer.messages import Api
@@ -66,18 +68,36 @@ def _without_epoch() -> None:
     TransactionalProducer.begin_epoch = begin_epoch  # type: ignore[method-assign]
 
 
+def _without_application() -> None:
+    """Files are added to tables without saying so, so that a start adds them again."""
+    logs = importlib.import_module("esp.capture.delta_log")
+    whole = logs.CommitProperties
+    logs.CommitProperties = lambda **given: whole(**{**given, "app_transactions": None})  # type: ignore[attr-defined]
+
+
+def _without_look() -> None:
+    """Files are added to tables that have them."""
+    logs = importlib.import_module("esp.capture.delta_log")
+    logs.DeltaLog.ends = lambda _self, _capture, _partitions: {}
+
+
 BUGS: Final[dict[str, Callable[[], None]]] = {
     "publish before commit": _publish_first,
     "offset outside the transaction": _offset_outside,
     "no InitProducerId": _without_epoch,
 }
 
+TABLE_BUGS: Final[dict[str, Callable[[], None]]] = {
+    "no application transaction": _without_application,
+    "no look at the table": _without_look,
+}
+
 
 # Processes ----------------------------------------------------------------------------------------------------------------------
 
 
-def _die_at(step: int) -> None:
-    """Die at the ``step``-th operation: before or after a request to a coordinator, or a change of the directory."""
+def _die_at(step: int, *, has_tables: bool) -> None:
+    """Die at the ``step``-th operation: before or after a request to a coordinator, or a change of the directory or of a table."""
     lock = threading.Lock()
     seen: list[str] = []
 
@@ -91,8 +111,8 @@ def _die_at(step: int) -> None:
         if api.name in _REQUESTS:
             note(f"{event} {api.name}")
 
-    def noting(name: str) -> None:
-        whole = getattr(Directory, name)
+    def noting(kind: type, name: str) -> None:
+        whole = getattr(kind, name)
 
         def operation(self, *arguments):
             note(f"before {name}")
@@ -100,10 +120,12 @@ def _die_at(step: int) -> None:
             note(f"after {name}")
             return found
 
-        setattr(Directory, name, operation)
+        setattr(kind, name, operation)
 
     for name in _OPERATIONS:
-        noting(name)
+        noting(Directory, name)
+    if has_tables:
+        noting(importlib.import_module("esp.capture.delta_log").DeltaLog, "add")
     runners.Cluster = lambda servers, terms: WatchedCluster(servers, terms, 30.0, hook)  # type: ignore[assignment,misc]
 
 
@@ -127,9 +149,9 @@ def _stop_before_a_file(gate: Path) -> None:
 def _work(plan: CapturePlan, step: int | None, bug: str | None, gate: Path | None) -> None:
     attempts._UNDECIDED_S = 0.3
     if bug is not None:
-        BUGS[bug]()
+        {**BUGS, **TABLE_BUGS}[bug]()
     if step is not None:
-        _die_at(step)
+        _die_at(step, has_tables=plan.has_tables)
     if gate is not None:
         _stop_before_a_file(gate)
     try:
@@ -148,11 +170,13 @@ def begin(
     Args:
         plan: what it does.
         step: the number of the operation at which it dies; None: it lives.
-        bug: one of :data:`BUGS`.
+        bug: one of :data:`BUGS` or :data:`TABLE_BUGS`.
         gate: a directory: the runner makes :data:`THERE` in it before it commits a file, and waits for :data:`GO_ON`.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "pandas"])  # which pyarrow imports when it first makes an array
+    context.set_forkserver_preload(
+        [__name__, "pandas", "deltalake"]
+    )  # pandas is imported by pyarrow when it first makes an array
     process = context.Process(target=_work, args=(plan, step, bug, gate))
     process.start()
     return process

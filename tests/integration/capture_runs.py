@@ -11,7 +11,8 @@ from confluent_kafka import Producer
 
 from esp.capture.cutting import Limits
 from esp.capture.file_names import FileName, parse_path
-from esp.capture.runner import CapturePlan, Runner
+from esp.capture.plan import CapturePlan
+from esp.capture.runner import Runner
 from esp.consumer.messages import Partition
 from tests.integration.sink_runs import address_of
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from deltalake import DeltaTable
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
@@ -33,6 +34,7 @@ from tests.integration.capture_kills import (
     KILLED,
     REFUSED,
     SMALL_FILES,
+    TABLE_BUGS,
     THERE,
     begin,
     end,
@@ -41,6 +43,7 @@ from tests.integration.capture_kills import (
 )
 from tests.integration.capture_runs import capture, names_in, offsets_in, plan_of, produce, rows_in
 from tests.integration.conftest import MakeTopic, eventually
+from tests.integration.delta_reader import offsets_in_table
 from tests.integration.topic_changes import add_partitions, recreate
 from tests.integration.transactions import serve_transactions, write_by_librdkafka
 
@@ -254,6 +257,45 @@ def test_a_topic_that_was_created_again_is_refused(
         capture(bootstrap, topic, tmp_path, name="again")
 
 
+def test_a_delta_table_has_what_files_have_and_the_proof_covers_it(
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_topic(partitions=2)
+    produce(bootstrap, topic, [b"a", b"b"], time_ms=lambda _: DAY_MS)
+    capture(bootstrap, topic, tmp_path, name="table")  # files that are there already go into the table too
+    produce(bootstrap, topic, [b"c"], time_ms=lambda _: DAY_MS + 86_400_000)
+    produce(bootstrap, topic, [b"d", b"e"], partition=1)
+    command = ("capture", "start", "table", "--topic", topic, "--to", str(tmp_path), "--bootstrap-server", bootstrap)
+    assert run_tools((*command, "--once", "--table", "delta")) == 0
+    table = DeltaTable(tmp_path / topic)
+    rows = table.to_pyarrow_table().sort_by([("partition", "ascending"), ("offset", "ascending")])
+    assert rows["value"].to_pylist() == [b"a", b"b", b"c", b"d", b"e"]
+    assert rows["dt"].to_pylist()[:3] == [DAY.date(), DAY.date(), DAY.date() + dt.timedelta(1)]
+    assert table.transaction_version(f"esp-capture.table/{topic}-1") == 2
+    capsys.readouterr()
+    assert verify(bootstrap, tmp_path) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [(line[4], line[-1]) for line in lines] == [("RECORDS", "TABLE"), ("3", "3"), ("2", "2")]
+
+    assert run_tools((*command, "--once")) == 1
+    assert "are a Delta table, which would lack the next ones" in capsys.readouterr().err
+    table.delete("partition = 1")
+    assert verify(bootstrap, tmp_path) == 1
+    assert f"not in the table: {topic}/" in capsys.readouterr().out
+
+
+def test_a_table_of_a_kind_that_is_not_there_gets_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ("capture", "start", "table", "--topic", "t", "--to", str(tmp_path))
+    for options, words in (
+        (("--table", "iceberg"), "--table iceberg: there are no such tables here"),
+        (("--conf", "a=b"), "--conf a=b: it is a setting of Spark, and none is used"),
+        (("--master", "local[2]", "--threads", "2"), "--threads 2: with --master the tasks"),
+        (("--master", "local[2]", "--conf", "a"), "--conf a: it is no setting"),
+    ):
+        assert run_tools((*command, *options)) == 1
+        assert words in capsys.readouterr().err
+
+
 def test_a_topic_that_is_missing_is_named(bootstrap: str, tmp_path: Path) -> None:
     with pytest.raises(ConsumerError, match=r"--topic nowhere: it does not exist .*: name topics that exist"):
         capture(bootstrap, "nowhere", tmp_path)
@@ -342,55 +384,81 @@ def test_new_partitions_are_captured_from_their_start(
 # Runners that die ---------------------------------------------------------------------------------------------------------------
 
 
+FORMS = pytest.mark.parametrize("has_tables", [False, True], ids=["files", "delta"])
+
+
 def kill_everywhere(
-    bootstrap: str, topic: str, directory: Path, name: str, steps: Iterable[int], bug: str | None = None
+    bootstrap: str,
+    topic: str,
+    directory: Path,
+    name: str,
+    steps: Iterable[int],
+    bug: str | None = None,
+    *,
+    has_tables: bool = False,
 ) -> int:
     """Let runners die one operation later each, with new records before each; return how many died."""
     died = 0
     for step in steps:
         produce(bootstrap, topic, [b"%d" % step] * 3)
-        plan = plan_of(bootstrap, topic, directory, name)
+        plan = plan_of(bootstrap, topic, directory, name, has_tables=has_tables)
         status = end(begin(plan, step, bug))
         assert status in (KILLED, FINISHED, REFUSED)
         died += status == KILLED
         if status == FINISHED:
             break
-    assert end(begin(plan_of(bootstrap, topic, directory, name), None, bug)) == FINISHED
+    assert end(begin(plan_of(bootstrap, topic, directory, name, has_tables=has_tables), None, bug)) == FINISHED
     return died
 
 
+@FORMS
 def test_a_runner_that_dies_at_any_operation_leaves_each_record_once(
-    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path, has_tables: bool
 ) -> None:
     make_topic()
-    died = kill_everywhere(bootstrap, topic, tmp_path, "dies", range(100))
-    assert died > 16  # of ten requests and five operations, before and after
-    assert offsets_in(tmp_path, Partition(topic, 0)) == [*range(3 * (died + 1))]
+    first = 16 if has_tables else 0  # what a table adds comes last
+    died = kill_everywhere(bootstrap, topic, tmp_path, f"dies-{has_tables}", range(first, 100), has_tables=has_tables)
+    assert died > 16 - first  # of ten requests and five operations, before and after
+    here = Partition(topic, 0)
+    assert offsets_in(tmp_path, here) == [*range(3 * (died + 1))]
+    assert not has_tables or offsets_in_table(tmp_path / topic, here) == [*range(3 * (died + 1))]
     assert verify(bootstrap, tmp_path) == 0
     assert not work_left(tmp_path)
 
 
-def run_zombie(bootstrap: str, topic: str, directory: Path, gate: Path, name: str, bug: str | None = None) -> int:
+def run_zombie(
+    bootstrap: str,
+    topic: str,
+    directory: Path,
+    gate: Path,
+    name: str,
+    bug: str | None = None,
+    *,
+    has_tables: bool = False,
+) -> int:
     """Let a runner stop just before it commits a file, another one capture more, and the first one go on; return its status."""
+    plan = plan_of(bootstrap, topic, directory, name, has_tables=has_tables)
     gate.mkdir()
     produce(bootstrap, topic, [b"a"] * 3)
-    zombie = begin(plan_of(bootstrap, topic, directory, name), None, bug, gate)
+    zombie = begin(plan, None, bug, gate)
     eventually((gate / THERE).exists, 30)
     produce(bootstrap, topic, [b"b"] * 3)
-    assert end(begin(plan_of(bootstrap, topic, directory, name), None, bug)) == FINISHED
+    assert end(begin(plan, None, bug)) == FINISHED
     (gate / GO_ON).touch()
     status = end(zombie)
     produce(bootstrap, topic, [b"c"] * 3)
-    end(begin(plan_of(bootstrap, topic, directory, name), None, bug))
+    end(begin(plan, None, bug))
     return status
 
 
+@FORMS
 def test_a_runner_that_was_overtaken_commits_nothing(
-    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path, has_tables: bool
 ) -> None:
     make_topic()
-    lake = tmp_path / "lake"
-    assert run_zombie(bootstrap, topic, lake, tmp_path / "gate", "zombie") == REFUSED
+    lake, name = tmp_path / "lake", f"zombie-{has_tables}"
+    assert run_zombie(bootstrap, topic, lake, tmp_path / "gate", name, has_tables=has_tables) == REFUSED
+    assert not has_tables or offsets_in_table(lake / topic, Partition(topic, 0)) == [*range(9)]
     assert [(name.first, name.end) for name in names_in(lake)] == [(0, 6), (6, 9)]
     assert verify(bootstrap, lake) == 0
     assert not work_left(lake)
@@ -410,12 +478,27 @@ def test_bugs_are_noticed(
     assert "overlap: " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("bug", TABLE_BUGS)
+def test_bugs_of_tables_are_noticed(
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path, bug: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_topic()
+    kill_everywhere(bootstrap, topic, tmp_path, f"table-bug-{len(bug)}", range(90, 92), bug, has_tables=True)
+    with pytest.raises(AssertionError, match="a file is added once"):
+        offsets_in_table(tmp_path / topic, Partition(topic, 0))
+    if bug == "no application transaction":
+        assert verify(bootstrap, tmp_path) == 1
+        assert "not added by the capture: " in capsys.readouterr().out
+
+
+@FORMS
 def test_a_capture_is_whole_after_kills_of_two_runners(
-    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path, has_tables: bool
 ) -> None:
     make_topic(partitions=3)
     random = Random(KILLS_SEED)
-    plan = plan_of(bootstrap, topic, tmp_path, "kills", is_once=False, limits=SMALL_FILES)
+    name = f"kills-{has_tables}"
+    plan = plan_of(bootstrap, topic, tmp_path, name, is_once=False, limits=SMALL_FILES, has_tables=has_tables)
     is_over = threading.Event()
     written = [0, 0, 0]
 
@@ -440,9 +523,12 @@ def test_a_capture_is_whole_after_kills_of_two_runners(
         writer.join()
         for one in runners_alive:
             kill(one)
-    assert end(begin(plan_of(bootstrap, topic, tmp_path, "kills", limits=SMALL_FILES))) == FINISHED
+    last = plan_of(bootstrap, topic, tmp_path, name, limits=SMALL_FILES, has_tables=has_tables)
+    assert end(begin(last)) == FINISHED
     for number in range(3):
-        assert offsets_in(tmp_path, Partition(topic, number)) == [*range(written[number])]
+        here = Partition(topic, number)
+        assert offsets_in(tmp_path, here) == [*range(written[number])]
+        assert not has_tables or offsets_in_table(tmp_path / topic, here) == [*range(written[number])]
     assert verify(bootstrap, tmp_path) == 0
     assert len(names_in(tmp_path)) > 3
     assert not work_left(tmp_path)

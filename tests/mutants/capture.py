@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.security import TEST, SecurityMutant
 
 _MODEL: Final = "tests/unit/capture/test_claim.py::test_each_record_is_in_one_file_whatever_dies"
+_TABLE_ONCE: Final = "tests/unit/capture/test_tables.py::test_what_older_runners_have_left_is_added_once"
 _DOUBT: Final = "tests/unit/capture/test_partition_capture.py::test_a_file_whose_commit_is_in_doubt_is_left_to_the_runner_that_took_over"
 
 
@@ -56,6 +57,30 @@ CAPTURE_MUTANTS: Final = (
         "esp.capture.claim",
         "        if self._is_over:\n",
         "        if self._is_over and not self._positions:\n",
+    ),
+    _bug(
+        "tables-are-not-looked-at",
+        "a file is added to its table again",
+        _TABLE_ONCE,
+        "esp.capture.tables",
+        "files_to_add(names, log.ends(self._capture, partitions))",
+        "files_to_add(names, {})",
+    ),
+    _bug(
+        "tables-say-nothing-of-what-they-have",
+        "a commit without its application transactions",
+        _TABLE_ONCE,
+        "esp.capture.delta_log",
+        "Transaction(application_of(capture, partition), end) for partition, end in sorted(ends.items())",
+        "Transaction(application_of(capture, partition), end) for partition, end in sorted(ends.items())[:0]",
+    ),
+    _bug(
+        "tables-lack-what-dead-runners-left",
+        "a start adds its own files only",
+        _TABLE_ONCE,
+        "esp.capture.tables",
+        "        self._new += [name for topic in topics for name in self._directory.names_of(topic)]\n",
+        "",
     ),
     _bug(
         "files-in-doubt-are-removed",

@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -21,6 +21,8 @@ from esp.rebalance.sizes import parse_size
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _SIZE_LEAST: Final = 1024 * 1024
 _VALUES: Final = "Values as columns"
+_SPARK: Final = "On a Spark cluster"
+_THREADS_MOST: Final = 4
 
 
 def start(
@@ -46,10 +48,42 @@ def start(
         str, typer.Option("--every", metavar="TIME", help="A file is closed so long after its first record was read.")
     ] = "15m",
     size: Annotated[str, typer.Option("--size", help="A file is closed at this size.")] = "128MB",
+    table: Annotated[
+        str | None,
+        typer.Option(
+            "--table",
+            metavar="delta",
+            help="Make a Delta table of each topic's files: DIR/TOPIC. It needs the extra esp[delta], and no JVM.",
+        ),
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Capture what is there now, and end.")] = False,
-    threads: Annotated[int, typer.Option("--threads", min=1, help="So many partitions are captured at once.")] = min(
-        4, os.cpu_count() or 1
-    ),
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            "--threads",
+            min=1,
+            help="So many partitions are captured at once (default: 4, or one a processor).",
+            show_default=False,
+        ),
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master",
+            metavar="URL",
+            help="Capture by tasks of a Spark cluster: spark://HOST:PORT, yarn, k8s://…, or local[2].",
+            rich_help_panel=_SPARK,
+        ),
+    ] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--conf",
+            metavar="KEY=VALUE",
+            help="A setting of Spark; may be given several times.",
+            rich_help_panel=_SPARK,
+        ),
+    ] = None,
     skip_lost: Annotated[
         bool, typer.Option("--skip-lost", help="Go on although records were deleted before they were captured.")
     ] = False,
@@ -84,9 +118,14 @@ def start(
 ) -> None:
     """Write the records of topics to Parquet files, TOPIC/dt=DAY/PARTITION-FIRST-END.parquet, each record once.
 
+    With --table delta each topic's files are a Delta table too, DIR/TOPIC, to which each round adds its files in one commit.
+
     A file appears when it is whole; so any reader of Parquet may read the directory at any time. Stop it by SIGTERM or Ctrl-C: it
     commits what it has read. Start it again with the same NAME and DIR, after a crash too: it goes on behind the last file. A second
     start takes the capture over, and the first one ends.
+
+    With --master tasks of a Spark cluster read the topics and write the files, which every executor must reach under DIR, and this process
+    commits them. Partitions are read at the start, and then when the first record that is in no file has waited for --every.
 
     [bold]Examples[/bold]
 
@@ -94,8 +133,13 @@ def start(
 
     esp capture start lake --topic flights --to /data/lake --once
 
+    esp capture start lake --topic flights --to /data/lake --table delta
+
+    esp capture start lake --topic flights --to s3://bucket/lake --master spark://10.0.0.1:7077
+
     esp capture start lake --topic delays --to s3://bucket/lake --value-format json --value-schema 'carrier STRING, delay INT'
     """
+    _check_together(table, threads, master, conf)
     if _NAME.fullmatch(name) is None:
         raise OperatorError(f"NAME {name}: it is no name of a capture", "Write letters, digits, _ and -.")
     size_bytes = parse_size("--size", size)
@@ -116,20 +160,54 @@ def start(
         every_s = parse_duration_ms("every", every) / 1000
         runner = load("esp.capture.runner")
         cutting = load("esp.capture.cutting")
-        plan = runner.CapturePlan(
+        plan = load("esp.capture.plan").CapturePlan(
             name,
             tuple(dict.fromkeys(topic)),
             to,
             *connect(bootstrap_server, command_config),
             cutting.Limits(every_s, size_bytes),
             options,
-            threads,
+            threads or min(_THREADS_MOST, os.cpu_count() or 1),
             once,
             skip_lost,
+            table is not None,
         )
+        crews = {} if master is None else {"make_crew": _on_spark(name, master, conf or [])}
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _setter(stop))
-        runner.Runner(plan, print_warning, stop).run()
+        runner.Runner(plan, print_warning, stop, **crews).run()
+
+
+def _check_together(table: str | None, threads: int | None, master: str | None, conf: list[str] | None) -> None:
+    """Return if these options make sense, and do so together.
+
+    Raises:
+        OperatorError: they do not.
+    """
+    if master is None and conf:
+        raise OperatorError(f"--conf {conf[0]}: it is a setting of Spark, and none is used", "Give --master too.")
+    if master is not None and threads is not None:
+        raise OperatorError(
+            f"--threads {threads}: with --master the tasks that Spark runs at once are its cores",
+            "Leave one of the two out.",
+        )
+    if table not in (None, "delta"):
+        raise OperatorError(f"--table {table}: there are no such tables here", "Write delta, or leave it out.")
+
+
+def _on_spark(name: str, master: str, conf: list[str]) -> Any:
+    """Return the maker of a crew of tasks of a Spark cluster.
+
+    Raises:
+        OperatorError: a setting has no value, or Spark cannot be used.
+    """
+    settings = {}
+    for setting in conf:
+        key, separator, value = setting.partition("=")
+        if not key or not separator:
+            raise OperatorError(f"--conf {setting}: it is no setting", "Write KEY=VALUE.")
+        settings[key] = value
+    return load("esp.spark.capture_crew").open_crew(name, master, settings)
 
 
 def _setter(stop: threading.Event) -> Callable[[int, FrameType | None], None]:

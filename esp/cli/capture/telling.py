@@ -4,7 +4,7 @@ import importlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from esp.arrow.errors import BrokenBatchError
 from esp.cli.kafka.command_config import read_client_settings
@@ -13,6 +13,9 @@ from esp.model.errors import OperatorError
 from esp.options.errors import OptionError
 from esp.options.registry import RegistryError
 from esp.values.errors import MissingPackageError
+
+_EXTRAS: Final = {"deltalake": "spark,delta"}
+"""The extras that bring packages; all others come with ``spark``."""
 
 
 def load(module: str) -> Any:
@@ -24,10 +27,7 @@ def load(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise OperatorError(
-            f"a capture needs the package {error.name}, which is not installed here",
-            'Install it: pip install "esp[spark]"',
-        ) from error
+        raise _missing(error) from error
 
 
 def connect(bootstrap_server: str, command_config: str | None) -> tuple[Any, Any]:
@@ -54,10 +54,20 @@ def telling() -> Iterator[None]:
         raise _told(f"--{option}{value}: {error.problem}") from error
     except (ConsumerError, BrokenBatchError, RegistryError, MissingPackageError) as error:
         raise _told(str(error)) from error
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
     except OSError as error:
         raise OperatorError(
             str(error), "Look at the directory of the capture: its rights, and its free space."
         ) from error
+
+
+def _missing(error: ModuleNotFoundError) -> OperatorError:
+    extra = _EXTRAS.get((error.name or "").partition(".")[0], "spark")
+    return OperatorError(
+        f"a capture like this needs the package {error.name}, which is not installed here",
+        f'Install it: pip install "esp[{extra}]"',
+    )
 
 
 def _told(text: str) -> OperatorError:

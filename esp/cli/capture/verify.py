@@ -1,7 +1,7 @@
 """``esp capture verify``: the proof that the files of a capture hold each record once."""
 
-from collections.abc import Collection
-from typing import Annotated, Final
+from collections.abc import Collection, Sequence
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -15,6 +15,8 @@ from esp.cli.output import print_columns, print_json, print_line, print_note, wo
 
 _WIDTH: Final = 9
 _HEADINGS: Final = ("PARTITION", "FILES", "FIRST", "END", "RECORDS", "NO RECORD", "COMPARED", "PROBLEMS")
+_TABLE: Final = "TABLE"
+"""The heading of the offsets up to which tables have the files."""
 
 
 def verify(
@@ -30,7 +32,8 @@ def verify(
 
     Names are held against one another and against what is committed, footers against names, and the offsets of all records against
     those of the topic, as far as it still has them (COMPARED). NO RECORD counts offsets that have none: markers of transactions, aborted
-    records, and records that compaction had removed. It may be run while the capture runs.
+    records, and records that compaction had removed. TABLE is the offset up to which a Delta table has the files; those behind it are added
+    by the runner that runs, or the next one. It may be run while the capture runs.
 
     [bold]Examples[/bold]
 
@@ -63,22 +66,28 @@ def verify(
             ]
         )
     else:
-        rows = [
-            (
-                f"{one.partition.topic}-{one.partition.number}",
-                *map(
-                    str,
-                    (one.files, one.first, one.end, one.records, one.without_records, one.compared, len(one.problems)),
-                ),
-            )
-            for one in found
-        ]
-        print_columns([(heading, _WIDTH) for heading in _HEADINGS], rows)
+        _print_table(found)
         for problem in problems:
             print_line(problem)
+    for topic in sorted({one.partition.topic for one in found if one.is_rewritten}):
+        print_note(
+            f"Another program has rewritten files of the table of topic {topic}: which records they have is not looked at."
+        )
     if problems:
         print_note(f"{len(problems)} problems.")
         raise typer.Exit(1)
+
+
+def _print_table(found: Sequence[Any]) -> None:
+    """Write a line for each partition."""
+    has_tables = any(one.table is not None for one in found)
+    rows = []
+    for one in found:
+        facts = (one.files, one.first, one.end, one.records, one.without_records, one.compared, len(one.problems))
+        table = ("-" if one.table is None else one.table,) if has_tables else ()
+        rows.append([f"{one.partition.topic}-{one.partition.number}", *map(str, (*facts, *table))])
+    headings = (*_HEADINGS, _TABLE) if has_tables else _HEADINGS
+    print_columns([(heading, _WIDTH) for heading in headings], rows)
 
 
 def _topics_of(servers: str, name: str) -> Collection[str]:

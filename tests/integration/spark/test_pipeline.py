@@ -18,7 +18,7 @@ def test_a_pipeline_killed_in_the_middle_loses_and_doubles_no_flight(node: NodeP
     assert "no flight was lost or doubled" in done.stdout
     report = tmp_path / "run/report"
     assert "no flight was lost or doubled" in (report / "index.html").read_text()
-    assert len(list(report.glob("*.png"))) == 5
+    assert len(list(report.glob("*.png"))) == 6
 
     refused = run_pipeline(tmp_path, *here)  # on the same cluster: the topic is full
     assert refused.returncode == 1

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from esp.capture.file_names import FileName
 from esp.capture.position import Position
-from esp.capture.verification import Bounds, bounds_of, check_against_log, check_file, check_names
+from esp.capture.verification import Bounds, InTable, bounds_of, check_against_log, check_file, check_names, check_table
 from esp.consumer.messages import Partition
 
 HERE = Partition("t", 0)
@@ -93,3 +93,53 @@ def test_bounds_leave_room_for_a_runner_that_goes_on() -> None:
     assert bounds_of(before, after, ["_work/w"]) == Bounds(1, None, 9)
     assert bounds_of(None, after, []) == Bounds(1, None, 9)
     assert bounds_of(None, None, []) == Bounds()
+
+
+FILES = names_of([(3, 5), (8, 2)])
+ROWS = {FILES[0]: 4, FILES[1]: 2}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        InTable(10, ROWS, False),
+        InTable(10, dict.fromkeys(FILES), False),
+        InTable(8, {FILES[0]: 4}, False),
+        InTable(0, {}, False),
+    ],
+    ids=["all", "without numbers", "a round behind", "nothing yet"],
+)
+def test_a_table_has_files_up_to_its_end(table: InTable) -> None:
+    assert check_table(HERE, FILES, ROWS, table, 10) == []
+
+
+@pytest.mark.parametrize(
+    ("table", "names", "most_end", "word"),
+    [
+        (InTable(10, {FILES[0]: 4}, False), FILES, 10, "not in the table: t/dt=1970-01-01/0-8-10.parquet"),
+        (
+            InTable(10, ROWS, False),
+            FILES[:1],
+            10,
+            "gap: partition 0 of topic t, t/dt=1970-01-01/0-8-10.parquet is in the table",
+        ),
+        (InTable(8, ROWS, False), FILES, 10, "not added by the capture: t/dt=1970-01-01/0-8-10.parquet"),
+        (
+            InTable(10, {**ROWS, FILES[0]: 5}, False),
+            FILES,
+            10,
+            "another number: t/dt=1970-01-01/0-3-8.parquet has 5 records by",
+        ),
+        (InTable(10, ROWS, False), FILES, 8, "not committed: partition 0 of topic t, the table goes up to offset 9"),
+    ],
+    ids=["lacking", "removed", "strange", "another number", "ahead"],
+)
+def test_a_table_that_is_not_as_the_capture_leaves_it(
+    table: InTable, names: list[FileName], most_end: int, word: str
+) -> None:
+    [problem] = check_table(HERE, names, ROWS, table, most_end)
+    assert problem.startswith(word)
+
+
+def test_what_another_program_has_rewritten_is_not_missed() -> None:
+    assert check_table(HERE, FILES, ROWS, InTable(10, {FILES[1]: 2}, True), None) == []

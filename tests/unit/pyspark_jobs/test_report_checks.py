@@ -7,7 +7,7 @@ from pyspark_jobs import schemas
 from pyspark_jobs.expected import expected_delays, expected_with_weather
 from pyspark_jobs.flight_delays import delays, transform
 from pyspark_jobs.flights_data import Flight, read_airlines, read_flights, read_weather
-from pyspark_jobs.report_checks import Check, Expected, check_rows, check_windows
+from pyspark_jobs.report_checks import Check, Expected, check_rows, check_updates, check_windows
 
 pytestmark = pytest.mark.spark
 
@@ -96,3 +96,14 @@ def test_a_window_with_an_early_value_is_found(rows: DataFrame, expected: Expect
 def test_empty_outputs_are_off_and_raise_nothing(rows: DataFrame, expected: Expected) -> None:
     assert off(check_rows(rows.limit(0), expected))["Flights missing from Parquet"] == 1000
     assert off(check_windows(delays(rows.limit(0)), expected))["Flights in all windows"] == 0
+
+
+def test_an_update_that_is_there_twice_is_found(spark: SparkSession) -> None:
+    def record(key: str, flights: int) -> tuple[str, bytes]:
+        return key, msgspec.json.encode({"flights": flights})
+
+    once = [record("a", 1), record("a", 3), record("b", 1)]
+    schema = "key string, value binary"
+    assert off(check_updates(spark.createDataFrame(once, schema))) == {}
+    twice = spark.createDataFrame([*once, record("a", 3)], schema)
+    assert off(check_updates(twice)) == {"Updates of windows that are in the topic twice": 1}

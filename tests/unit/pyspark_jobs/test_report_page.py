@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark_jobs import schemas
 from pyspark_jobs.flight_delays import delays, transform
 from pyspark_jobs.flights_data import read_airlines, read_flights, read_weather
-from pyspark_jobs.report_charts import CHARTS, draw_all, smoothed
+from pyspark_jobs.report_charts import CHARTS, draw_all, draw_lag, smoothed
 from pyspark_jobs.report_checks import Check
 from pyspark_jobs.report_facts import Facts, Group, gather
 from pyspark_jobs.report_page import page
@@ -79,6 +79,14 @@ def test_a_wrong_count_stands_out_on_the_page() -> None:
     html = page(FEW, [Check("Rows <b>", 10, 9), Check("Windows", 1, 1)], [])
     assert 'class="verdict wrong">1 of 2 counts are off.' in html
     assert "Rows &lt;b&gt;" in html
+
+
+def test_the_page_shows_the_lag_of_each_group_and_the_sink(tmp_path: Path) -> None:
+    lag = draw_lag({"spark.rows": [(0.5, 10), (1.0, 0)], "spark.windows": [(0.5, 10)]}, str(tmp_path))
+    html = page(FEW, [], [], lag, "TOPIC  BATCH\n<b>")
+    assert html.count("data:image/png;base64,") == 1
+    assert "<pre>TOPIC  BATCH\n&lt;b&gt;</pre>" in html
+    assert "<pre>" not in page(FEW, [], [])
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,12 @@
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from pyspark_jobs import flight_delays, flight_report, run
 from pyspark_jobs.processes import ProcessError
 from pyspark_jobs.run import READY, main, prepare_directory, start_broker
 
@@ -79,3 +82,32 @@ def test_a_cluster_that_cannot_be_is_refused(
     with pytest.raises(SystemExit):
         main(arguments)
     assert word in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "main_of", [lambda: main(["--exactly-once"]), lambda: main(["--source", "esp"])], ids=["exactly once", "source"]
+)
+def test_what_needs_the_package_is_refused_without_it(
+    main_of: Callable[[], int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "has_esp", lambda: False)
+    with pytest.raises(SystemExit):
+        main_of()
+    assert "need the package esp" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("job", "arguments", "word"),
+    [
+        (flight_delays, ["--sink", "mine"], "give both"),
+        (flight_report, ["--sink-text", "x"], "give both"),
+        (flight_delays, ["--source", "pulsar"], "invalid choice"),
+    ],
+)
+def test_arguments_of_jobs_that_do_not_fit_together_get_one_line(
+    job: ModuleType, arguments: list[str], word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = ["--output", "o", *(["--checkpoint", "c"] if job is flight_delays else ["--rows", "r"])]
+    with pytest.raises(SystemExit):
+        job.main([*places, *arguments])
+    assert word in capsys.readouterr().err.splitlines()[-1]
