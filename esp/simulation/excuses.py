@@ -89,7 +89,7 @@ def tallied() -> Iterator[Counter[str]]:
 
 
 def note(excuse: Excuse) -> None:
-    """A check does not ask now what it asks else; outside of a run nobody counts that."""
+    """A check does not ask now what it asks else; outside of a run that counts for nothing."""
     if _TALLIES:
         _TALLIES[-1][excuse] += 1
 

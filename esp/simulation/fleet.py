@@ -164,17 +164,7 @@ class Summary:
         yield f"  nodes ended by that, repaired  {self.repairs:>12,}"
         yield f"  producers of what is left      {self.excused_folds:>12,}"
         yield from self._lines_of_transactions()
-        yield f"answers held against rules       {self.judged_accesses:>12,}"
-        yield f"  of nodes without metadata      {self.unjudged_accesses:>12,}"
-        yield f"requests passed on and judged    {self.judged_envelopes:>12,}"
-        yield f"credentials held against changes {self.judged_credentials:>12,}"
-        yield f"log-ins held against changes     {self.judged_log_ins:>12,}"
-        yield f"tokens held against changes      {self.judged_tokens:>12,}"
-        yield f"requests held against quotas     {self.judged_quotas:>12,}"
-        yield f"  throttled                      {self.throttled_requests:>12,}"
-        yield f"  named as held                  {self.told_held:>12,}"
-        yield f"partitions asked for by a quota  {self.judged_changes:>12,}"
-        yield f"  refused                        {self.refused_changes:>12,}"
+        yield from self._lines_of_access()
         yield f"devices that lost what they held {self.lost_caches:>12,}"
         yield f"devices that lost a part of it   {self.lost_parts:>12,}"
         yield f"disks replaced                   {self.replaced_disks:>12,}"
@@ -217,6 +207,20 @@ class Summary:
         yield f"offsets that expired             {self.expired_offsets:>12,}"
         yield f"  answers that rest on that      {self.expired_answers:>12,}"
         yield f"  after an unwritten generation  {self.unwitnessed_expiries:>12,}"
+
+    def _lines_of_access(self) -> Iterator[str]:
+        """The figures of rules of access, log-ins and quotas."""
+        yield f"answers held against rules       {self.judged_accesses:>12,}"
+        yield f"  of nodes without metadata      {self.unjudged_accesses:>12,}"
+        yield f"requests passed on and judged    {self.judged_envelopes:>12,}"
+        yield f"credentials held against changes {self.judged_credentials:>12,}"
+        yield f"log-ins held against changes     {self.judged_log_ins:>12,}"
+        yield f"tokens held against changes      {self.judged_tokens:>12,}"
+        yield f"requests held against quotas     {self.judged_quotas:>12,}"
+        yield f"  throttled                      {self.throttled_requests:>12,}"
+        yield f"  named as held                  {self.told_held:>12,}"
+        yield f"partitions asked for by a quota  {self.judged_changes:>12,}"
+        yield f"  refused                        {self.refused_changes:>12,}"
 
     def _lines_of_transactions(self) -> Iterator[str]:
         """The figures of what was not judged."""

@@ -44,7 +44,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "esp.broker.authorization": "the judge of a request: INV-AUTHZ holds answers against the rules",
     "esp.broker.configs": "texts about settings for those that ask",
     "esp.broker.connections": "frames of real sockets, for which the simulated network has its own",
-    "esp.broker.holds": "what is told of consumers that hold records; INV-HOLD looks at what retention takes",
+    "esp.broker.holds": "what coordinators say of consumers that hold records; INV-HOLD looks at what retention takes",
     "esp.broker.metrics": "figures for Prometheus, which no simulated node serves",
     "esp.broker.quotas": "the measure of a request, which INV-QUOTA holds against the quotas",
     "esp.broker.turns": "the shares of the loop's time, which is virtual in a run",

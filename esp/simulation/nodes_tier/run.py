@@ -145,13 +145,7 @@ class Run:
         self._early_purges = EarlyPurges(self._on_found)
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
         self._clients.administrator.before_deletion = self._nemesis.deletions.before_deletion
-        self._offset_deletions = OffsetDeletions(
-            world,
-            self._clients.history,
-            lambda: self._metadata.image,
-            self._groups,
-            self._nemesis.deletions.before_offsets_go,
-        )
+        self._offset_deletions = self._new_offset_deletions()
         self._one_life = OneLifeChecker(self._nemesis.twins.claimants, world.loop.time, self._on_found)
         self._sessions = SessionChecker(world.loop.time)
         self._rebalance = RebalanceWatch(world, self._metadata, self._replicas, self._clients.mover, self._on_found)
@@ -177,6 +171,10 @@ class Run:
         return ShareGroups(
             self._world, history, lambda: self._metadata.image, self._replicas, self._groups, self._on_found
         )
+
+    def _new_offset_deletions(self) -> OffsetDeletions:
+        history, bring = self._clients.history, self._nemesis.deletions.before_offsets_go
+        return OffsetDeletions(self._world, history, lambda: self._metadata.image, self._groups, bring)
 
     def _attach(self) -> None:
         """Be called at the turns of the loop, at the lives of the nodes, and where administrators and checkers need one another."""
