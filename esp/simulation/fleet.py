@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Final
 
+from esp.simulation.excuses import lines_of
 from esp.simulation.outcome import Outcome
 from esp.simulation.seeds import prepare_process, run_seed
 from esp.simulation.tiers import RUNS, Found
@@ -87,6 +88,7 @@ class Summary:
     replaced_share_leaders: int = 0
     expired_offsets: int = 0
     expired_answers: int = 0
+    acked_deletions: int = 0
     unwitnessed_expiries: int = 0
     forgotten_producers: int = 0
     retired_batches: int = 0
@@ -112,6 +114,7 @@ class Summary:
     spoilt_batches: int = 0
     excused_reads: int = 0
     administered: Counter[str] = field(default_factory=Counter)
+    excuses: Counter[str] = field(default_factory=Counter)
     failed: list[Outcome] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
@@ -120,6 +123,7 @@ class Summary:
         for name in _SUMMED:
             setattr(self, name, getattr(self, name) + getattr(outcome, name))
         self.administered.update(outcome.administered)
+        self.excuses.update(outcome.excuses)
         if outcome.violation is not None:
             self.failed.append(outcome)
 
@@ -160,17 +164,7 @@ class Summary:
         yield f"  nodes ended by that, repaired  {self.repairs:>12,}"
         yield f"  producers of what is left      {self.excused_folds:>12,}"
         yield from self._lines_of_transactions()
-        yield f"answers held against rules       {self.judged_accesses:>12,}"
-        yield f"  of nodes without metadata      {self.unjudged_accesses:>12,}"
-        yield f"requests passed on and judged    {self.judged_envelopes:>12,}"
-        yield f"credentials held against changes {self.judged_credentials:>12,}"
-        yield f"log-ins held against changes     {self.judged_log_ins:>12,}"
-        yield f"tokens held against changes      {self.judged_tokens:>12,}"
-        yield f"requests held against quotas     {self.judged_quotas:>12,}"
-        yield f"  throttled                      {self.throttled_requests:>12,}"
-        yield f"  named as held                  {self.told_held:>12,}"
-        yield f"partitions asked for by a quota  {self.judged_changes:>12,}"
-        yield f"  refused                        {self.refused_changes:>12,}"
+        yield from self._lines_of_access()
         yield f"devices that lost what they held {self.lost_caches:>12,}"
         yield f"devices that lost a part of it   {self.lost_parts:>12,}"
         yield f"disks replaced                   {self.replaced_disks:>12,}"
@@ -184,6 +178,7 @@ class Summary:
         yield f"replicas moved on their nodes    {self.moved_replicas:>12,}"
         yield f"markers restored in place        {self.markers_in_place:>12,}"
         yield f"  of the life that had just ended{self.last_lives:>12,}"
+        yield from lines_of(self.excuses)
         yield f"violations                       {len(self.failed):>12,}"
         yield f"CPU-seconds                      {self.cpu_s:>12,.1f}"
         yield f"simulated seconds per CPU-second {self.simulated_s / max(self.cpu_s, 1e-9):>12,.1f}"
@@ -208,9 +203,24 @@ class Summary:
         yield f"  done with, by their answers    {self.shared_done:>12,}"
         yield f"  passed by start offsets        {self.shared_passed:>12,}"
         yield f"  of replaced leaders            {self.replaced_share_leaders:>12,}"
+        yield f"offsets deleted by clients       {self.acked_deletions:>12,}"
         yield f"offsets that expired             {self.expired_offsets:>12,}"
         yield f"  answers that rest on that      {self.expired_answers:>12,}"
         yield f"  after an unwritten generation  {self.unwitnessed_expiries:>12,}"
+
+    def _lines_of_access(self) -> Iterator[str]:
+        """The figures of rules of access, log-ins and quotas."""
+        yield f"answers held against rules       {self.judged_accesses:>12,}"
+        yield f"  of nodes without metadata      {self.unjudged_accesses:>12,}"
+        yield f"requests passed on and judged    {self.judged_envelopes:>12,}"
+        yield f"credentials held against changes {self.judged_credentials:>12,}"
+        yield f"log-ins held against changes     {self.judged_log_ins:>12,}"
+        yield f"tokens held against changes      {self.judged_tokens:>12,}"
+        yield f"requests held against quotas     {self.judged_quotas:>12,}"
+        yield f"  throttled                      {self.throttled_requests:>12,}"
+        yield f"  named as held                  {self.told_held:>12,}"
+        yield f"partitions asked for by a quota  {self.judged_changes:>12,}"
+        yield f"  refused                        {self.refused_changes:>12,}"
 
     def _lines_of_transactions(self) -> Iterator[str]:
         """The figures of what was not judged."""
@@ -226,7 +236,10 @@ class Summary:
         yield f"  that hold a latest offset      {self.held_ends:>12,}"
 
 
-_SUMMED: Final = {each.name for each in fields(Summary)} & {each.name for each in fields(Outcome)} - {"administered"}
+_SUMMED: Final = {each.name for each in fields(Summary)} & {each.name for each in fields(Outcome)} - {
+    "administered",
+    "excuses",
+}
 """The figures of a run that are added up."""
 
 
@@ -261,12 +274,14 @@ class TierSummary:
     tier: str
     seeds: int = 0
     cpu_s: float = 0.0
+    excuses: Counter[str] = field(default_factory=Counter)
     failed: dict[int, str] = field(default_factory=dict)
     """The violation of each seed that has one."""
 
     def lines(self) -> Iterator[str]:
         """The figures, and what each failed seed violates."""
         yield f"seeds run                        {self.seeds:>12,}"
+        yield from lines_of(self.excuses)
         yield f"violations                       {len(self.failed):>12,}"
         yield f"CPU-seconds                      {self.cpu_s:>12,.1f}"
         for seed, violation in [*self.failed.items()][:FAILED_SHOWN]:
@@ -295,6 +310,7 @@ def run_tier(
         for seed, found in pool.imap(partial(_run_of_tier, tier), seeds, chunksize=SEEDS_PER_TASK):
             summary.seeds += 1
             summary.cpu_s += found.cpu_s
+            summary.excuses.update(found.excuses)
             if found.violation is not None:
                 summary.failed[seed] = found.violation
             on_found(seed, found)

@@ -78,6 +78,8 @@ class Outcome:
     """Committed offsets that expired, each by a tombstone that was held against INV-GROUP-EXPIRY."""
     expired_answers: int = 0
     """Answers that told of no offset, as the acknowledged ones had expired (INV-GROUP-OFFSETS)."""
+    acked_deletions: int = 0
+    """Deletions of committed offsets that were acknowledged (INV-GROUP-OFFSETS)."""
     unwitnessed_expiries: int = 0
     """Offsets that expired of a group whose last generation is not in the log (INV-GROUP-EXPIRY)."""
     losses: int = 0
@@ -172,5 +174,7 @@ class Outcome:
     """Batches of records in which bits flipped on the wire."""
     excused_reads: int = 0
     """Answers of which a reader left out what had flipped on the way to it."""
+    excuses: Mapping[str, int] = field(default_factory=dict)
+    """By name the number of times that checks did not ask what they ask else (:mod:`esp.simulation.excuses`)."""
     details: str = ""
     cpu_s: float = 0.0

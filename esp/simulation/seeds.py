@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import Final
 
+from esp.simulation.excuses import tallied
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.run import Run
 from esp.simulation.outcome import Outcome
@@ -49,5 +50,6 @@ def run_seed(
         keep: called with each line of the trace; None if the trace is not read.
     """
     before_s = time.process_time()
-    outcome = Run(Profile.draw(seed, node_count=node_count), only=only, keep=keep).execute()
-    return dataclasses.replace(outcome, cpu_s=time.process_time() - before_s)
+    with tallied() as excuses:
+        outcome = Run(Profile.draw(seed, node_count=node_count), only=only, keep=keep).execute()
+    return dataclasses.replace(outcome, excuses=dict(excuses), cpu_s=time.process_time() - before_s)

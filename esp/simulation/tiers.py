@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from esp.simulation.excuses import tallied
+
 NODES: Final = "nodes"
 """The tier of whole nodes on a virtual-time loop."""
 
@@ -35,13 +37,15 @@ class Found(NamedTuple):
     invariant: str | None
     violation: str | None
     cpu_s: float
+    excuses: Mapping[str, int]
+    """By name the number of times that checks did not ask what they ask else."""
 
 
 def _run_nodes(seed: int, node_count: int | None) -> Found:
     from esp.simulation.seeds import run_seed  # noqa: PLC0415 - the fast tiers do without the whole product
 
     outcome = run_seed(seed, node_count=node_count)
-    return Found(outcome.invariant, outcome.violation, outcome.cpu_s)
+    return Found(outcome.invariant, outcome.violation, outcome.cpu_s, outcome.excuses)
 
 
 def _run_partition(seed: int, _node_count: int | None) -> Found:
@@ -77,8 +81,10 @@ def _run_log(seed: int, _node_count: int | None) -> Found:
 def _run_cores(run: Callable[[], None]) -> Found:
     before_s = time.process_time()
     invariant = violation = None
+    excuses: Mapping[str, int] = {}
     try:
-        run()
+        with tallied() as excuses:
+            run()
     except PATCH_ERRORS:
         raise
     except (
@@ -89,7 +95,7 @@ def _run_cores(run: Callable[[], None]) -> Found:
         invariant = str(named) if named else NO_CRASH
         if not named:
             violation = f"{NO_CRASH}: {type(error).__name__}: {error}"
-    return Found(invariant, violation, time.process_time() - before_s)
+    return Found(invariant, violation, time.process_time() - before_s, excuses)
 
 
 RUNS: Final[Mapping[str, Callable[[int, int | None], Found]]] = {

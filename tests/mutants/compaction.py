@@ -335,6 +335,8 @@ COMPACTION_MUTANTS: Final = (
         "                if False:\n",
         kind=BUSY_TRANSACTIONS,
         is_gap=True,
+        covered_by="tests/unit/broker/data_path/test_read_committed.py::"
+        "test_what_is_compacted_while_the_aborted_are_searched_for_is_read_again",
     ),
     Mutant(
         "tombstones-stay-for-ever",

@@ -76,6 +76,8 @@ CONSUMER_GROUP_MUTANTS: Final = (
         "        if current is not None and member_id in self._about:\n            self._current[member_id] = current\n",
         kind=CONSUMER_GROUPS,
         is_gap=True,
+        covered_by="tests/unit/groups/consumer/test_group_history.py::"
+        "test_a_group_is_what_its_log_says_and_comes_to_rest",
     ),
     Mutant(
         "member-that-could-not-leave-has-no-time",

@@ -49,7 +49,9 @@ FLOOR_MUTANTS: Final = (
         "piece is None or piece.topic_id != end.topic_id or end.topic in",
         "piece is None or end.topic in",
         kind=RECREATED_TOPICS,
-        is_gap=True,  # a report has to be late by a whole topic; tests/unit/controller/test_offset_floors.py sees it
+        is_gap=True,
+        covered_by="tests/unit/controller/test_offset_floors.py::"
+        "test_a_report_that_comes_after_the_new_topic_changes_nothing",
     ),
     Mutant(
         "new-logs-begin-at-0",

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import DELETED_OFFSETS, Mutant
 
 GROUPS: Final = "GROUPS"
 """Stands for what docs/GROUPS.md says of generations and assignments, which has no number."""
@@ -23,6 +23,27 @@ GROUP_MUTANTS: Final = (
         "esp.groups.offset_requests",
         "        offsets = store.committed(request.group_id)\n",
         "        offsets = store.newest(request.group_id)\n",
+    ),
+    Mutant(
+        "deletion-of-offsets-is-told-before-it-is-committed",
+        "PROMISE-3 broken",
+        "KIP-496",
+        "esp.groups.offset_requests",
+        "        self._append(tuple(changes), ticket, result, lambda error: OffsetDeleteResult(error=error), now)\n",
+        """        if changes:
+            append_changes(self._state, tuple(changes), now)
+        self._state.outbox.answer(ticket, result)
+""",
+        kind=DELETED_OFFSETS,
+    ),
+    Mutant(
+        "deleted-group-keeps-its-offsets",
+        "KIP-229 broken",
+        "KIP-229",
+        "esp.groups.deletion",
+        "        partitions = dict.fromkeys([*offsets.newest(group_id), *offsets.transactional.partitions(group_id)])\n",
+        "        partitions = dict.fromkeys(offsets.transactional.partitions(group_id))\n",
+        kind=DELETED_OFFSETS,
     ),
     Mutant(
         "commit-of-an-earlier-generation",

@@ -72,5 +72,7 @@ HISTORY_MUTANTS: Final = (
         "        core = services.groups.coordinator_of(group.group_id, or_empty=True).core\n",
         "        core = services.groups.coordinator_of(group.group_id, or_empty=True)._core\n",
         is_gap=True,
+        covered_by="tests/unit/broker/apis/test_offset_fetch.py::"
+        "test_nothing_is_told_of_offsets_before_the_log_is_read",
     ),
 )

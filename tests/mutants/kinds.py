@@ -8,6 +8,7 @@ from typing import Final
 
 from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.ledger import copies_lost_allowed
+from esp.simulation.nodes_tier.offset_deletions import deletes_offsets
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.partition_tier.profile import PartitionProfile
 from esp.simulation.workload.admin import continues_offsets, restores_topics
@@ -19,6 +20,7 @@ from tests.mutants.mutant import (
     COMPACTED_TOPICS,
     COMPACTED_TRANSACTIONS,
     CONSUMER_GROUPS,
+    DELETED_OFFSETS,
     DOUBTED_MARKERS,
     EXPIRING_OFFSETS,
     FAILING_DIRECTORIES,
@@ -61,6 +63,7 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     LOST_FILES: lambda profile: FaultKind.LOST_FILES in profile.fault_means_s and len(profile.layout.brokers) > 1,
     ASKED_OFFSETS: lambda profile: profile.asks_offsets and len(profile.layout.brokers) > 1,
     EXPIRING_OFFSETS: lambda profile: profile.groups.expiry is not None,
+    DELETED_OFFSETS: deletes_offsets,
     CONSUMER_GROUPS: lambda profile: profile.consumer_group is not None,
     MOVING_GROUPS: lambda profile: profile.consumer_group is not None and profile.consumer_group.classic_share > 0,
     SHARE_GROUPS: lambda profile: profile.share is not None and profile.share.is_alone,

@@ -88,6 +88,8 @@ MEMBERSHIP_MUTANTS: Final = (
         "            hosted.log.settings = settings\n",
         "            hosted.log.settings = settings\n            self._roles.update_settings(hosted)\n",
         is_gap=True,
+        covered_by="tests/unit/broker/test_replication.py::"
+        "test_a_lesser_minimum_commits_nothing_at_a_leader_that_the_same_metadata_replaces",
     ),
     Mutant(
         "allowed-election-waits",

@@ -12,6 +12,7 @@ BEYOND_PROMISE: Final = "beyond the promise"
 LOST_FILES: Final = "lost files"
 ASKED_OFFSETS: Final = "asked offsets"
 EXPIRING_OFFSETS: Final = "expiring offsets"
+DELETED_OFFSETS: Final = "deleted offsets"
 CONSUMER_GROUPS: Final = "consumer groups"
 MOVING_GROUPS: Final = "groups of two protocols"
 SHARE_GROUPS: Final = "share groups"
@@ -68,6 +69,8 @@ class Mutant(NamedTuple):
     kind: str = ""
     """Only the seeds whose runs are of this kind (:mod:`tests.mutants.kinds`) are run and counted; empty: all."""
     is_gap: bool = False
-    """Nothing has been seen to catch it yet: it is run only if it is named."""
+    """No run has been seen to catch it yet: it is run only if it is named."""
     catchers: tuple[str, ...] = ()
     """The invariants that count as having caught it; empty: any. A seed that violates another one is passed over."""
+    covered_by: str = ""
+    """Of a gap: the test that catches it, as pytest names it (``python -m tests.mutants.tested`` shows that), or why none can."""

@@ -15,6 +15,8 @@ OVERLAP_MUTANTS: Final = (
         """            if has_more:
                 has_more = await""",
         is_gap=True,
+        covered_by="tests/unit/broker/replication/test_loading.py::"
+        "test_the_metadata_log_is_cut_between_two_turns_of_the_loading_and_never_within_one",
     ),
     Mutant(
         "checkpoints-are-written-without-the-lock",
@@ -28,5 +30,7 @@ OVERLAP_MUTANTS: Final = (
             for directory in self._online():
 """,
         is_gap=True,
+        covered_by="tests/unit/broker/replication/test_maintenance.py::"
+        "test_checkpoints_wait_for_other_work_on_the_directories",
     ),
 )

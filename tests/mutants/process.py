@@ -34,7 +34,7 @@ def main(name: str, tier: str, first: int, seeds: int, nodes: int | None = None)
         chosen = count(first)
     cpu_s = 0.0
     done = last = 0
-    found = Found(None, None, 0.0)
+    found = Found(None, None, 0.0, {})
     while done < seeds and found.violation is None:
         last = next(chosen)
         found = RUNS[tier](last, nodes)

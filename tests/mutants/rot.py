@@ -109,6 +109,8 @@ ROT_MUTANTS: Final = (
                     pause_us = 1_000_000
 """,
         is_gap=True,
+        covered_by="tests/unit/broker/replication/test_log_dir_moves.py::"
+        "test_the_move_of_a_rotten_replica_that_is_alone_in_sync_is_given_up",
     ),
     Mutant(
         "stopped-replica-is-moved-for-ever",
@@ -118,6 +120,8 @@ ROT_MUTANTS: Final = (
         "                if self.hosted.is_offline:\n",
         "                if self.hosted.is_offline and self._stopped:\n",
         is_gap=True,
+        covered_by="tests/unit/broker/replication/test_log_dir_moves.py::"
+        "test_a_replica_that_is_stopped_rather_than_cut_moves_no_more",
     ),
     Mutant(
         "rotten-checkpoint-stops-the-node",

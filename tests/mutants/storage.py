@@ -257,7 +257,7 @@ STORAGE_MUTANTS: Final = (
         "        await write_log_starts(services.env.cpu, services.replicas, deletions.values())\n",
         "        pass\n",
         tiers=(NODES,),
-        is_gap=True,
+        kind=MOVING_LOG_STARTS,
     ),
     Mutant(
         "producers-of-what-was-cut",

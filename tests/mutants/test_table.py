@@ -1,12 +1,17 @@
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
 
 from esp.simulation.tiers import TIERS
+from tests.mutants.moving_groups import MOVING_GROUP_MUTANTS
 from tests.mutants.patching import mutate
+from tests.mutants.share_groups import SHARE_GROUP_MUTANTS
 from tests.mutants.table import ALL, MUTANTS
 from tests.mutants.transaction_rows import KNOWN_BY, NO_ROW, ROW_MUTANTS
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=lambda mutant: mutant.name)
@@ -34,6 +39,25 @@ def test_each_of_kafkas_34_rows_has_mutants_and_each_other_invariant_a_reason():
     assert [each.name for each in ROW_MUTANTS if each.other and not each.reason] == []
     assert [each.name for each in ROW_MUTANTS if each.other in KNOWN_BY[each.row]] == []
     assert all(MUTANTS[each.name].catchers == each.catchers for each in ROW_MUTANTS)
+
+
+GAPS = [
+    mutant
+    for mutant in MUTANTS.values()
+    if mutant.is_gap and mutant not in {*MOVING_GROUP_MUTANTS, *SHARE_GROUP_MUTANTS}
+]
+
+
+@pytest.mark.parametrize("mutant", GAPS, ids=lambda mutant: mutant.name)
+def test_each_gap_names_a_test_that_is_there_or_why_there_is_none(mutant):
+    assert len(mutant.covered_by) > 20
+    if mutant.covered_by.startswith("tests/"):
+        path, _, name = mutant.covered_by.partition("::")
+        assert re.search(rf"^(async )?def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_only_a_gap_says_that_a_test_covers_it():
+    assert [name for name, mutant in MUTANTS.items() if mutant.covered_by and not mutant.is_gap] == []
 
 
 def test_no_name_stands_twice():

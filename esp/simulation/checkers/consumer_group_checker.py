@@ -37,6 +37,7 @@ from esp.schemas.group_records import GroupMetadataRecord, GroupMetadataValue
 from esp.simulation.checkers.assignment_moves import Targets, count_moves, count_needed_moves
 from esp.simulation.checkers.replica_view import BatchView
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, note
 
 NEVER_S: Final = -1.0
 FASTEST_CLOCK: Final = 1.25
@@ -297,6 +298,7 @@ class ConsumerGroupChecker:
             member.about.instance_id is not None and member.member_id not in before.members for member in members
         )
         if len(subscriptions) > 1 or asks_for_others or is_replacement:
+            note(Excuse.UNCOUNTED_MOVES)
             return
         self.assignments += 1
         after = {member.member_id: group.target_of(member.member_id) for member in members}
@@ -383,6 +385,8 @@ class ConsumerGroupChecker:
         """
         self.commits += 1
         if not was_former:
+            if all(hold.member_id != member_id for hold in self.history(group_id).holds.get(partition, ())):
+                note(Excuse.UNHELD_COMMITS)
             return
         for hold in self.history(group_id).holds.get(partition, ()):
             is_others = hold.member_id != member_id and hold.told_s <= sent_s and hold.epoch > epoch

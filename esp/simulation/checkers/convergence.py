@@ -8,6 +8,7 @@ from esp.model.ids import NO_NODE, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.replica_checker import ReplicaChecker
+from esp.simulation.excuses import Excuse, note
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.rot import find_rotten_copies
 from esp.simulation.workload.history import LaneKey
@@ -26,6 +27,8 @@ def find_stranded(image: ClusterImage, core: Collection[int]) -> list[tuple[Topi
         is_gone = not any(_has_disk(image, state, node) for node in candidates)
         is_left = image.min_insync_replicas(topic, len(state.replicas)) == 1 and not candidates.intersection(core)
         if state.leader == NO_NODE and (is_left or is_gone):
+            if not is_gone:
+                note(Excuse.STRANDED_OUTSIDE)
             stranded.append((topic.topic_id, state.partition))
     return stranded
 

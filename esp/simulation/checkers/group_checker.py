@@ -1,6 +1,7 @@
 """Holds what members of consumer groups were told against what a group promises, from outside.
 
-Three promises: a committed offset is there for good, until a later one was committed; no member commits for a generation that others have
+Three promises: a committed offset is there for good, until a later one was committed or it was deleted, and a deleted one is gone until it
+is committed again; no member commits for a generation that others have
 followed; a generation has one leader, and each partition one owner in it. Committed offsets are told apart by the text beside them, which
 is another one in each commit, so that an offset that came back is seen even if it is the same number.
 
@@ -9,12 +10,13 @@ held against answers alone that come from the node that the newest metadata name
 The knowledge that a client has when it asks was true before.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from esp.model.ids import TopicPartition
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, note
 from esp.simulation.workload.group_requests import Assignment, Identity
 
 NO_OFFSET: Final = -1
@@ -44,6 +46,24 @@ class Commit:
         return self.committed_s <= other.sent_s or OUTSIDE < mine < others
 
 
+@dataclass(slots=True, eq=False)
+class Deletion:
+    """The deletion of one partition's offset, as a client sent it; times in seconds."""
+
+    sent_s: float
+    done_s: float = NEVER_S
+    """The time at which it was acknowledged."""
+    is_refused: bool = False
+
+    def has_taken(self, commit: Commit, at_s: float) -> bool:
+        """True if it was acknowledged by a moment, and the commit stands before it in the log."""
+        return self.done_s <= at_s and commit.committed_s <= self.sent_s
+
+    def may_have_taken(self, commit: Commit) -> bool:
+        """True if it may stand behind the commit in the log: one without an answer may come at any time."""
+        return not self.is_refused and self.done_s >= commit.sent_s
+
+
 @dataclass(slots=True)
 class Held:
     """An assignment that a member was told of."""
@@ -70,9 +90,16 @@ class GroupHistory:
     """All that is known of one group."""
 
     commits: dict[TopicPartition, list[Commit]] = field(default_factory=dict)
+    deletions: dict[TopicPartition, list[Deletion]] = field(default_factory=dict)
     generations: dict[int, Generation] = field(default_factory=dict)
     instances: dict[str, list[Held]] = field(default_factory=dict)
+    joined: dict[int, float] = field(default_factory=dict)
+    """The generations that members joined, and when the first of them was told."""
     acked: int = 0
+
+    def is_bare_at(self, generation_id: int, at_s: float) -> bool:
+        """True if a higher generation was joined by a moment, of which no member had its assignment by then."""
+        return any(number > generation_id and told_s <= at_s for number, told_s in self.joined.items())
 
     def newest_at(self, at_s: float) -> int:
         """The highest generation of which a member had the assignment at a moment."""
@@ -99,6 +126,8 @@ class GroupChecker:
         self.groups: dict[str, GroupHistory] = {}
         self.expired_answers = 0
         """Answers that told of no offset of a partition, because every acknowledged one had expired."""
+        self.acked_deletions = 0
+        """Deletions of offsets that were acknowledged."""
         self._clock = clock
         self._is_excused = is_excused
         self._is_committed = is_committed
@@ -148,6 +177,19 @@ class GroupChecker:
         """It was refused by a check that comes before anything is written."""
         commit.is_refused = True
 
+    def on_deletion_sent(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Deletion]:
+        """A client deletes offsets of a group, or all with the group."""
+        deletions = {partition: Deletion(self._clock()) for partition in partitions}
+        known = self.group(group_id).deletions
+        for partition, deletion in deletions.items():
+            known.setdefault(partition, []).append(deletion)
+        return deletions
+
+    def on_deleted(self, deletion: Deletion) -> None:
+        """It was acknowledged."""
+        deletion.done_s = self._clock()
+        self.acked_deletions += 1
+
     def on_fetched(
         self, group_id: str, partition: TopicPartition, offset: int, metadata: str, *, asked_s: float, is_newest: bool
     ) -> None:
@@ -175,13 +217,22 @@ class GroupChecker:
             expired = self._expired(group_id, partition)
             if told is not None and expired.get(told.metadata, NEVER_S) <= asked_s:
                 raise ViolationError("INV-GROUP-OFFSETS", who, f"returned {told}, which had expired")
+            deletions = self.group(group_id).deletions.get(partition, ())
+            if told is not None and any(deletion.has_taken(told, asked_s) for deletion in deletions):
+                raise ViolationError("INV-GROUP-OFFSETS", who, f"returned {told}, which had been deleted")
             lost = [
-                commit for commit in sent if commit.committed_s <= asked_s and (told is None or told.is_before(commit))
+                commit
+                for commit in sent
+                if commit.committed_s <= asked_s
+                and (told is None or told.is_before(commit))
+                and not (told is None and any(deletion.may_have_taken(commit) for deletion in deletions))
             ]
             for commit in lost:
                 if told is not None or commit.metadata not in expired:
                     raise ViolationError("INV-GROUP-OFFSETS", who, f"returned {told}, and lost {commit}")
             self.expired_answers += bool(lost)
+        else:
+            note(Excuse.REPLACED_COORDINATORS)
         if told is not None:
             told.committed_s = min(told.committed_s, self._clock())
 
@@ -193,10 +244,16 @@ class GroupChecker:
         Raises:
             ViolationError: INV-GROUP-GENERATION.
         """
-        if is_newest and not self._is_excused(identity.group_id):
-            newest = self.group(identity.group_id).newest_at(asked_s)
+        group = self.group(identity.group_id)
+        if not is_newest:
+            note(Excuse.REPLACED_COORDINATORS)
+        elif not self._is_excused(identity.group_id):
+            newest = group.newest_at(asked_s)
             if identity.generation_id < newest:
                 self._fail("INV-GROUP-GENERATION", identity, f"joined, though {newest} had its assignment")
+            if group.is_bare_at(identity.generation_id, asked_s):
+                note(Excuse.BARE_GENERATIONS)
+        group.joined.setdefault(identity.generation_id, self._clock())
 
     def on_synced(self, held: Held, assignment: Assignment, *, asked_s: float, is_newest: bool) -> None:
         """A member was told its assignment.

@@ -25,6 +25,7 @@ from esp.simulation.checkers.reassignment import check_reassignment
 from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.trash_checker import TrashChecker
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, note
 from esp.simulation.nodes_tier.ledger import PASSING, RECKLESS, Ledger
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.outcome import Outcome
@@ -173,6 +174,8 @@ class MetadataChecker:
                     is_settled = topic.configs == (before or topic).configs and has_one_default
                     if former_state is not None and is_one and is_settled:
                         _check_eligible(new, topic, former_state, state, reborn)
+                    elif former_state is not None and not is_one:
+                        note(Excuse.SEVERAL_CHANGES)
 
     def _check_partition(
         self,
@@ -229,8 +232,11 @@ class MetadataChecker:
             if (broker is None or broker.fenced) and old is not None and node_id not in old.isr:
                 raise ViolationError("INV-ISR-UNFENCED", who, f"{node_id} is fenced and joins the ISR: {new}")
         is_lost = self._ledger.is_beyond_promise or LOST_DIRECTORY in new.directories  # as its broker has said (BRK-11)
-        if not (isr or elr or new.last_known_elr or is_lost or topic.name in PASSING):
+        if isr or elr or new.last_known_elr:
+            return
+        if not (is_lost or topic.name in PASSING):
             raise ViolationError("INV-LAST-COPY", who, f"no complete copy is left: {new} after {old}")
+        note(Excuse.LOST_LAST_COPIES)
 
     def _held_since_s(self, node_id: int, now_s: float) -> float:
         """The time at which a node that joins an ISR now had what it was let in for.
@@ -258,6 +264,7 @@ class MetadataChecker:
         is_one = new.partition_epoch == old.partition_epoch + 1
         if topic.name == RECKLESS and not is_one and new.leader_epoch != old.leader_epoch:
             committed.excuse()  # the leaders between are not known
+            note(Excuse.RECKLESS_ELECTIONS)
         was_candidate = new.leader in (old.leader, *old.isr, *old.elr) or _has_ended(old, new)
         if new.leader == NO_NODE or (was_candidate and not (is_reborn and new.leader_epoch != old.leader_epoch)):
             return
@@ -266,6 +273,7 @@ class MetadataChecker:
         is_reckless = topic.name == RECKLESS and (new.leader not in old.last_known_elr or bool(old.isr or old.elr))
         if is_reckless:
             committed.excuse()
+            note(Excuse.RECKLESS_ELECTIONS)
         elif self._ledger.was_lossy_since(new.leader, joined_s, committed.name):
             self._check_last_resort(old, new, who, reborn)
             committed.doubt(new.leader_epoch)
@@ -299,12 +307,15 @@ class MetadataChecker:
             return
         for node_id in (*new.isr, *new.elr):
             view = self._replicas.views.get(node_id, {}).get(key)
-            if view is not None and not committed.is_held_by(view) and not self._may_lack(image, node_id):
+            if view is None or committed.is_held_by(view):
+                continue
+            if not self._may_lack(image, node_id):
                 raise ViolationError(
                     "INV-CANDIDATE-COMPLETE",
                     who,
                     f"{node_id} may lead with a log that ends at {view.end_offset}; committed is {committed.last}; {new}",
                 )
+            note(Excuse.LOSSY_CANDIDATES)
 
     def _may_lack(self, image: ClusterImage, node_id: NodeId) -> bool:
         """True if a node lost bytes, and the controller need not know it.

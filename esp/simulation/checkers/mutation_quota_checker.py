@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from esp.simulation.checkers.quota_checker import ROUNDING_S, WINDOWS_S
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, note
 
 _KEPT: Final = 200
 """Grants of an epoch that are looked at."""
@@ -55,6 +56,7 @@ class MutationQuotaChecker:
             self._epoch = epoch_after
             self._granted.clear()
         if epoch_before < self._epoch:
+            note(Excuse.UNJUDGED_GRANTS)
             return
         self.judged += 1
         counted = 0

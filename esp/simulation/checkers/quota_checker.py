@@ -16,6 +16,7 @@ from esp.controller.image import ClusterDelta, ClusterImage
 from esp.model.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity, client_alone, user_and_client
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, note
 from esp.simulation.nodes_tier.node import SimulatedNode
 
 USER: Final = "ANONYMOUS"
@@ -116,6 +117,7 @@ class QuotaChecker:
             ViolationError: INV-QUOTA: the client is to wait for less than its quota asks for, or went on while it was to wait.
         """
         if feed is None or self.feed_of(node) is not feed or feed.changed_s >= sent.sent_s:
+            note(Excuse.UNJUDGED_REQUESTS)
             return
         self.throttled += sent.throttle_ms > 0
         untold = feed.untold.pop(sent.connection, None)

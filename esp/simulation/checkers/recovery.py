@@ -7,6 +7,7 @@ from typing import NamedTuple
 from esp.simulation.checkers.compacted_records import CompactedRecords
 from esp.simulation.checkers.replica_view import BatchView, ReplicaView
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, note
 from esp.storage.log import Log
 
 
@@ -33,6 +34,8 @@ class LostLife(NamedTuple):
         """
         # What the process had begun to cut away is not certain any more, but for what it knew to be committed (TRUNC-8).
         floor_offset = max(view.standing_end(), min(view.high_watermark, view.end_offset))
+        if floor_offset < view.end_offset:
+            note(Excuse.UNFINISHED_CUTS)
         synced_offset = 0 if has_faulty_disk else min(view.recovery_point, floor_offset)
         left = cls(view, view.batches + view.read_rest(), floor_offset, synced_offset)
         return left if keeps_page_cache and not has_faulty_disk else left.after_power_loss()
@@ -40,6 +43,8 @@ class LostLife(NamedTuple):
     def as_found(self) -> "LostLife":
         """As the next process finds it: with what this one wrote in the very moment of its end, and as far as nothing has rotted."""
         end_offset = min(self.floor_offset, self.view.sound_end())
+        if end_offset < self.floor_offset:
+            note(Excuse.ROTTEN_TAILS)
         return self._replace(
             batches=self.batches + self.view.read_rest(),
             floor_offset=end_offset,

@@ -10,6 +10,7 @@ from esp.model.partition import PartitionState
 from esp.settings.throttled_replicas import REPAIRED_REPLICAS, read_repaired_replicas
 from esp.simulation.checkers.convergence import find_stranded
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, note
 from esp.simulation.nodes_tier.repair_profile import RepairProfile
 
 Key = tuple[TopicId, int]
@@ -146,12 +147,12 @@ class RepairChecker:
                 found.append(f"{topic.name}-{state.partition} is still being reassigned to {state.target_replicas}")
             leaving = [node for node in state.target_replicas if node not in core or is_draining(image, node)]
             is_left_alone = state.is_reassigning and not _is_repair(topic, state)
-            if (
-                leaving
-                and not is_left_alone
-                and state.leader != NO_NODE
-                and len(takers.union(state.target_replicas) - {*leaving}) >= len(state.target_replicas)
-            ):
+            is_due = bool(leaving) and len(takers.union(state.target_replicas) - {*leaving}) >= len(
+                state.target_replicas
+            )
+            if is_due and is_left_alone:
+                note(Excuse.ASKED_MOVES)
+            elif is_due and state.leader != NO_NODE:
                 found.append(f"{topic.name}-{state.partition} is on {leaving}, and {sorted(takers)} could take it")
         if max(held.values(), default=0) >= SHARE_MIN and not any(node not in takers for node in held):
             found += [f"broker {node} holds nothing of {held}" for node in sorted(takers) if node not in held]
@@ -201,6 +202,8 @@ class RepairChecker:
             if node not in former.removing_replicas and not self._may_be_given_up(node, now_s):
                 away_s = self._seen_away_s(node, now_s)
                 raise ViolationError("INV-REPAIR", name, f"{node} is given up after {away_s:.1f} s (REPAIR-1): {state}")
+            if node not in former.removing_replicas and self._is_early(node, now_s):
+                note(Excuse.EARLY_REPAIRS)
         leaving = [node for node in gone if node in former.removing_replicas]
         if any(self._may_be_given_up(node, now_s) and not self._must_be_given_up(node, now_s) for node in leaving):
             return ()
@@ -213,6 +216,10 @@ class RepairChecker:
 
     def _may_be_given_up(self, node: NodeId, now_s: float) -> bool:
         return self._seen_away_s(node, now_s) >= self._profile.dead_after_ms / 1000 / CLOCK_RATE_MAX - COMMIT_S
+
+    def _is_early(self, node: NodeId, now_s: float) -> bool:
+        """True if by a right clock the time of a broker that is given up is not over as far as others have learnt."""
+        return self._seen_away_s(node, now_s) < self._profile.dead_after_ms / 1000
 
     def _must_be_given_up(self, node: NodeId, now_s: float) -> bool:
         """True if the controller, whatever its clock, has seen by now that a broker is away for long."""

@@ -16,6 +16,7 @@ from esp.simulation.checkers.replacements import Replacements
 from esp.simulation.checkers.replica_view import BatchView, ReplicaView
 from esp.simulation.checkers.rises import Rises
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, note
 from esp.simulation.nodes_tier.ledger import Ledger
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.outcome import Outcome
@@ -451,6 +452,7 @@ class ReplicaChecker:
             return
         # A leader that learns of its election after another one has no followers, and may lack what the next one committed (ISR-8).
         if leader.leader_epoch < self._leader_epoch(committed.topic_id, committed.name.partition):
+            note(Excuse.LATE_ELECTIONS)
             return
         raise ViolationError(
             "INV-LEADER-COMPLETE",
@@ -524,6 +526,7 @@ class ReplicaChecker:
         must_be_durable = self._is_flushed(hosted.topic_id)
         key = (hosted.topic_id, hosted.name.partition)
         if self._leader_epoch(*key) < 0:
+            note(Excuse.DELETED_TOPICS)
             return  # the topic is deleted, and followers that said what they hold may have heard of it first
         for batch in added:
             holders = []

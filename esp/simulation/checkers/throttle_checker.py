@@ -22,6 +22,7 @@ from esp.protocol.follower_fetch_codec import FetchedPartition
 from esp.records.batch_header import read_header
 from esp.settings.setting import LONG_MAX
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, note
 
 _S: Final = 1_000_000
 _NO_RATES: Final = (LONG_MAX,) * 3
@@ -94,6 +95,7 @@ class Meter:
         """Bytes were taken; returns what is wrong, or nothing."""
         if fetch in self._earlier:
             del self._earlier[fetch]
+            note(Excuse.EARLIER_FETCHES)
             return ""
         rate = self.rate / _S
         self._debt = max(0.0, self._debt - (now_us - self._seen_us) * rate)

@@ -7,6 +7,7 @@ loss of power, snapshots and changes of the leader. A token that has expired may
 product's own, both sides of it.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -23,6 +24,7 @@ from esp.model.delegation_token import DelegationToken, parts_of
 from esp.model.scram import ScramMechanism
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, note
 from esp.simulation.nodes_tier.node import SimulatedNode
 
 _INVARIANT: Final = "INV-CREDENTIAL"
@@ -87,6 +89,7 @@ class TokenChecker:
             raise ViolationError(_INVARIANT, node.name, f"{token} ends later than it may")
         if loader is None or probe.metadata_of(node) is not loader:
             self.forget(token.token_id)
+            note(Excuse.UNANSWERED_TOKENS)
             return
         known = self._known[token.token_id] = _Known(issued, is_removed, loader.image.offset)
         self._check_log_in(node.name, known, loader.image, node.clock.wall_ms(), node.settings.delegation_terms)
@@ -171,6 +174,8 @@ class TokenChecker:
             may_be_gone = is_removed or min(issued.token.expiry_ms, issued.token.max_ms) < self._latest_ms()
             if found is None and not may_be_gone:
                 raise ViolationError(_INVARIANT, where, f"token {token_id} is gone at {image.offset} before its time")
+            if found is None and not is_removed and self._latest_ms() == math.inf:
+                note(Excuse.EXPIRED_BY_JUMPS)
             if found is not None and (is_removed or found != issued.token):
                 what = "was removed" if is_removed else "has other terms than its owner knows"
                 raise ViolationError(_INVARIANT, where, f"token {token_id} {what}: {found} at {image.offset}")

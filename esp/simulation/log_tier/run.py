@@ -21,6 +21,7 @@ from esp.records.transaction_marker import build_marker
 from esp.replication.partition_follower import append_fetched
 from esp.settings.topic import TopicSettings
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, note
 from esp.simulation.log_tier.checks import (
     check_log,
     check_producers_known,
@@ -461,6 +462,7 @@ class LogRun:
         except ViolationError:
             if not self._cut_away or not loses_power:
                 raise
+            note(Excuse.RESTORED_CUTS)
             first = self._cut_away[0].header.base_offset
             allowed = [batch for batch in self.kept if batch.header.next_offset <= first] + self._cut_away
             check_recovered(self.log, allowed, least_end, most_start)

@@ -16,6 +16,7 @@ from esp.records.batch_header import BatchHeader, read_fields, read_header, stam
 from esp.records.builder import Record, build_batch
 from esp.records.transaction_marker import build_marker, find_marker
 from esp.replication.partition_follower import append_fetched
+from esp.simulation.excuses import Excuse, note
 from esp.simulation.log_tier.checks import read_whole
 from esp.simulation.log_tier.compacted import DELETE_RETENTION_MS as STAYS_MS
 from esp.simulation.log_tier.compacted import PRODUCERS, SEQUENCES, TOPIC_ID, AppendedBatch, CompactedLogRun
@@ -86,6 +87,7 @@ class TransactedLogRun(CompactedLogRun):
             return
         epoch = self._producer_epochs[producer] if producer >= 0 else -1
         if producer >= 0 and self._may_be_unknown(producer):  # any sequence is taken, or the one that is known
+            note(Excuse.UNKNOWN_SEQUENCES)
             self._sequences[producer] = log.producers.next_sequence(producer, epoch)
         is_open = producer >= 0 and log.producers.has_open_transaction(producer, epoch)
         new = self._draw_records()
@@ -282,6 +284,8 @@ class TransactedLogRun(CompactedLogRun):
             found.append((min([log.high_watermark, *least]), min([log.high_watermark, *most])))
         if not any(least <= log.last_stable_offset <= most for least, most in found):
             self._fail("INV-LSO", f"the last stable offset is {log.last_stable_offset}, the batches say {found}")
+        if all(log.last_stable_offset != least for least, _ in found):
+            note(Excuse.CLEANED_BEGINS)
 
     def _check_markers(self) -> None:
         """INV-CLEAN-MARKER: a marker goes after the records of its transaction, in a later round, and when its time is over (CLEAN-3)."""

@@ -1,4 +1,7 @@
-"""Faults that come while a topic is deleted, and before it is created again: to the controller, and to those that lead it (FLOOR-3)."""
+"""Faults that come while something is deleted: a topic, before it is created again (FLOOR-3), or a group's offsets.
+
+Of a topic they befall the controller, and those that lead it; of offsets their coordinator, between the deletion and its answer.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -6,7 +9,7 @@ from random import Random
 from typing import Final
 
 from esp.controller.image import ClusterImage
-from esp.model.ids import NO_NODE
+from esp.model.ids import NO_NODE, NodeId
 from esp.simulation.nodes_tier.faults import Fault, FaultKind
 from esp.simulation.nodes_tier.world import World
 
@@ -25,8 +28,12 @@ LAGGING_S: Final = 6.0
 TO_LEADERS: Final = (FaultKind.KILL, FaultKind.KILL, FaultKind.POWER_LOSS, FaultKind.PAUSE, FaultKind.ISOLATE)
 
 
+TO_COORDINATORS: Final = (*TO_LEADERS, FaultKind.RESET, FaultKind.RESET)
+"""Connections that are reset take answers with them."""
+
+
 class DeletionFaults:
-    """Brings faults when an administrator is about to delete a topic.
+    """Brings faults when an administrator is about to delete a topic, or a client a group's offsets.
 
     Args:
         world: the cluster that they befall.
@@ -47,6 +54,18 @@ class DeletionFaults:
         self._image = image
         self._is_over = is_over
         self._rng: Random = world.random("deletion faults")
+        self._offsets_rng: Random = world.random("faults at deletions of offsets")
+
+    def before_offsets_go(self, coordinator: NodeId) -> None:
+        """Offsets of a group are about to be deleted at its coordinator."""
+        rng = self._offsets_rng
+        if self._is_over() or coordinator == NO_NODE or rng.random() > SHARE:
+            return
+        kind = rng.choice(TO_COORDINATORS)
+        if kind not in self._world.profile.fault_means_s:
+            return
+        fault = Fault(0.0, kind, (coordinator,), rng.choice((0.2, 2.0, 12.0)) * rng.random())
+        self._world.loop.call_later(LATEST_S * rng.random(), self._bring, fault, context=self._world.context)
 
     async def before_deletion(self, name: str) -> None:
         """A topic is about to be deleted: return when it shall be."""

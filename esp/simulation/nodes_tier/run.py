@@ -50,6 +50,7 @@ from esp.simulation.nodes_tier.late_epochs import late_epochs
 from esp.simulation.nodes_tier.ledger import Ledger, copies_lost_allowed, is_flushed, lossy_restarts_allowed
 from esp.simulation.nodes_tier.nemesis import Nemesis, draw_plan
 from esp.simulation.nodes_tier.node import DELIBERATE, KILLED_IN_DISK, POWER_LOST, STOPPED, SimulatedNode
+from esp.simulation.nodes_tier.offset_deletions import OffsetDeletions
 from esp.simulation.nodes_tier.outage import Outage, leaves_majorities
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.quotas import Quotas
@@ -144,6 +145,7 @@ class Run:
         self._early_purges = EarlyPurges(self._on_found)
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
         self._clients.administrator.before_deletion = self._nemesis.deletions.before_deletion
+        self._offset_deletions = self._new_offset_deletions()
         self._one_life = OneLifeChecker(self._nemesis.twins.claimants, world.loop.time, self._on_found)
         self._sessions = SessionChecker(world.loop.time)
         self._rebalance = RebalanceWatch(world, self._metadata, self._replicas, self._clients.mover, self._on_found)
@@ -169,6 +171,10 @@ class Run:
         return ShareGroups(
             self._world, history, lambda: self._metadata.image, self._replicas, self._groups, self._on_found
         )
+
+    def _new_offset_deletions(self) -> OffsetDeletions:
+        history, bring = self._clients.history, self._nemesis.deletions.before_offsets_go
+        return OffsetDeletions(self._world, history, lambda: self._metadata.image, self._groups, bring)
 
     def _attach(self) -> None:
         """Be called at the turns of the loop, at the lives of the nodes, and where administrators and checkers need one another."""
@@ -228,7 +234,7 @@ class Run:
             details=details,
         )
         parts = (
-            *(self._ledger, self._replicas, self._metadata, self._told),
+            *(self._ledger, self._replicas, self._metadata, self._told, self._offset_deletions),
             *(self._groups, self._consumer_groups, self._share_groups, self._transactions),
             *(self._access, self._users, self._tokens, self._quotas),
         )
@@ -268,6 +274,7 @@ class Run:
         self._world.spawn(self._watch())
         self._administration = self._clients.administer()
         self._groups.begin()
+        self._offset_deletions.begin()
         self._consumer_groups.begin()
         self._share_groups.begin()
         self._transactions.checker.on_decision = self._nemesis.coordinators.on_decision
@@ -289,6 +296,7 @@ class Run:
         await self._drain()
         await self._consumer_groups.end(self._until, self._find_helpless)
         await self._share_groups.end(self._until, self._find_helpless)
+        await self._offset_deletions.end(self._until, self._find_helpless)
         await self._groups.end(self._until, self._find_helpless, self._core)
         await self._transactions.end(self._until, self._find_helpless)
         await self._rest()

@@ -17,6 +17,7 @@ from esp.raft.quorum_state import FILE_NAME, QuorumState
 from esp.settings.broker import CONTROLLER, DEFAULT_CONTROLLER_LISTENER, Listener
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, note
 from esp.simulation.machine.loop import Process
 from esp.simulation.nodes_tier import cluster
 from esp.simulation.nodes_tier.faults import Fault
@@ -49,8 +50,6 @@ class VoterTwins:
     def __init__(self, world: World, is_over: Callable[[], bool]) -> None:
         self.count = 0
         """The number of second processes that were started."""
-        self.refused = 0
-        """The number of those that ended themselves when they came back, as their log has the node as the only voter."""
         self._world = world
         self._is_over = is_over
         self._living: SimulatedNode | None = None
@@ -102,7 +101,7 @@ class VoterTwins:
                 await twin.start()
             await asyncio.sleep(rng.uniform(*RESTARTS_S))
             if not twin.is_alive and is_refused(twin.end_reason, twin.node_id):
-                self.refused += 1
+                note(Excuse.REFUSED_TWINS)
                 break
             if not twin.is_alive and twin.end_reason not in DELIBERATE:
                 raise ViolationError("INV-NO-CRASH", twin.name, f"the second process ended itself: {twin.end_reason}")

@@ -6,6 +6,7 @@ from itertools import pairwise
 from esp.model.partition import PartitionState
 from esp.replication.partition_leader import PartitionLeader, effective_min_isr
 from esp.simulation.checkers.reassignment import check_reassignment
+from esp.simulation.excuses import Excuse, note
 from esp.simulation.partition_tier.controller import Election, Image
 from esp.simulation.partition_tier.memory_log import KeptBatch, LogWatcher, MemoryLog
 from esp.simulation.partition_tier.node import PartitionNode
@@ -43,8 +44,6 @@ class PartitionChecks(LogWatcher):
         """The largest high watermark of any replica."""
         self.log_start = 0
         """The largest log start that any client asked for."""
-        self.excused_commits = 0
-        """Commits of leaders that had not heard that a replica was taken from the partition, and has let go of its records."""
         self._let_go: dict[PartitionNode, int] = {}
         """By node: the partition epoch by which it was no replica any more, and dropped its records."""
         self._least_min_isr: dict[int, int] = {}
@@ -159,7 +158,7 @@ class PartitionChecks(LogWatcher):
     def _check_newest_isr(self, offset: int) -> None:
         """A commit rests on replicas that are gone: those of the newest metadata must have it all the same (REASSIGN-2)."""
         assert self._state is not None, "replicas go by newer metadata"
-        self.excused_commits += 1
+        note(Excuse.LEAVERS_COMMITS)
         for node in self.nodes:
             if node.node_id in self._state.isr and node.log.log_end_offset < offset:
                 self.fail("INV-HW-EVIDENCE", f"{offset} is committed, in sync is {node.node_id}, which lacks it")

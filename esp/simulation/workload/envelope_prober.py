@@ -14,6 +14,7 @@ from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
 from esp.simulation.checkers.access_checker import PRINCIPAL
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, note
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import ClientConnection, NoAnswerError
 from esp.simulation.workload.history import History
@@ -119,6 +120,7 @@ class EnvelopeProber:
         is_denied = code is ErrorCode.topic_authorization_failed
         if not is_denied and code not in _DECIDED:
             self._history.on_refusal(self._client.name, code.name)
+            note(Excuse.UNJUDGED_ENVELOPES)
             return
         self.judged += 1
         if is_denied != (permission is AclPermission.DENY):

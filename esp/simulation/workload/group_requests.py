@@ -5,6 +5,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
 from kio.schema.find_coordinator.v3 import request as find_up_to_3
 from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
 from kio.schema.heartbeat.v4.request import HeartbeatRequest
@@ -16,6 +17,11 @@ from kio.schema.offset_commit.v9.request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+)
+from kio.schema.offset_delete.v0.request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
 )
 from kio.schema.offset_fetch.v7 import request as fetch_up_to_7
 from kio.schema.offset_fetch.v8.request import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
@@ -42,6 +48,9 @@ OWN_RETENTION_S: Final = -0.001
 """The retention for which a client asks that has no wish: that of the brokers."""
 
 PROTOCOL: Final = "range"
+
+OFFSET_DELETE_VERSION: Final = 0
+DELETE_GROUPS_VERSION: Final = 2
 
 _VERSION: Final = 0
 _SHORT: Final = struct.Struct(">h")
@@ -143,6 +152,26 @@ def commit(
             OffsetCommitRequestTopic(name=TopicName(name), partitions=tuple(parts)) for name, parts in topics.items()
         ),
     )
+
+
+def delete_offsets(group_id: str, partitions: Iterable[TopicPartition]) -> OffsetDeleteRequest:
+    """Forget the offsets of partitions that no member reads."""
+    topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(
+            OffsetDeleteRequestPartition(partition_index=i32(partition.partition))
+        )
+    return OffsetDeleteRequest(
+        group_id=GroupId(group_id),
+        topics=tuple(
+            OffsetDeleteRequestTopic(name=TopicName(name), partitions=tuple(parts)) for name, parts in topics.items()
+        ),
+    )
+
+
+def delete_group(group_id: str) -> DeleteGroupsRequest:
+    """Forget a group without members, with its offsets."""
+    return DeleteGroupsRequest(groups_names=(GroupId(group_id),))
 
 
 def commit_retained(

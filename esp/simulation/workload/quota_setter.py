@@ -10,6 +10,7 @@ from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
 from esp.simulation.checkers.quota_checker import USER, QuotaChecker
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, note
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import ClientConnection, NoAnswerError
@@ -72,6 +73,7 @@ class QuotaSetter:
                 self._history.on_no_answer(self._client.name, str(error))
                 is_done = False
             if not is_done:
+                note(Excuse.UNANSWERED_QUOTAS)
                 self.client_ids[place] = self._name(self._names)
                 self._names += 1
             await asyncio.sleep(self._rng.uniform(*PAUSE_S))

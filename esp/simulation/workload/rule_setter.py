@@ -9,6 +9,7 @@ from esp.model.acl import AclBinding, AclOperation, AclPermission, PatternType, 
 from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
 from esp.simulation.checkers.access_checker import PRINCIPAL, AccessChecker
+from esp.simulation.excuses import Excuse, note
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import NoAnswerError
@@ -67,6 +68,7 @@ class RuleSetter:
             try:
                 await (self._remove() if removes else self._create())
             except NoAnswerError as error:
+                note(Excuse.UNANSWERED_RULES)
                 self._history.on_no_answer(self._client.name, str(error))
 
     async def _create(self) -> None:
@@ -120,6 +122,7 @@ class RuleSetter:
         failed = [code for code in codes if code is not ErrorCode.none]
         if failed:
             self._history.on_refusal(self._client.name, failed[0].name)
+            note(Excuse.UNANSWERED_RULES)
             return False
         self._history.on_done(self._client.name, what, ", ".join(rule.resource_name for rule in rules))
         return True

@@ -18,6 +18,7 @@ from esp.protocol.registry import ApiKey
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.token_checker import IssuedToken, TokenChecker, renewed
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, note
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.workload.connection import ClientConnection, NoAnswerError
 from esp.simulation.workload.history import History
@@ -139,7 +140,12 @@ class TokenSetter:
             self._tokens.pop(token.token_id)
         loader = probe.metadata_of(node)
         content = {"hmac": base64.b64decode(issued.password), period: period_ms}
-        answer = await self._ask(connection, key, 2, content)
+        answer = None
+        try:
+            answer = await self._ask(connection, key, 2, content)
+        finally:
+            if answer is None and not is_stranger:
+                note(Excuse.UNANSWERED_TOKENS)
         if answer is None:
             return
         if is_stranger:

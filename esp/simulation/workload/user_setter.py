@@ -11,6 +11,7 @@ from esp.model.scram_keys import credential_of, salted_password
 from esp.protocol.registry import ApiKey
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.credential_checker import CredentialChecker, Key, Password
+from esp.simulation.excuses import Excuse, note
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import NoAnswerError
@@ -127,6 +128,7 @@ class UserSetter:
 
     def _give_up(self, changes: dict[Key, Password | None]) -> None:
         for user, _ in changes:
+            note(Excuse.UNANSWERED_USERS)
             self._given_up += 1
             self._names[self._names.index(user)] = f"{user[0]}{self._given_up}"
             self._checker.forget([(user, mechanism) for mechanism in ScramMechanism])

@@ -1,9 +1,18 @@
 """What a follower takes over from its leader, and when it truncates."""
 
+import re
+
 import pytest
 
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
-from esp.replication.partition_follower import CommittedDataLossError, FetchAnswer, FetchPosition, Next
+from esp.replication.partition_follower import (
+    CommittedDataLossError,
+    FetchAnswer,
+    FetchPosition,
+    MisplacedBatchError,
+    Next,
+    append_fetched,
+)
 from tests.unit.replication.logs import ME, following, stamped, state
 
 
@@ -93,6 +102,33 @@ def test_a_bad_batch_is_dropped_with_all_that_follows_and_the_rest_is_kept(bad):
     assert follower.on_answer(follower.position, answer, 0) is Next.BACK_OFF
     assert epochs_of(follower) == [1, 1]
     assert follower.log.high_watermark == 2
+
+
+@pytest.mark.parametrize(
+    ("batch", "reason"),
+    [
+        (stamped(0, 1), "it begins at offset 0, and the log ends at 2"),
+        (stamped(2, 6), "its leader epoch is 6, the batch before it has 1, and its leader has 5"),
+        (stamped(2, 0), "its leader epoch is 0, the batch before it has 1, and its leader has 5"),
+    ],
+    ids=["offset below the end", "later epoch than the leader's", "earlier epoch"],
+)
+def test_a_sound_batch_that_cannot_follow_is_named_as_that_and_no_disk_is_blamed(batch, reason, caplog):
+    follower = following([1, 1])
+    with pytest.raises(MisplacedBatchError, match=f"^{re.escape(reason)}$"):
+        append_fetched(follower.log, batch, 5, 0)
+    assert follower.on_answer(follower.position, answered(batch), 0) is Next.BACK_OFF
+    assert caplog.messages == [f"A batch from the leader of epoch 5 cannot follow the log: {reason}"]
+    assert not re.search("disk|device|corrupt|rot", caplog.text)
+
+
+def test_a_batch_with_another_checksum_is_not_one_that_is_misplaced(caplog):
+    follower = following([1])
+    with pytest.raises(CorruptionError) as error:
+        append_fetched(follower.log, broken(stamped(1, 1)), 5, 0)
+    assert not isinstance(error.value, MisplacedBatchError)
+    assert follower.on_answer(follower.position, answered(broken(stamped(1, 1))), 0) is Next.BACK_OFF
+    assert caplog.messages[0].startswith("A batch from the leader of epoch 5 is dropped: ")
 
 
 def test_a_batch_that_is_cut_off_is_fetched_again():

@@ -1,7 +1,9 @@
+import asyncio
 import uuid
 
 import pytest
 
+from esp.broker.groups.driver import GroupCoordinatorDriver
 from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
 from tests.unit.broker.conversation import create_topic
@@ -65,6 +67,35 @@ async def test_many_groups_are_answered_each_for_itself(node):
         ("b", 0, 0),
         ("a", 0, 1),
     ]
+
+
+@pytest.mark.parametrize("version", [1, 2, 7, 8, 10])
+@simulated(offsets_topic_num_partitions=1)
+async def test_nothing_is_told_of_offsets_before_the_log_is_read(node, version, monkeypatch):
+    """A coordinator that answered then would say that nothing is committed: a consumer would begin at the beginning, or at the end."""
+    client = await node.client()
+    topic_id = await create_topic(client)
+    await until_coordinated(client)
+    await commit(client, {("t", 0): 7})
+    node.kill()
+    replay, may_read = GroupCoordinatorDriver._replay_log, asyncio.Event()
+
+    async def replay_late(driver, end_offset):
+        await may_read.wait()
+        return await replay(driver, end_offset)
+
+    monkeypatch.setattr(GroupCoordinatorDriver, "_replay_log", replay_late)
+    await node.start()
+    client = await node.client()
+    wanted = [(topic_id if version >= 10 else "t", 0)]
+    loading = ErrorCode.coordinator_load_in_progress
+    await asyncio.sleep(1)  # the coordinator begins to load
+    assert await fetch_offsets(client, wanted, version=version) == ({wanted[0]: loading} if version == 1 else loading)
+    if version >= 2:
+        assert await fetch_offsets(client, None, version=version) == loading
+    may_read.set()
+    await asyncio.sleep(1)
+    assert await fetch_offsets(client, wanted, version=version) == {wanted[0]: 7}
 
 
 @simulated(offsets_topic_num_partitions=2)

@@ -313,6 +313,26 @@ async def test_nothing_is_taken_in_for_a_partition_that_is_held_back(p):
     assert named(p.peer, -1) == [(0, 0)]
 
 
+@pytest.mark.parametrize("begins_below", [False, True])
+def test_a_partition_whose_answers_have_no_error_and_let_nothing_follow_is_not_said_to_fail_by_none(
+    begins_below, caplog
+):
+    @played
+    async def scenario(p):
+        await p.begin()
+        follower = p.partitions[0].follower
+        follower.following, follower.begins_below = Next.BACK_OFF, begins_below
+        for _ in range(8):
+            p.peer.answer(empty(0))
+            await p.peer.pause_ms(2)
+            p.peer.answer()
+        await asyncio.sleep(5)
+
+    scenario()
+    reason = "no batch of its response can follow the end of the log here"
+    assert set(caplog.messages) == {f"t-0 cannot be fetched from node 1: {reason}"}
+
+
 @pytest.mark.parametrize("code", [70, 71, 106, 9999])
 def test_a_session_that_the_leader_does_not_know_begins_anew(code):
     @played

@@ -4,6 +4,7 @@ import pytest
 
 from esp.broker.replication import maintenance
 from esp.model.errors import ErrorCode
+from esp.storage.log_directory import LogDirectory
 from tests.unit.broker.conversation import create_topic, fetch, init_producer_id, list_offset, produce
 from tests.unit.broker.simulated_node import records, simulated, values
 
@@ -35,6 +36,24 @@ async def test_old_segments_go_by_size_and_their_files_after_the_delay(node):
     assert not [name for name in node.names("/data/t-0") if name.endswith(".deleted")]
     await node.restart()
     assert (await list_offset(await node.client(), "t", -2)).offset == 2
+
+
+@pytest.mark.parametrize("write", ["write_high_watermarks", "write_recovery_points", "write_log_starts"])
+@simulated()
+async def test_checkpoints_wait_for_other_work_on_the_directories(node, write, monkeypatch):
+    """REC-6: two writers of one checkpoint would take each other's file."""
+    client = await node.client()
+    await create_topic(client)
+    written = []
+    monkeypatch.setattr(LogDirectory, f"{write}_blocking", lambda _directory: written.append(write))
+    directories = [node.replicas.directories.holding(node.log("t"))]
+    subject = maintenance.Maintenance(node.env, node.settings, node.replicas, directories, None, None)
+    async with node.replicas.directories_lock:
+        running = asyncio.ensure_future(getattr(subject, write)())
+        await asyncio.sleep(1)
+        assert not written
+    await running
+    assert written
 
 
 @simulated(log_initial_task_delay_ms=1000, log_retention_check_interval_ms=1000)

@@ -5,6 +5,7 @@ import pytest
 from esp.model.ids import TopicPartition
 from esp.simulation.checkers.group_checker import NO_OFFSET, GroupChecker, Held
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, tallied
 from esp.simulation.workload.group_requests import Assignment, Identity
 
 GROUP = "group"
@@ -53,6 +54,14 @@ class Scene:
     def commit(self, offset, identity=OUTSIDER):
         return self.acknowledge(self.send(offset, identity))
 
+    def delete(self, *, is_answered=True):
+        self.tick()
+        deletion = self.checker.on_deletion_sent(GROUP, [PARTITION])[PARTITION]
+        if is_answered:
+            self.tick()
+            self.checker.on_deleted(deletion)
+        return deletion
+
     def fetch(self, commit, *, asked_s=None, is_newest=True, offset=None):
         asked_s = self.tick() if asked_s is None else asked_s
         self.tick()
@@ -87,6 +96,72 @@ def test_acknowledged_commit_that_is_lost_is_found():
     scene.commit(5)
     with violation("INV-GROUP-OFFSETS"):
         scene.fetch(None)
+
+
+def test_offset_that_was_deleted_is_not_missed_and_is_found_if_it_comes_back():
+    scene = Scene()
+    commit = scene.commit(5)
+    scene.delete()
+    scene.fetch(None)
+    with violation("INV-GROUP-OFFSETS"):
+        scene.fetch(commit)
+
+
+def test_offset_that_was_committed_after_a_deletion_is_told_and_missed():
+    scene = Scene()
+    scene.commit(5)
+    scene.delete()
+    commit = scene.commit(6)
+    scene.fetch(commit)
+    with violation("INV-GROUP-OFFSETS"):
+        scene.fetch(None)
+
+
+def test_deletion_without_an_answer_may_have_been_done_or_be_done_later():
+    scene = Scene()
+    commit = scene.commit(5)
+    scene.delete(is_answered=False)
+    scene.fetch(commit)
+    scene.fetch(None)
+    scene.fetch(scene.commit(6))
+    scene.fetch(None)
+
+
+def test_deletion_that_was_refused_has_taken_nothing():
+    scene = Scene()
+    scene.commit(5)
+    scene.delete(is_answered=False).is_refused = True
+    with violation("INV-GROUP-OFFSETS"):
+        scene.fetch(None)
+
+
+def test_commit_without_an_answer_may_come_after_a_deletion_that_was_sent_after_it():
+    scene = Scene()
+    commit = scene.send(5)
+    scene.delete()
+    scene.fetch(None)
+    scene.fetch(commit)
+    scene.delete()
+    with violation("INV-GROUP-OFFSETS"):
+        scene.fetch(commit)
+
+
+def test_deleted_offset_may_be_told_by_a_coordinator_that_was_replaced_or_asked_before():
+    scene = Scene()
+    commit = scene.commit(5)
+    asked_s = scene.now_s
+    scene.delete()
+    scene.fetch(commit, is_newest=False)
+    scene.fetch(commit, asked_s=asked_s)
+
+
+def test_answer_of_a_replaced_coordinator_and_a_generation_without_an_assignment_are_noted():
+    scene = Scene()
+    with tallied() as excuses:
+        scene.fetch(scene.commit(5), is_newest=False)
+        scene.checker.on_joined(member("a", 2), asked_s=scene.tick(), is_newest=True)
+        scene.checker.on_joined(member("b", 1), asked_s=scene.tick(), is_newest=True)
+    assert excuses == {Excuse.REPLACED_COORDINATORS: 1, Excuse.BARE_GENERATIONS: 1}
 
 
 def test_expired_offset_is_not_missed_and_the_answer_is_counted():

@@ -1,7 +1,17 @@
 import ast
+import pkgutil
 from textwrap import dedent
 
-from esp.simulation.coverage.functions import ENTERED, ROOMS, find_all_functions, find_functions, instrument, room_of
+import esp
+from esp.simulation.coverage.functions import (
+    ENTERED,
+    LEFT_OUT,
+    ROOMS,
+    find_all_functions,
+    find_functions,
+    instrument,
+    room_of,
+)
 
 SOURCE = dedent(
     '''
@@ -53,3 +63,18 @@ def test_every_function_belongs_to_a_room():
     assert {room_of(name) for name in functions} == set(ROOMS)
     assert len(functions) == len(set(functions))
     assert "esp.raft.node:RaftNode.propose" in functions
+
+
+def test_every_package_below_a_room_and_every_one_of_brokers_is_a_room_or_left_out_for_a_reason():
+    packages = {found.name for found in pkgutil.walk_packages(esp.__path__, "esp.") if found.ispkg}
+    within = {name for name in packages if name.startswith(("esp.broker.", *(f"{room}." for room in ROOMS)))}
+    assert within - {*ROOMS} == LEFT_OUT.keys()
+    assert {*ROOMS} <= packages
+    assert all(len(reason) > 20 for reason in LEFT_OUT.values())
+
+
+def test_a_room_within_another_one_stands_before_it():
+    """The first one that a name begins with is its room."""
+    assert [
+        (inner, outer) for place, outer in enumerate(ROOMS) for inner in ROOMS[place:] if inner.startswith(f"{outer}.")
+    ] == []

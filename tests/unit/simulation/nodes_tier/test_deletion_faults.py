@@ -1,9 +1,11 @@
 """Faults about the deletion of a topic: none begins once the faults are over, as nothing lifts it then."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
 
+from esp.model.ids import NO_NODE
 from esp.simulation.nodes_tier.faults import Fault, FaultKind
 from esp.simulation.nodes_tier.ledger import Ledger
 from esp.simulation.nodes_tier.nemesis import Nemesis
@@ -67,3 +69,25 @@ def test_no_fault_begins_after_the_last(world, nemesis):
         assert nemesis.effective == 0
 
     world.loop.run(main())
+
+
+def test_faults_befall_the_coordinator_when_offsets_are_about_to_go(world, nemesis):
+    brought = []
+    nemesis.deletions._bring = brought.append
+    for _ in range(DELETIONS):
+        nemesis.deletions.before_offsets_go(2)
+        nemesis.deletions.before_offsets_go(NO_NODE)
+
+    async def main():
+        await asyncio.sleep(1)
+
+    world.loop.run(main())
+    assert 0 < len(brought) < DELETIONS
+    assert {(fault.kind, fault.nodes) for fault in brought} == {(FaultKind.KILL, (2,))}, "the run has no other faults"
+
+
+def test_offsets_that_go_after_the_faults_bring_none(world, nemesis):
+    nemesis.end()
+    nemesis.deletions._bring = lambda _fault: pytest.fail("nothing would lift it")
+    for _ in range(DELETIONS):
+        nemesis.deletions.before_offsets_go(2)
