@@ -117,6 +117,8 @@ class SharePartition:
         self._ranges: Final[dict[int, tuple[tuple[int, int], ...]]] = {}
         """The ranges of each write that has not ended."""
         self._last_token = NO_WRITE
+        self._told_offset = persisted.start_offset
+        """The highest start offset of all writes."""
         self._next_lock_us: int | None = None
         """No lock ends before this time."""
         self._is_fenced = False
@@ -302,8 +304,10 @@ class SharePartition:
         self._window.drop_below(log_start_offset)
         return self._write(())
 
-    def on_written(self, token: int) -> None:
-        """A write has succeeded: its changes count, and the start offset may move."""
+    def on_written(self, token: int) -> StateWrite | None:
+        """A write has succeeded: its changes count, and the start offset may move. If it passes offsets that were discarded, of which no
+        write has told, that is written, too: else a queue at rest would show a lag.
+        """
         for start_offset, end_offset in self._end_write(token):
             self._window.change(
                 start_offset,
@@ -311,6 +315,8 @@ class SharePartition:
                 lambda run: run if run.write != token else _settled(run, _target_of(run), is_rejected=run.is_rejected),
             )
         self._window.advance()
+        is_told = self._told_offset >= self._window.discarded_end_offset
+        return None if is_told or self._window.discarded_end_offset > self._window.start_offset else self._write(())
 
     def on_write_failed(self, token: int, error: ErrorCode) -> None:
         """A write has failed, or it is not known what has become of it: its records are acquired as before, for as long as their locks run.
@@ -324,6 +330,10 @@ class SharePartition:
             for run in self._window.between(start_offset, end_offset):
                 if run.state is RecordState.ACQUIRED and run.write == NO_WRITE:
                     self._lock_until(run.lock_us)
+
+    def is_in_force(self, token: int) -> bool:
+        """True if the changes of a write that has not ended count whatever becomes of it."""
+        return not self._ranges[token]
 
     # Dead letters.
 
@@ -440,6 +450,7 @@ class SharePartition:
         self._ranges[self._last_token] = ranges
         start = self._window.start_offset if start_offset is None else start_offset
         count = self._window.complete_count if complete_count is None else complete_count
+        self._told_offset = max(self._told_offset, start)
         return StateWrite(self._last_token, start, count, merge((), batches, start))
 
     def _end_write(self, token: int) -> list[tuple[int, int]]:
