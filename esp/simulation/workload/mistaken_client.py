@@ -6,7 +6,7 @@ from random import Random
 from typing import Final
 
 from esp.controller.image import ClusterImage
-from esp.model.features import SHARE_VERSION
+from esp.model.ids import SHARE_STATES_TOPIC
 from esp.ports.network import Address
 from esp.protocol.registry import SERVED, ListenerKind
 from esp.simulation.workload.cluster_client import ClusterClient
@@ -59,7 +59,7 @@ class MistakenClient:
         topics = [topic for name, topic in image.topics_by_name.items() if not name.startswith("__")]
         if not topics:
             return
-        has_shares = image.features.get(SHARE_VERSION, 0) > 0
+        has_shares = SHARE_STATES_TOPIC in image.topics_by_name
         mistake = self._rng.choice([one for one in MISTAKES if has_shares or one.key not in SHARE_APIS])
         version = self._rng.choice(mistake.versions)
         scene = Scene(self._rng, image, self._rng.choice(topics), version, ())

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from esp.controller.image import ClusterImage, TopicImage
 from esp.model.errors import ErrorCode
-from esp.model.features import SHARE_VERSION
-from esp.model.ids import OFFSETS_TOPIC
+from esp.model.ids import OFFSETS_TOPIC, SHARE_STATES_TOPIC
 from esp.ports.network import Address
 from esp.protocol.registry import SERVED, ApiKey, ListenerKind
 from esp.records.builder import NewRecord, build_batch
@@ -122,7 +121,7 @@ class Surveyor:
         if not topics or not image.brokers:
             return
         if not self._deck:  # each is asked in turn, in another order every time
-            has_shares = image.features.get(SHARE_VERSION, 0) > 0
+            has_shares = SHARE_STATES_TOPIC in image.topics_by_name
             questions = [one for one in QUESTIONS if has_shares or one.key not in SHARE_APIS]
             self._deck = self._rng.sample(questions, len(questions))
         question = self._deck.pop()
