@@ -186,11 +186,13 @@ def _discard(window: Window, start_offset: int, end_offset: int, wish: Wish) -> 
     free = [run for run in window.between(start_offset, end_offset) if run.is_free]
     for run in free:
         window.change(run.start_offset, run.end_offset, _discarded)
+        window.discarded_end_offset = max(window.discarded_end_offset, run.end_offset)
     if window.end_offset >= end_offset:
         return True
     if window.span >= wish.span_max:
         return False
     window.extend(end_offset, RecordState.ARCHIVED)
+    window.discarded_end_offset = end_offset
     return True
 
 

@@ -122,6 +122,8 @@ class SharePartition:
         """For each write that has not ended the offsets from its first record to its last one, between which others may stand; None if it
         changes no records."""
         self._last_token = NO_WRITE
+        self._told_offset = persisted.start_offset
+        """The highest start offset of all writes."""
         self._next_lock_us: int | None = None
         """No lock ends before this time."""
         self._is_fenced = False
@@ -340,8 +342,10 @@ class SharePartition:
         self._window.drop_below(log_start_offset)
         return self._write(())
 
-    def on_written(self, token: int) -> None:
-        """A write has succeeded: its changes count, and the start offset may move."""
+    def on_written(self, token: int) -> StateWrite | None:
+        """A write has succeeded: its changes count, and the start offset may move. If it passes offsets that were discarded, of which no
+        write has told, that is written, too: else a queue at rest would show a lag.
+        """
         span = self._end_write(token)
         if span is not None:
             self._window.change(
@@ -349,6 +353,8 @@ class SharePartition:
                 lambda run: run if run.write != token else _settled(run, _target_of(run), is_rejected=run.is_rejected),
             )
         self._window.advance()
+        is_told = self._told_offset >= self._window.discarded_end_offset
+        return None if is_told or self._window.discarded_end_offset > self._window.start_offset else self._write(())
 
     def on_write_failed(self, token: int, error: ErrorCode) -> None:
         """A write has failed, or it is not known what has become of it: its records are acquired as before, for as long as their locks run.
@@ -358,6 +364,10 @@ class SharePartition:
         if error in FENCING:
             self._is_fenced = True
         self._set_free(token)
+
+    def is_in_force(self, token: int) -> bool:
+        """True if the changes of a write that has not ended count whatever becomes of it."""
+        return self._spans[token] is None
 
     # Dead letters.
 
@@ -490,6 +500,7 @@ class SharePartition:
             token = self._new_write()
         start = self._window.start_offset if start_offset is None else start_offset
         count = self._window.complete_count if complete_count is None else complete_count
+        self._told_offset = max(self._told_offset, start)
         return StateWrite(token, start, count, merge((), batches, start))
 
     def _end_write(self, token: int) -> tuple[int, int] | None:

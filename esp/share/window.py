@@ -79,6 +79,8 @@ class Window:
         self._completing = 0
         self._acquired = 0
         self._condemned = 0
+        self.discarded_end_offset = start_offset
+        """The end of the offsets that were discarded, of which no write need have told."""
         self._free_from = start_offset
         """No run below this offset is free."""
         for batch in batches:

@@ -13,10 +13,14 @@ CONSUMER_GROUP_MUTANTS: Final = (
         GROUPS,
         "esp.groups.consumer.group",
         """            for partition in (*current.assigned, *current.pending_revocation):
-                self._owners[partition] = member_id
+                owner = self._owners.setdefault(partition, member_id)
+                if owner != member_id:
+                    self._rivals.setdefault(partition, []).append(member_id)
 """,
         """            for partition in (*current.assigned, *current.pending_revocation):
-                self._owners[partition] = member_id
+                owner = self._owners.setdefault(partition, member_id)
+                if owner != member_id:
+                    self._rivals.setdefault(partition, []).append(member_id)
         if before is not None:
             for partition in before.pending_revocation:
                 if current is None or partition not in current.pending_revocation:
@@ -31,10 +35,14 @@ CONSUMER_GROUP_MUTANTS: Final = (
         GROUPS,
         "esp.groups.consumer.group",
         """            for partition in (*current.assigned, *current.pending_revocation):
-                self._owners[partition] = member_id
+                owner = self._owners.setdefault(partition, member_id)
+                if owner != member_id:
+                    self._rivals.setdefault(partition, []).append(member_id)
 """,
         """            for partition in current.assigned:
-                self._owners[partition] = member_id
+                owner = self._owners.setdefault(partition, member_id)
+                if owner != member_id:
+                    self._rivals.setdefault(partition, []).append(member_id)
 """,
         kind=CONSUMER_GROUPS,
     ),

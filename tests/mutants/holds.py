@@ -6,6 +6,24 @@ from tests.mutants.mutant import HELD_RECORDS, Mutant
 
 HOLD_MUTANTS: Final = (
     Mutant(
+        "hold-of-a-deleted-group-stays",
+        "HOLD-1 broken",
+        "HOLD-1",
+        "esp.replication.log_holds",
+        "            elif name not in self._have_committed:\n",
+        "            else:\n",
+        kind=HELD_RECORDS,
+    ),
+    Mutant(
+        "broken-hold-is-not-told",
+        "HOLD-3 broken",
+        "HOLD-3",
+        "esp.broker.replication.retention",
+        "                self._holds.on_broken(hosted, held, front.broken)\n",
+        "                pass\n",
+        kind=HELD_RECORDS,
+    ),
+    Mutant(
         "followers-apply-time-and-size-to-held-logs",
         "HOLD-2 broken",
         "HOLD-2",

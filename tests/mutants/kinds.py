@@ -65,7 +65,11 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     EXPIRING_OFFSETS: lambda profile: profile.groups.expiry is not None,
     DELETED_OFFSETS: deletes_offsets,
     CONSUMER_GROUPS: lambda profile: profile.consumer_group is not None,
-    MOVING_GROUPS: lambda profile: profile.consumer_group is not None and profile.consumer_group.classic_share > 0,
+    MOVING_GROUPS: lambda profile: (
+        profile.consumer_group is not None
+        and profile.consumer_group.classic_share > 0
+        and profile.consumer_group.is_alone
+    ),
     SHARE_GROUPS: lambda profile: profile.share is not None and profile.share.is_alone,
     TRANSACTIONS_ALONE: lambda profile: profile.transactions is not None and profile.transactions.is_alone,
     COMPACTED_COORDINATORS: lambda profile: (

@@ -119,7 +119,7 @@ SHARE_GROUP_MUTANTS: Final = (
         "        has_room = self._window.span < self.settings.partition_max_record_locks\n",
         "        has_room = True\n",
         kind=SHARE_GROUPS,
-        is_gap=True,
+        equivalent="nothing is read behind the limit, and acquiring looks at it once more",
     ),
     Mutant(
         "refused-initialisation-is-never-tried-again",
@@ -188,6 +188,24 @@ SHARE_GROUP_MUTANTS: Final = (
         "                _ = found\n",
         kind=SHARE_GROUPS,
         is_gap=True,
+    ),
+    Mutant(
+        "added-partition-begins-by-the-reset",
+        "KAFKA-20742",
+        "SHARE-23",
+        "esp.groups.share.initialisation",
+        "                _START_OF_LOG if one.partition in initialising[one.topic_id].from_start else NO_START_OFFSET,\n",
+        "                NO_START_OFFSET,\n",
+        kind=SHARE_GROUPS,
+    ),
+    Mutant(
+        "aborted-records-are-delivered",
+        "KIP-932 broken",
+        "SHARE-5",
+        "esp.broker.share.log_reads",
+        "        if headers and settings.is_read_committed and log.aborted.may_exist:\n",
+        "        if headers and not settings.is_read_committed and log.aborted.may_exist:\n",
+        kind=SHARE_GROUPS,
     ),
     Mutant(
         "altered-offsets-are-not-read",

@@ -42,6 +42,13 @@ _NO_COORDINATOR: Final = frozenset(
     )
 )
 
+WRITE_AGAIN_US: Final = 1_000_000
+"""The time after which a write is sent again."""
+
+_UNHEARD: Final = _NO_COORDINATOR - {ErrorCode.request_timed_out} | {ErrorCode.network_exception}
+"""The errors of writes that no coordinator has answered, though it was looked for, for long. Those whose changes count already are sent
+again: else a queue at rest would never show how far it has come."""
+
 _NOT_YET: Final = frozenset((*_NO_COORDINATOR, ErrorCode.offset_not_available, ErrorCode.invalid_request))
 """The errors of a begin of which a client hears nothing, as its next fetch begins again: the coordinator is not there yet, the leader does
 not know the log's end yet, or the group has not initialised the share partition yet (INVALID_REQUEST)."""
@@ -310,14 +317,19 @@ class LedSharePartition:
             self._waiting.clear()
             error = await self._persist([write for write, _future in gathered])
             core = self._core
-            if core is not None:
-                for write, _future in gathered:
-                    if error is ErrorCode.none:
-                        core.on_written(write.token)
-                    else:
-                        core.on_write_failed(write.token, error)
-            for _write, future in gathered:
+            again = []
+            for write, future in gathered:
+                if core is not None and error in _UNHEARD and core.is_in_force(write.token):
+                    again.append((write, future))
+                    continue
+                if core is not None and error is ErrorCode.none:
+                    self._put(core.on_written(write.token))
+                elif core is not None:
+                    core.on_write_failed(write.token, error)
                 _settle(future, _for_client(error))
+            self._waiting.extendleft(reversed(again))
+            if again:
+                await self._clock.sleep_us(WRITE_AGAIN_US)
             if error in FENCING:
                 self.end(ErrorCode.not_leader_or_follower)
             elif core is not None:

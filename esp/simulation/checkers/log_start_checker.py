@@ -1,6 +1,7 @@
 """The offsets at which logs may start (LOG-12): records are gone only if a client asked for it, or if retention may take them."""
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from esp.model.ids import TopicId
 from esp.records.batch_header import read_header
@@ -11,6 +12,15 @@ from esp.simulation.checkers.violation import ViolationError
 from esp.storage.segment import noted_timestamp
 
 Key = tuple[TopicId, int]
+
+
+class Taken(NamedTuple):
+    """Offsets that retention takes."""
+
+    start_offset: int
+    end_offset: int
+    uncapped_end: int
+    """The end of those that no cap of a hold lets go; 0 if a cap lets all go."""
 
 
 class LogStartChecker:
@@ -27,10 +37,8 @@ class LogStartChecker:
     def __init__(self, committed: Mapping[Key, CommittedLog], is_there: Callable[[Key], bool]) -> None:
         self._committed = committed
         self._is_there = is_there
-        self.on_retained: Callable[[str, Key, TopicSettings, int], None] = lambda _who, _key, _settings, _end_offset: (
-            None
-        )
-        """Told of a replica that gives records of a held topic up: the topic's settings, and the end of those that no cap lets go."""
+        self.on_retained: Callable[[str, Key, TopicSettings, Taken], None] = lambda _who, _key, _settings, _taken: None
+        """Told of a replica that gives records of a held topic up, with the topic's settings."""
         self._asked: dict[Key, int] = {}
         self._permitted: dict[Key, int] = {}
         self.retained = 0
@@ -131,8 +139,9 @@ class LogStartChecker:
             is_aged = 0 <= settings.retention_hold_max_ms < now_ms - _timestamp_of(batch)
             if not (is_aged or 0 <= settings.retention_hold_max_bytes <= size_after):
                 held_end = batch.next_offset
-        if settings.retention_hold_groups and held_end:
-            self.on_retained(view.who, key, settings, held_end)
+        if settings.retention_hold_groups:
+            taken = Taken(max(permitted, view.log_start_offset), start_offset, held_end)
+            self.on_retained(view.who, key, settings, taken)
         self.retained += 1
         self._permitted[key] = start_offset
 

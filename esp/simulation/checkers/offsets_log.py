@@ -2,7 +2,8 @@
 
 A tombstone is held against the records before it: the offset that it removes, with the time of its commit, and the group's last generation,
 with its members, their subscriptions and the time at which the group became empty. These times and the tombstone's own are those of the
-coordinators' wall clocks, as the rule has them. Every batch is read when it is first seen to be committed.
+coordinators' wall clocks, as the rule has them. Every batch is read when it is first seen to be committed. A group of KIP-848 has its
+members and their subscriptions in records of their own, which are replayed; its time runs from the commit alone.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,9 +11,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
+from esp.groups.consumer.group import ConsumerGroup
 from esp.groups.group import PROTOCOL_TYPE, read_subscribed_topics
 from esp.model.ids import OFFSETS_TOPIC, TopicPartition
 from esp.records.batch import iterate_records
+from esp.schemas.consumer_group_record_codec import decode_consumer_group_record
+from esp.schemas.consumer_group_records import ConsumerGroupRecord
 from esp.schemas.group_record_codec import decode_group_record
 from esp.schemas.group_records import NO_TIMESTAMP, GroupMetadataValue, OffsetCommitRecord, OffsetCommitValue
 from esp.simulation.checkers.replica_view import BatchView
@@ -69,11 +73,21 @@ class OffsetsLog:
         self._generation_at = generation_at
         self._offsets: dict[tuple[str, TopicPartition], _LoggedOffset] = {}
         self._groups: dict[str, GroupMetadataValue] = {}
+        self._consumers: dict[str, ConsumerGroup] = {}
+        """The groups of KIP-848."""
 
     def expired(self, group_id: str, partition: TopicPartition) -> Mapping[str, float]:
         """The times at which the tombstones of a partition's commits were seen, in seconds, by the texts beside the commits."""
         logged = self._offsets.get((group_id, partition))
         return _NONE if logged is None else logged.expired
+
+    def find_left(self, group_id: str) -> list[str]:
+        """The traces of a group in the log, as sentences: offsets that have not expired, and the group itself."""
+        left = [f"{group_id} has an offset of {place}" for place in self._places(group_id)]
+        return [*left, f"{group_id} is there"] if group_id in self._consumers else left
+
+    def _places(self, group_id: str) -> list[TopicPartition]:
+        return [place for (group, place), logged in self._offsets.items() if group == group_id and logged.value]
 
     def on_committed(self, partition: TopicPartition, batches: Iterable[BatchView]) -> None:
         """Batches were seen to be committed for the first time.
@@ -87,6 +101,11 @@ class OffsetsLog:
             if batch.is_control:
                 continue
             for record in iterate_records(bytes(batch.content.written(batch.position, batch.position + batch.size))):
+                assert record.key is not None, "a compacted topic has keys"
+                of_consumers = decode_consumer_group_record(record.key, record.value)
+                if of_consumers is not None:
+                    self._on_consumers(of_consumers)
+                    continue
                 decoded = decode_group_record(record.key, record.value)
                 if decoded is None or not self._is_watched(decoded.key.group):
                     continue
@@ -106,11 +125,25 @@ class OffsetsLog:
             self._groups[group_id] = value
             return
         former = self._groups.pop(group_id, None)
-        left = [place for (group, place), logged in self._offsets.items() if group == group_id and logged.value]
+        left = self._places(group_id)
         if (left or (former is not None and former.members)) and not self._is_excused(group_id):
             raise ViolationError(
                 "INV-GROUP-EXPIRY", group_id, f"is removed with the offsets of {left}; its last generation is {former}"
             )
+
+    def _on_consumers(self, record: ConsumerGroupRecord) -> None:
+        """A record of a group of KIP-848; without its last one the group is removed."""
+        group_id = record.key.group_id
+        if not self._is_watched(group_id):
+            return
+        group = self._consumers.setdefault(group_id, ConsumerGroup(group_id))
+        group.apply(record)
+        if not group.is_forgotten:
+            return
+        del self._consumers[group_id]
+        left = self._places(group_id)
+        if left and not self._is_excused(group_id):
+            raise ViolationError("INV-GROUP-EXPIRY", group_id, f"is removed with the offsets of {left}")
 
     def _on_tombstone(
         self,
@@ -132,13 +165,18 @@ class OffsetsLog:
                 "INV-GROUP-EXPIRY", f"{group_id}, {place}", f"{value} expired, and the group is exempt"
             )
         self.expiries += 1
+        consumers = self._consumers.get(group_id)
+        if consumers is not None and consumers.is_subscribed_to(place.topic):
+            raise ViolationError(
+                "INV-GROUP-EXPIRY", f"{group_id}, {place}", f"{value} expired, and members read the topic"
+            )
         wrong = self._find_reason_to_stay(self._groups.get(group_id), place, value, wall_ms)
         if wrong is None:
             return
         partition, batch = at
         known = self._groups[group_id].generation if group_id in self._groups else NO_GENERATION
         present = self._generation_at(partition.partition, batch.leader_epoch, group_id)
-        if present is None or present > known:  # it became empty, and could not write that
+        if consumers is None and (present is None or present > known):  # it became empty, and could not write that
             self.unwitnessed += 1
             return
         raise ViolationError("INV-GROUP-EXPIRY", f"{group_id}, {place}", f"{value} expired at {wall_ms}: {wrong}")

@@ -1,6 +1,6 @@
 """The checkers' view into a node: the one module that knows how its objects hang together."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import chain
 from typing import NamedTuple
 
@@ -67,6 +67,20 @@ def groups_at_rest(node: SimulatedNode, partition: int, leader_epoch: int) -> Gr
         return None
     state = driver._core._state  # noqa: SLF001
     return GroupsAtRest(state.consumers, state.directory, log.log_end_offset)
+
+
+def find_forgotten_holds(node: SimulatedNode, deleted: Collection[str], now_ms: int) -> list[str]:
+    """The replicas that the node leads of which only deleted groups, which it has seen in the epoch, hold what is past the limits."""
+    broker = _broker(node)
+    found: list[str] = []
+    for hosted, known in () if broker is None else broker.holds._logs.items():  # noqa: SLF001 - the module's purpose
+        leader, names = hosted.leader, frozenset(hosted.log.settings.retention_hold_groups)
+        if leader is None or leader.leader_epoch != known.leader_epoch or not names:
+            continue
+        is_free = names <= frozenset(deleted) and names <= known._have_committed  # noqa: SLF001
+        if is_free and hosted.log.find_old_segments(now_ms, None).deletable:
+            found.append(f"{hosted.name} at {node.name}")
+    return found
 
 
 def directory_moves(nodes: Iterable[SimulatedNode]) -> list[str]:

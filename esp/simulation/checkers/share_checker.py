@@ -25,6 +25,7 @@ from esp.protocol.progress import SlicedWork
 from esp.schemas.share_state_records import RecordState, ShareStateKey
 from esp.share.acknowledgements import AcknowledgementBatch, AcknowledgeType
 from esp.share.acquiring import AcquiredRecords
+from esp.share.coordinator.requests import Write
 from esp.share.partition import SharePartition, StateWrite
 from esp.share.persister import PersistedRead
 from esp.share.sessions import SessionKey
@@ -99,6 +100,10 @@ class ShareChecker:
         """Records that were delivered more than once."""
         self.on_cut: Callable[[TopicId, int, int], None] = lambda _topic_id, _partition, _offset: None
         """Told before the log of a coordinator is cut: topic, partition and offset. May raise ViolationError."""
+        self.on_delivered: Callable[[ShareStateKey, int, int], None] = lambda _key, _start_offset, _end_offset: None
+        """Told of the records that members get."""
+        self.on_write: Callable[[Write], None] = lambda _write: None
+        """Told of each write that a leader sends."""
         self._states = states
         self._clock = clock
         self._is_excused = is_excused
@@ -147,9 +152,11 @@ class ShareChecker:
         async def watch_write(
             persister: ClusterPersister, key: ShareStateKey, state_epoch: int, leader_epoch: int, change: StateWrite
         ) -> None:
-            read_epoch, life = self._read_epochs.get(key, NO_EPOCH), self._states.life(key)
+            sent = Write(key, state_epoch, leader_epoch, change.start_offset, change.complete_count, change.batches)
+            self.on_write(sent)
+            on_success = self.judge(sent)
             await write(persister, key, state_epoch, leader_epoch, change)
-            self._guard(lambda: self._on_written(key, state_epoch, leader_epoch, read_epoch, life))
+            self._guard(on_success)
 
         def watch_prune(driver: ShareCoordinatorDriver, offset: int) -> None:
             self._guard(lambda: self.on_cut(driver.hosted.topic_id, driver.hosted.name.partition, offset))
@@ -196,6 +203,7 @@ class ShareChecker:
                 raise ViolationError("INV-SHARE-COUNT", f"{key}", f"{piece} exceeds the limit")
             if piece.start_offset < share._hosted.log.log_start_offset:  # noqa: SLF001 - checkers look into nodes
                 raise ViolationError("INV-SPSO", f"{key}", f"{piece} is below the log start")
+            self.on_delivered(key, piece.start_offset, piece.end_offset)
             for offset in range(piece.start_offset, piece.end_offset):
                 self._on_delivered(key, led, core, offset, piece.delivery_count, wanted.member_id)
 
@@ -216,6 +224,8 @@ class ShareChecker:
         if before is not None and count != before + 1:
             raise ViolationError("INV-SHARE-COUNT", f"{key}", f"delivery {count} of {offset} follows delivery {before}")
         led.counts[offset] = count
+        if led.life is not None:
+            led.life.first_delivered = min(offset, led.life.first_delivered)
         lock_s = core.settings.record_lock_duration_ms / _MS_PER_S
         led.holds[offset] = _Hold(member_id, now_s + lock_s / FASTEST_CLOCK)
         life = led.life
@@ -307,10 +317,14 @@ class ShareChecker:
             found = known[share] = _Led(current_process(), life, leader.leader_epoch, core.start_offset)
         return found
 
-    def _on_written(
-        self, key: ShareStateKey, state_epoch: int, leader_epoch: int, read_epoch: int, life: Life | None
-    ) -> None:
+    def judge(self, write: Write) -> Callable[[], None]:
+        """A write is about to be sent to a coordinator; call the result when it has succeeded. That may raise ViolationError."""
+        read_epoch, life = self._read_epochs.get(write.key, NO_EPOCH), self._states.life(write.key)
+        return lambda: self._on_written(write, read_epoch, life)
+
+    def _on_written(self, write: Write, read_epoch: int, life: Life | None) -> None:
         """A write that began when these had read the state, and this life had begun, has succeeded."""
+        key, state_epoch, leader_epoch = write.key, write.state_epoch, write.leader_epoch
         if self._is_excused(key):
             return
         if leader_epoch < read_epoch:

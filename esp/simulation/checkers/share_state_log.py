@@ -24,6 +24,8 @@ from esp.simulation.checkers.replica_view import BatchView
 from esp.simulation.checkers.violation import ViolationError
 
 NO_EPOCH: Final = -1
+NEVER: Final = 1 << 63
+"""Above all offsets."""
 
 
 @dataclass(slots=True)
@@ -35,6 +37,10 @@ class Life:
     state_epoch: int
     start_offset: int = NO_START_OFFSET
     """The highest one of its records."""
+    begin_offset: int = NO_START_OFFSET
+    """That of its first record."""
+    first_delivered: int = NEVER
+    """The lowest offset that a leader delivered: where it began, or above. The next leader must know of it."""
     reasons: set[int] = field(default_factory=set)
     """The offsets that may count as done with: a member said so, or their last attempt was begun."""
     words: dict[int, str] = field(default_factory=dict)
@@ -65,13 +71,20 @@ class ShareStateLog:
     Args:
         is_excused: whether more was lost than is promised of the state or the records of a share partition (ELECT-5).
         log_start: the highest log start that any replica of a share partition's partition ever had.
+        find_missed: those among offsets which members did not get that have records for them.
     """
 
-    def __init__(self, is_excused: Callable[[ShareStateKey], bool], log_start: Callable[[ShareStateKey], int]) -> None:
+    def __init__(
+        self,
+        is_excused: Callable[[ShareStateKey], bool],
+        log_start: Callable[[ShareStateKey], int],
+        find_missed: Callable[[ShareStateKey, Iterable[int]], list[int]] = lambda _key, offsets: list(offsets),
+    ) -> None:
         self.passed = 0
         """Records that start offsets have passed."""
         self._is_excused = is_excused
         self._log_start = log_start
+        self._find_missed = find_missed
         self._followed: dict[ShareStateKey, _Followed] = {}
 
     @property
@@ -83,6 +96,11 @@ class ShareStateLog:
         """The present life of a share partition, or the last one that began in a state epoch."""
         lives = self._followed[key].lives if key in self._followed else []
         return next((life for life in reversed(lives) if state_epoch in (None, life.state_epoch)), None)
+
+    def first_life(self, key: ShareStateKey) -> Life | None:
+        """The first life of a share partition that was seen."""
+        followed = self._followed.get(key)
+        return followed.lives[0] if followed is not None and followed.lives else None
 
     def state(self, key: ShareStateKey) -> ShareState | None:
         """The state of a share partition by its committed records."""
@@ -110,7 +128,8 @@ class ShareStateLog:
             return []
         passed = {offset for offset in life.exhausted if offset < self.first_open(key) and offset not in life.words}
         start = self._log_start(key)
-        return sorted(offset for offset in life.rejected | passed if offset >= start and offset not in reported)
+        missing = sorted(offset for offset in life.rejected | passed if offset >= start and offset not in reported)
+        return self._find_missed(key, missing)
 
     def needed_from(self, partition: int) -> int | None:
         """The place of the oldest snapshot in a partition of ``__share_group_state`` that is needed; None if there is none."""
@@ -149,7 +168,8 @@ class ShareStateLog:
         followed.snapshot = value
         followed.updates.clear()
         if before is None or before.state_epoch != value.state_epoch:
-            followed.lives.append(Life(len(followed.lives), value.state_epoch))
+            life = Life(len(followed.lives), value.state_epoch, begin_offset=value.start_offset)
+            followed.lives.append(life)
         self._on_change(key, followed, value.leader_epoch, value.start_offset)
 
     def _on_update(self, key: ShareStateKey, followed: _Followed, value: ShareUpdateValue) -> None:
@@ -177,14 +197,14 @@ class ShareStateLog:
             raise ViolationError(
                 "INV-SPSO", f"{key}", f"its start offset fell from {life.start_offset} to {start_offset}"
             )
-        if life.start_offset != NO_START_OFFSET:
-            self._check_passed(key, life, start_offset)
+        self._check_passed(key, life, start_offset)
         life.start_offset = max(life.start_offset, start_offset)
 
     def _check_passed(self, key: ShareStateKey, life: Life, start_offset: int) -> None:
-        passed = range(max(life.start_offset, self._log_start(key)), start_offset)
+        first = life.first_delivered if life.start_offset == NO_START_OFFSET else life.start_offset
+        passed = range(max(first, self._log_start(key)), start_offset)
         self.passed += len(passed)
-        lost = [offset for offset in passed if offset not in life.reasons]
+        lost = self._find_missed(key, [offset for offset in passed if offset not in life.reasons])
         if lost and not self._is_excused(key):
             raise ViolationError(
                 "INV-SHARE-LOSS",

@@ -56,6 +56,9 @@ WORKLOADS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     "compacted topics": lambda profile: profile.compaction is not None,
     "offsets that expire": lambda profile: profile.groups.expiry is not None,
     "consumer groups": lambda profile: profile.consumer_group is not None,
+    "consumer groups whose offsets expire": lambda profile: (
+        profile.consumer_group is not None and profile.groups.expiry is not None
+    ),
     "share groups": lambda profile: profile.share is not None,
     "share groups with recesses": lambda profile: profile.share is not None and profile.share.recess_s is not None,
     "groups": lambda profile: bool(profile.groups.groups),

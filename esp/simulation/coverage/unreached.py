@@ -16,6 +16,9 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "esp.broker.replication.session:ReplicaSession.__len__",
         "esp.broker.replication.sessions:ReplicaSessions.__len__",
         "esp.broker.replication.trash_guard:TrashGuard.kept",
+        "esp.share.partition:SharePartition.is_fenced",
+        "esp.share.sessions:ShareSessions.__len__",
+        "esp.share.sessions:ShareSessions.has_any_on",
         "esp.broker.transactions.coordinators:TransactionCoordinators.max_timeout_ms",
         "esp.broker.transactions.coordinators:TransactionCoordinators.oldest_start_us",
         "esp.broker.transactions.coordinators:TransactionCoordinators.pending_markers",
@@ -78,9 +81,19 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/unit/controller/test_topics.py.": ("esp.controller.mutations:admit_all",),
     "Simulated members of the classic protocol tell of their subscriptions as clients do, and groups may move between the protocols. "
     "tests/unit/groups/consumer/test_migration.py.": ("esp.groups.consumer.conversion:_not_upgradable",),
-    "No run whose offsets expire has a group of KIP-848. tests/unit/groups/consumer/test_offsets_of_members.py.": (
-        "esp.groups.deletion:Deletion._expire_consumers",
-        "esp.groups.deletion:_Batches.remove_consumers",
+    "Simulated administrators do not ask for the records that members of share groups hold. "
+    "tests/unit/broker/apis/test_describe_share_partitions.py.": (
+        "esp.broker.share.leaders:ShareLeaders.look",
+        "esp.broker.share.led_partition:LedSharePartition.letters_failing_us",
+        "esp.broker.share.letter_writer:LetterWriter.failing_us",
+    ),
+    "Simulated members have records of a few partitions, which are released in one go when they end. "
+    "tests/unit/broker/share/test_many_partitions.py.": ("esp.broker.share.leaders:ShareLeaders._go_on_releasing",),
+    "Simulated members say nothing of records that cannot be said. tests/unit/share/test_partition.py.": (
+        "esp.share.acknowledgements:_invalid",
+    ),
+    "Letters of simulated records are small. tests/unit/broker/share/test_dead_letters.py.": (
+        "esp.share.dead_letters:without_record",
     ),
     "A simulated topic begins again far below the end of all offsets. tests/unit/broker/test_recreated_topics.py.": (
         "esp.replication.partition_leader:PartitionLeader._refuse_beyond_span",
@@ -104,6 +117,24 @@ SELDOM: Final[Mapping[str, str]] = MappingProxyType(
         "esp.groups.consumer.departures:Departures._on_not_revoked": "a member keeps its partitions for longer than it may",
         "esp.groups.consumer.departures:Departures._on_not_fenced": "the log refuses the record that fences a member",
         "esp.groups.consumer.group:ConsumerGroup.is_subscribed_to": "the surveyor would delete offsets of a group of KIP-848",
+        "esp.groups.share.departures:ShareDepartures._on_not_fenced": "the log refuses the record that fences a member of a share group",
+        "esp.groups.share.deletion:ShareDeletion._delete_all.failed": "a share coordinator cannot delete the state of a group that goes",
+        "esp.groups.share.deletion:ShareDeletion.delete_offsets.failed": "as above, of a topic that a group is to forget",
+        "esp.share.coordinator.coordinator:ShareCoordinator.on_topics_gone": "a topic goes for good that a share group has read",
+        "esp.broker.share_states.driver:ShareCoordinatorDriver.on_topics_gone": "as above",
+        "esp.share.coordinator.draft:Draft.forget_if_gone": "as above",
+        "esp.share.coordinator.draft:Draft.take_snapshot": "most of the log of share states is of no use, and one state does not change",
+        "esp.share.acquiring:_discarded": "released records are gone, or out of attempts, when they are acquired again",
+        "esp.share.acquiring:_condemned": "as above, in a group with a dead-letter queue",
+        "esp.share.partition:SharePartition.on_write_failed": "no share coordinator answers until a write is given up, or it is refused",
+        "esp.share.partition:SharePartition.is_in_force": "as above",
+        "esp.share.partition:_undone": "as above",
+        "esp.broker.share.letter_writer:LetterWriter.count_deleted": "the log start passes a record whose letter waits",
+        "esp.broker.share.letter_writer:LetterWriter._lose": "a dead-letter queue takes a letter in no way",
+        "esp.broker.share.letter_writer:LetterWriter._name": "as above, or a letter has waited for long",
+        "esp.broker.share.letter_writer:LetterWriter._may_complain": "as above",
+        "esp.broker.share.letter_writer:LetterWriter._wait": "a dead-letter queue has no leader, or too few replicas",
+        "esp.broker.share_states.driver:ShareCoordinatorDriver._on_load_failed": "a new share coordinator finds that its log has rotted",
         "esp.replication.transaction_clients:TransactionClients.find": "the surveyor asks for producers while a transaction is open",
         "esp.storage.log_directory:LogDirectory.trash_unloaded_blocking": "a topic goes into the trash while a node is down",
         "esp.storage.log_directory:LogDirectory.load_future_blocking": "a node starts that ended while a replica moved",

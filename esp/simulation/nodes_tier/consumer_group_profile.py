@@ -10,6 +10,12 @@ from esp.settings.broker import BrokerSettings
 SHARE: Final = 0.3
 """Of the runs: a group of members that speak the consumer protocol."""
 
+ALONE_SHARE: Final = 0.3
+"""Of these runs: they are short and have little else."""
+
+ALONE_CHAOS_S: Final = (15.0, 30.0)
+"""The time of the faults there, in seconds."""
+
 HEARTBEATS_PER_SESSION: Final = 6
 
 CONSUMER_GROUP: Final = "next-group"
@@ -45,6 +51,8 @@ class ConsumerGroupProfile:
     """The share of the lives of members that speak the classic protocol: the group moves between the protocols with them."""
     is_cooperative: bool = False
     """True if such members keep their partitions when they join; else they give all back first."""
+    is_alone: bool = False
+    """True if there is little else in the run, and it is short."""
 
     @property
     def heartbeat_s(self) -> float:
@@ -73,7 +81,12 @@ class ConsumerGroupProfile:
             min_insync_replicas=min(brokers, rng.choice((1, 2, 2, 2))),
             classic_share=rng.choice((0.0, 0.0, 0.3, 0.6)),
             is_cooperative=rng.random() < 0.5,
+            is_alone=rng.random() < ALONE_SHARE,
         )
+
+    def without_classic_members(self) -> "ConsumerGroupProfile":
+        """The same with members of the consumer protocol alone: a group that moves is removed as one of the protocol that it leaves."""
+        return dataclasses.replace(self, classic_share=0.0)
 
     def applied_to(self, settings: BrokerSettings, *, has_classic_groups: bool) -> BrokerSettings:
         """A node's settings in such a run."""

@@ -1,14 +1,17 @@
 """The consumer groups of a run: sets them to work, lets them come to rest, and says whether all is well with them."""
 
 import asyncio
+import contextlib
 import dataclasses
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Final
 
 from esp.controller.image import ClusterImage
 from esp.groups.partitioning import partition_for
+from esp.model.errors import ErrorCode
 from esp.model.ids import OFFSETS_TOPIC, TopicId, TopicPartition
 from esp.ports.network import Address
+from esp.protocol.registry import ApiKey
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.group_checker import GroupChecker
 from esp.simulation.checkers.hold_checker import HoldChecker
@@ -19,7 +22,9 @@ from esp.simulation.nodes_tier.cluster import bootstrap_addresses
 from esp.simulation.nodes_tier.expiry_profile import LAST_LAPSE_S, RETENTION_MINUTES, find_exempt
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.outcome import Outcome
+from esp.simulation.workload import share_requests
 from esp.simulation.workload.cluster_client import ClusterClient
+from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.group_client import GroupClient
 from esp.simulation.workload.group_crew import CrewExpiry, GroupCrew
 from esp.simulation.workload.group_dialects import CURRENT, GroupDialect
@@ -27,6 +32,9 @@ from esp.simulation.workload.history import History
 
 STABLE_S: Final = 120.0
 """The time that groups may take in a cluster that is whole: a few rebalances, and clients that wait for nodes that never answer."""
+
+LOOK_S: Final = 0.5
+"""The interval at which it is looked for breaks of holds that are not told."""
 
 _MINUTE_MS: Final = 60_000
 
@@ -56,11 +64,13 @@ class Groups:
         expiry = profile.groups.expiry
         names = [group.name for group in profile.groups.groups]
         self._exempt = () if expiry is None else find_exempt(names)
+        self._consumers = None if profile.consumer_group is None else profile.consumer_group.name
+        """The group of KIP-848, whose members are those of :class:`~esp.simulation.nodes_tier.consumer_groups.ConsumerGroups`."""
         self.offsets_log = OffsetsLog(
             world.loop.time,
             None if expiry is None else RETENTION_MINUTES * _MINUTE_MS,
             self._is_excused,
-            names.__contains__,
+            (*names, self._consumers).__contains__,
             self._exempt.__contains__,
             self._generation_at,
         )
@@ -84,10 +94,16 @@ class Groups:
             )
             for group in profile.groups.groups
         ]
+        holders = profile.topics[0].configs.get("retention.hold.groups")
+        self._holders = () if holders is None else tuple(holders.split(","))
+        """The names of groups, and patterns, of the topics that groups hold."""
+        self._is_over = False
         self._working: list[asyncio.Task[None]] = []
 
     def begin(self) -> None:
         """Set all members to work."""
+        if self._holders:
+            self._world.spawn(self._look())
         for crew in self._crews:
             for place in range(crew.profile.members):
                 self._working.append(self._world.spawn(crew.keep(place)))
@@ -150,9 +166,63 @@ class Groups:
             await until(
                 STABLE_S,
                 "LIVE-EXPIRY",
-                lambda: [] if all(task.done() for task in expiring) else ["committed offsets do not expire"],
+                lambda: [
+                    *([] if all(task.done() for task in expiring) else ["committed offsets do not expire"]),
+                    *self._find_unexpired_consumers(find_helpless()),
+                ],
             )
+        await self._delete_holders(until, find_helpless(), core)
         await until(0, "LIVE-NO-STUCK", lambda: self.find_silent(whole_s, core))
+        self._is_over = True
+
+    async def _delete_holders(self, until: Until, given_up: Collection[Key], core: Collection[int]) -> None:
+        """Delete the groups that hold records by their names, and have no members any more: then nothing holds these (HOLD-1)."""
+        known = [crew.profile.name for crew in self._crews]
+        known += [] if self._consumers is None else [self._consumers]
+        names = [name for name in self._holders if name in known and self._key(name) not in given_up]
+        deleting = [self._world.spawn(self._delete(name)) for name in names]
+        await until(
+            STABLE_S,
+            "LIVE-NO-STUCK",
+            lambda: [] if all(map(asyncio.Task.done, deleting)) else ["a group is not deleted"],
+        )
+        await until(STABLE_S, "LIVE-HOLD", lambda: self._find_forgotten_holds(names, core))
+
+    async def _delete(self, group_id: str) -> None:
+        self.holds.on_deleting(group_id)
+        client = self.new_client(group_id, f"deleter of {group_id}")
+        while True:
+            with contextlib.suppress(NoAnswerError):
+                reply = await client.call(
+                    ApiKey.DELETE_GROUPS, share_requests.DELETE_GROUPS_VERSION, share_requests.delete_group(group_id)
+                )
+                code = reply.answer.results[0].error_code
+                if reply.is_newest and code in (ErrorCode.none, ErrorCode.group_id_not_found):
+                    client.client.close()
+                    return
+                client.forget_coordinator()
+            await asyncio.sleep(LOOK_S)
+
+    def _find_forgotten_holds(self, deleted: Collection[str], core: Collection[int]) -> list[str]:
+        """The partitions whose leaders keep records for groups of which they know that they are gone, as sentences."""
+        return [
+            f"{place} keeps records for groups that were deleted"
+            for node in self._world.nodes.values()
+            if deleted and node.node_id in core and node.is_alive
+            for place in probe.find_forgotten_holds(node, deleted, node.clock.wall_ms())
+        ]
+
+    async def _look(self) -> None:
+        """See to it that breaks of holds are told, until the end. Raises ViolationError: INV-HOLD."""
+        while not self._is_over:
+            await asyncio.sleep(LOOK_S)
+            self.holds.look()
+
+    def _find_unexpired_consumers(self, given_up: Collection[Key]) -> list[str]:
+        """The traces of the group of KIP-848, which has no members any more and whose time is over, as sentences."""
+        if self._consumers is None or self._key(self._consumers) in given_up or self._is_excused(self._consumers):
+            return []
+        return self.offsets_log.find_left(self._consumers)
 
     def find_running(self) -> list[str]:
         """The groups that have not ended yet, as sentences."""
@@ -255,13 +325,17 @@ class Groups:
     def _leading_epoch(self, group_id: str, address: Address) -> int | None:
         """See :data:`~esp.simulation.workload.group_client.LeadingEpoch`."""
         key = self._key(group_id)
+        return None if key is None else self.leading_epoch(key, address)
+
+    def leading_epoch(self, key: Key, address: Address) -> int | None:
+        """The epoch in which a broker leads a partition, if it is the newest leader and knows that."""
         node = self._by_host[address.host]
-        if key is None or not node.is_alive:
+        if not node.is_alive:
             return None
         topic = self._image().topics_by_id[key[0]]
         state = topic.partitions[key[1]]
         leads = any(
-            hosted.name == TopicPartition(OFFSETS_TOPIC, key[1])
+            hosted.name == TopicPartition(topic.name, key[1])
             and hosted.leader is not None
             and hosted.leader.leader_epoch == state.leader_epoch
             for hosted in probe.hosted_partitions(node)

@@ -19,6 +19,8 @@ _RETENTION: Final[tuple[Mapping[str, str], ...]] = (
 )
 
 
+HOLD_GROUPS: Final = "retention.hold.groups"
+
 _HOLDING_SHARE: Final = 0.4
 """Of the runs in which retention moves log starts, and offsets do not expire."""
 
@@ -39,7 +41,7 @@ def draw_holds(rng: Random, groups: Sequence[str]) -> Mapping[str, str]:
     if rng.random() >= _HOLDING_SHARE:
         return {}
     names = rng.choice((_ABSENT, *groups, ",".join(groups) or _ABSENT, "*"))
-    return {"retention.hold.groups": names, **rng.choice(_CAPS)}
+    return {HOLD_GROUPS: names, **rng.choice(_CAPS)}
 
 
 @dataclass(frozen=True, slots=True)

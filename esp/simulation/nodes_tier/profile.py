@@ -11,6 +11,7 @@ from typing import Final
 
 from esp.controller.image import MIN_INSYNC_REPLICAS
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED, CompactionProfile
+from esp.simulation.nodes_tier.consumer_group_profile import ALONE_CHAOS_S as CONSUMER_CHAOS_S
 from esp.simulation.nodes_tier.consumer_group_profile import ConsumerGroupProfile
 from esp.simulation.nodes_tier.expiry_profile import ExpiryProfile
 from esp.simulation.nodes_tier.faults import FaultKind
@@ -18,7 +19,7 @@ from esp.simulation.nodes_tier.group_profile import NO_GROUPS, OLD_CLIENTS_SHARE
 from esp.simulation.nodes_tier.isr_profile import USUAL_ISR, IsrProfile
 from esp.simulation.nodes_tier.late_timer_profile import CHAOS_S, has_late_timers, with_late_timers
 from esp.simulation.nodes_tier.layout import Layout
-from esp.simulation.nodes_tier.log_start_profile import LogStartProfile, draw_holds
+from esp.simulation.nodes_tier.log_start_profile import HOLD_GROUPS, LogStartProfile, draw_holds
 from esp.simulation.nodes_tier.loss_profile import draw_losses
 from esp.simulation.nodes_tier.lost_cache_profile import draw_lost_caches, draw_lost_parts
 from esp.simulation.nodes_tier.marker_profile import believes_markers, with_copies_of_last_lives
@@ -414,12 +415,35 @@ def _with_transactions(profile: Profile) -> Profile:
 
 
 def _with_consumer_group(profile: Profile) -> Profile:
-    """The same, with a consumer group of KIP-848 in some runs: not where offsets expire, nor where transactions are alone."""
+    """The same, with a consumer group of KIP-848 in some runs: not where transactions are alone."""
     transactions = profile.transactions
-    if profile.groups.expiry is not None or (transactions is not None and transactions.is_alone):
+    if transactions is not None and transactions.is_alone:
         return profile
     drawn = ConsumerGroupProfile.draw(stream("consumer groups", profile.seed), len(profile.layout.brokers))
-    return replace(profile, consumer_group=drawn)
+    if drawn is not None and profile.groups.expiry is not None:
+        drawn = drawn.without_classic_members()
+    if drawn is not None and drawn.is_alone:
+        if transactions is not None or profile.repairs is not None or profile.groups.expiry is not None:
+            drawn = replace(drawn, is_alone=False)
+        else:
+            profile = _briefly(
+                profile, stream("time of consumer groups alone", profile.seed).uniform(*CONSUMER_CHAOS_S)
+            )
+    return _with_holder(replace(profile, consumer_group=drawn))
+
+
+def _with_holder(profile: Profile) -> Profile:
+    """The same; where groups hold records, in part of the runs with a consumer group of KIP-848 it does, by its name."""
+    held = profile.topics[0].configs.get(HOLD_GROUPS)
+    if held is None or profile.consumer_group is None:
+        return profile
+    name = profile.consumer_group.name
+    names = stream("holds of consumer groups", profile.seed).choice((held, name, f"{held},{name}"))
+    topics = tuple(
+        replace(topic, configs={**topic.configs, HOLD_GROUPS: names}) if HOLD_GROUPS in topic.configs else topic
+        for topic in profile.topics
+    )
+    return replace(profile, topics=topics)
 
 
 def _with_share_groups(profile: Profile) -> Profile:
@@ -427,22 +451,21 @@ def _with_share_groups(profile: Profile) -> Profile:
     transactions = profile.transactions
     if profile.upgrade is not None or (transactions is not None and transactions.is_alone):
         return profile
+    if profile.consumer_group is not None and profile.consumer_group.is_alone:
+        return profile
     drawn = ShareProfile.draw(stream("share groups", profile.seed), len(profile.layout.brokers))
     if drawn is None or not drawn.is_alone:
         return replace(profile, share=drawn)
-    if transactions is not None or profile.repairs is not None or profile.groups.expiry is not None:
+    if profile.repairs is not None or profile.groups.expiry is not None:
         return replace(profile, share=replace(drawn, is_alone=False))
-    low, high = SHARE_CHAOS_S
-    chaos_s = stream("time of share groups alone", profile.seed).uniform(low, high)
+    chaos_s = stream("time of share groups alone", profile.seed).uniform(*SHARE_CHAOS_S)
     return replace(
-        _alone(profile),
+        _briefly(profile, chaos_s),
         share=drawn,
-        chaos_s=chaos_s,
         consumer_group=None,
-        pause_between_batches_s=min(1.0, profile.pause_between_batches_s),
-        topics=profile.topics[:1],
-        log_starts=profile.log_starts,
-        breaks_promise=profile.breaks_promise,
+        topics=tuple(topic for topic in profile.topics if topic in profile.topics[:1] or topic.name == COMPACTED),
+        compaction=profile.compaction,
+        administrators=int(drawn.reads_passing),
     )
 
 
@@ -458,6 +481,17 @@ def _with_transactions_alone(profile: Profile) -> Profile:
             **{kind: mean_s for kind, mean_s in profile.fault_means_s.items() if kind in _BESIDE_TRANSACTIONS},
             FaultKind.DELAY: DELAY_ALONE_S,  # answers that come after what was decided later
         },
+    )
+
+
+def _briefly(profile: Profile, chaos_s: float) -> Profile:
+    """The same without nearly all else, for a short time, with the same records and faults."""
+    return replace(
+        _alone(profile),
+        chaos_s=chaos_s,
+        pause_between_batches_s=min(1.0, profile.pause_between_batches_s),
+        log_starts=profile.log_starts,
+        breaks_promise=profile.breaks_promise,
     )
 
 

@@ -23,6 +23,7 @@ from esp.simulation.checkers.convergence import (
 )
 from esp.simulation.checkers.early_purges import EarlyPurges, find_left
 from esp.simulation.checkers.feature_checker import FeatureChecker, is_too_old
+from esp.simulation.checkers.log_start_checker import Taken
 from esp.simulation.checkers.losses_told import LossesTold
 from esp.simulation.checkers.metadata_checker import MetadataChecker
 from esp.simulation.checkers.one_life import OneLifeChecker
@@ -256,6 +257,7 @@ class Run:
             self._one_life,
             self._sessions,
             self._early_purges,
+            self._groups.holds,
             self._share_groups,
         )
         transactions = self._profile.transactions
@@ -295,10 +297,10 @@ class Run:
         await self._heal()
         await self._drain()
         await self._consumer_groups.end(self._until, self._find_helpless)
-        await self._share_groups.end(self._until, self._find_helpless)
         await self._offset_deletions.end(self._until, self._find_helpless)
         await self._groups.end(self._until, self._find_helpless, self._core)
         await self._transactions.end(self._until, self._find_helpless)
+        await self._share_groups.end(self._until, self._find_helpless)  # which read to the ends of transactions
         await self._rest()
         await self._read_everything()
         await self._stop()
@@ -680,11 +682,11 @@ class Run:
         stay_s = 0.0 if jumps else stay_ms / 1000 / max(rates)
         return CompactedRecords(self._world.loop.time, stay_s, max(rates) - min(rates))
 
-    def _on_retained(self, who: str, key: tuple[TopicId, int], settings: TopicSettings, end_offset: int) -> None:
+    def _on_retained(self, who: str, key: tuple[TopicId, int], settings: TopicSettings, taken: Taken) -> None:
         """A replica gives up records of a topic that groups hold; one that is not there any more is held by none."""
         topic = self._metadata.image.topics_by_id.get(key[0])
         if topic is not None:
-            self._groups.holds.on_taken(who, TopicPartition(topic.name, key[1]), settings, end_offset)
+            self._groups.holds.on_taken(who, TopicPartition(topic.name, key[1]), settings, taken)
 
     def _log_start_on(self, key: tuple[TopicId, int], node_id: int) -> int:
         view = self._replicas.views.get(node_id, {}).get(key)

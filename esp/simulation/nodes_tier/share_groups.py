@@ -10,6 +10,7 @@ from esp.broker.share_states.coordinators import coordinator_key
 from esp.controller.image import ClusterImage, TopicImage
 from esp.groups.partitioning import partition_for
 from esp.model.ids import OFFSETS_TOPIC, SHARE_STATES_TOPIC, TopicId, TopicPartition
+from esp.ports.network import Address
 from esp.records.batch import iterate_records
 from esp.schemas.share_state_records import ShareStateKey
 from esp.share.dead_letters import read_death
@@ -17,17 +18,29 @@ from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.replica_view import BatchView
 from esp.simulation.checkers.share_checker import ShareChecker
 from esp.simulation.checkers.share_state_log import ShareStateLog
+from esp.simulation.checkers.shared_records import SharedRecords
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.cluster import bootstrap_addresses
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED
 from esp.simulation.nodes_tier.groups import STABLE_S, Groups, Key, Until
+from esp.simulation.nodes_tier.impatience import impatience
+from esp.simulation.nodes_tier.ledger import PASSING
 from esp.simulation.nodes_tier.profile import TopicProfile
 from esp.simulation.nodes_tier.share_profile import LETTERS
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.outcome import Outcome
 from esp.simulation.workload.history import History
+from esp.simulation.workload.late_writes import LateWrites
 from esp.simulation.workload.share_administrator import ShareAdministrator
 from esp.simulation.workload.share_crew import ShareCrew
+
+GROWING_S: Final = (2.0, 8.0)
+"""The time between two partitions that are added."""
+
+PARTITIONS_MAX: Final = 5
+
+READ_IN_PASSING: Final = PASSING[:2]
+"""The topics that come and go of which members read: not the one whose records may be lost by a setting."""
 
 LOOK_S: Final = 0.25
 """The interval at which locks are looked at."""
@@ -62,19 +75,41 @@ class ShareGroups:
         self._profile = world.profile.share
         self._crews: list[ShareCrew] = []
         self._working: list[asyncio.Task[None]] = []
-        self._is_over = False
+        self._late_writes: LateWrites | None = None
+        self._is_over = self._is_calm = False
+        self._known: tuple[tuple[str, TopicId], ...] = ()
+        """The groups and topics of which all partitions had a state when it was last looked at."""
+        self._sizes: dict[TopicId, int] = {}
+        """The number of partitions of each topic then."""
+        self._added: dict[ShareStateKey, None] = {}
+        """Share partitions that came later."""
         self._letters: dict[ShareStateKey, dict[int, None]] = {}
         """The offsets that committed dead letters are about."""
+        self._names: dict[TopicId, str] = {}
+        """The names of the topics that the groups read, by their ids."""
+        self.records = SharedRecords(
+            lambda key: replicas.committed.get((key.topic_id, key.partition)),
+            is_read_committed=self._profile is not None and self._profile.is_read_committed,
+        )
         self.states = ShareStateLog(
-            self._is_excused, lambda key: replicas.highest_log_starts.get((key.topic_id, key.partition), 0)
+            self._is_excused,
+            lambda key: replicas.highest_log_starts.get((key.topic_id, key.partition), 0),
+            self.records.find_missed,
         )
         self.checker = ShareChecker(self.states, world.loop.time, self._is_excused, self._leader_epoch, on_found)
         self.checker.on_cut = self._on_cut
+        self.checker.on_delivered = self.records.on_delivered
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
         """Look at what leaders deliver, in runs that have share groups."""
-        with self.checker.watched() if self._profile is not None else contextlib.nullcontext():
+        profile = self._profile
+        if profile is None:
+            yield
+            return
+        with self.checker.watched(), contextlib.ExitStack() as stack:
+            if profile.patience_s is not None:
+                stack.enter_context(impatience(profile.patience_s))
             yield
 
     def begin(self) -> None:
@@ -82,6 +117,7 @@ class ShareGroups:
         profile = self._profile
         if profile is None:
             return
+        self._names |= {topic.topic_id: topic.name for topic in self._topics()}
         for name in profile.names:
             administrator = ShareAdministrator(
                 self._groups.new_client(name, f"administrator of {name}"),
@@ -93,7 +129,7 @@ class ShareGroups:
             crew = ShareCrew(
                 name,
                 profile,
-                {topic.topic_id: topic.name for topic in self._topics()},
+                self._names,
                 self._world.random(f"crew of {name}"),
                 self._history,
                 self.checker,
@@ -101,20 +137,48 @@ class ShareGroups:
                 administrator,
             )
             self._crews.append(crew)
+            if profile.grows and name == profile.names[0]:
+                self._working.append(self._world.spawn(self._grow(administrator)))
             self._working.append(self._world.spawn(self._work(crew, administrator)))
         self._world.spawn(self._look())
+        if profile.has_late_writes:
+            self._late_writes = LateWrites(
+                self._groups.new_client("", "late writes of share states").client,
+                self._world.random("late writes of share states"),
+                self._history,
+                self.checker.judge,
+                self._leading_epoch,
+            )
+            self.checker.on_write = self._late_writes.on_sent
+            self._working.append(self._world.spawn(self._late_writes.run()))
 
     async def _work(self, crew: ShareCrew, administrator: ShareAdministrator) -> None:
         assert self._profile is not None, "a run with share groups"
         if self._profile.has_letters:
             await administrator.make_queue(self._queue())
-            await administrator.configure({"errors.deadletterqueue.topic.name": LETTERS})
+            copies = "true" if self._profile.copies_records else "false"
+            await administrator.configure(
+                {"errors.deadletterqueue.topic.name": LETTERS, "errors.deadletterqueue.copy.record.enable": copies}
+            )
+        if self._profile.is_read_committed:
+            await administrator.configure({"share.isolation.level": "read_committed"})
         if self._profile.begins_at_earliest:
             await administrator.configure({"share.auto.offset.reset": "earliest"})
         keepers = [self._world.spawn(crew.keep(place)) for place in range(self._profile.members)]
         await crew.administer()
         for keeper in keepers:
             await keeper
+
+    async def _grow(self, administrator: ShareAdministrator) -> None:
+        """Give topics more partitions now and then."""
+        rng = self._world.random("growing topics")
+        while not self._is_calm:
+            await asyncio.sleep(rng.uniform(*GROWING_S))
+            names = [one.name for one in self._world.profile.topics if one.name != COMPACTED]
+            topics = [self._image().topics_by_name[name] for name in names]
+            small = [topic for topic in topics if len(topic.partitions) < PARTITIONS_MAX]
+            if small and not self._is_calm:
+                await administrator.grow(rng.choice(small))
 
     def _queue(self) -> TopicProfile:
         """The dead-letter queue: as safe as the records."""
@@ -124,10 +188,56 @@ class ShareGroups:
         )
 
     async def _look(self) -> None:
-        """Look at locks until the end. Raises ViolationError: INV-SHARE-LOCK."""
+        """Look at locks, records and topics until the end. Raises ViolationError: INV-SHARE-LOCK, INV-SHARE-COMMITTED."""
         while not self._is_over:
             await asyncio.sleep(LOOK_S)
             self.checker.look()
+            self.records.look()
+            if self._profile is not None and self._profile.reads_passing:
+                self._look_for_topics()
+            self._look_for_partitions()
+
+    def _look_for_partitions(self) -> None:
+        """Partitions that are added to a topic which a group knows begin with their first records (KAFKA-20742).
+
+        Raises:
+            ViolationError: INV-SHARE-LOSS.
+        """
+        profile = self._profile
+        if profile is None or profile.recess_s is not None:  # an administrator lets groups forget topics
+            return
+        topics = self._topics()
+        for group_id, topic_id in self._known:
+            for topic in topics:
+                if topic.topic_id == topic_id:
+                    numbers = range(self._sizes[topic_id], len(topic.partitions))
+                    self._added |= {ShareStateKey(group_id, topic_id, number): None for number in numbers}
+        for key in self._added:
+            first = self.states.first_life(key)
+            if first is not None and first.begin_offset != 0 and not self._is_excused(key):
+                raise ViolationError(
+                    "INV-SHARE-LOSS",
+                    f"{key}",
+                    f"it was added to a topic of the group, and begins at {first.begin_offset}",
+                )
+        self._sizes = {topic.topic_id: len(topic.partitions) for topic in topics}
+        self._known = tuple(
+            (name, topic.topic_id)
+            for name in profile.names
+            for topic in topics
+            if all(
+                self.states.first_life(ShareStateKey(name, topic.topic_id, number)) is not None
+                for number in range(len(topic.partitions))
+            )
+        )
+
+    def _look_for_topics(self) -> None:
+        """Let members read the topics that are there now, of those that come and go; members end with those that go for good."""
+        image = self._image()
+        for name in READ_IN_PASSING:
+            topic = image.topics_by_name.get(name)
+            if topic is not None:
+                self._names[topic.topic_id] = name
 
     def on_committed(self, partition: TopicPartition, batches: Iterable[BatchView]) -> None:
         """Batches were seen to be committed for the first time. Raises ViolationError: INV-SPSO, INV-SHARE-FENCE, INV-SHARE-LOSS."""
@@ -141,7 +251,9 @@ class ShareGroups:
             for record in iterate_records(batch.written()):
                 death = read_death(record.headers)
                 assert death is not None, f"records of the queue are letters: {record}"
-                topic = self._image().topics_by_name[death.topic]
+                topic = self._image().topics_by_name.get(death.topic)
+                if topic is None:  # a topic that comes and goes, about which no letters are asked for
+                    continue
                 key = ShareStateKey(death.group_id, topic.topic_id, death.partition)
                 self._letters.setdefault(key, {})[death.offset] = None
 
@@ -155,8 +267,11 @@ class ShareGroups:
 
     def calm(self) -> None:
         """From now on nothing befalls members, and they accept everything."""
+        self._is_calm = True
         for crew in self._crews:
             crew.calm()
+        if self._late_writes is not None:
+            self._late_writes.is_stopping = True
 
     async def end(self, until: Until, find_helpless: Callable[[], Collection[Key]]) -> None:
         """Wait until every record is done with, and let members leave; the cluster has been whole since now.
@@ -210,7 +325,10 @@ class ShareGroups:
         if self._profile is None or not self._profile.has_letters:
             return []
         found = []
+        topic_ids = {topic.topic_id for topic in self._topics()}
         for key in self.states.keys:
+            if key.topic_id not in topic_ids:
+                continue
             letters_key = self._letters_key(key)
             if letters_key is not None and self._replicas.is_excused(letters_key):
                 continue
@@ -256,9 +374,9 @@ class ShareGroups:
         self._replicas.log_starts.on_asked((topic_id, partition), offset)
 
     def _topics(self) -> list[TopicImage]:
-        """The topics that the groups read: those that stay and are not compacted."""
+        """The topics that the groups read to their ends: those that stay."""
         image = self._image()
-        return [image.topics_by_name[one.name] for one in self._world.profile.topics if one.name != COMPACTED]
+        return [image.topics_by_name[one.name] for one in self._world.profile.every_topic]
 
     def _committed_end(self, topic_id: TopicId, partition: int) -> int:
         committed = self._replicas.committed.get((topic_id, partition))
@@ -275,6 +393,11 @@ class ShareGroups:
     def _states_key(self, key: ShareStateKey) -> Key | None:
         topic = self._image().topics_by_name.get(SHARE_STATES_TOPIC)
         return None if topic is None else (topic.topic_id, partition_for(coordinator_key(key), len(topic.partitions)))
+
+    def _leading_epoch(self, key: ShareStateKey, address: Address) -> int | None:
+        """See :class:`~esp.simulation.workload.late_writes.LateWrites`."""
+        states_key = self._states_key(key)
+        return None if states_key is None else self._groups.leading_epoch(states_key, address)
 
     def _is_excused(self, key: ShareStateKey) -> bool:
         states_key = self._states_key(key)

@@ -56,10 +56,22 @@ class ShareProfile:
     """``share.coordinator.state.topic.prune.interval.ms`` of all nodes."""
     cold_s: float
     """``share.coordinator.cold.partition.snapshot.interval.ms`` of all nodes."""
+    patience_s: float | None = None
+    """The time after which the askers of share coordinators give up (``GIVE_UP_US`` of their persister); None: as in the product."""
+    is_read_committed: bool = False
+    """True if ``share.isolation.level`` of the groups is ``read_committed``."""
+    reads_passing: bool = False
+    """True if members read topics, too, that come and go, some by way of the trash."""
+    grows: bool = False
+    """True if topics get more partitions while members read them."""
+    has_late_writes: bool = False
+    """True if writes of states come to share coordinators once more, or late."""
     is_alone: bool = False
     """True if there is little else in the run, and it is short."""
     has_letters: bool = False
     """True if records that are rejected, or out of attempts, are reported to :data:`LETTERS`."""
+    copies_records: bool = False
+    """True if letters have copies of their records."""
     is_set_back: bool = False
     """True if in the end, when all records are done with, the groups begin at offset 0 again."""
 
@@ -109,6 +121,12 @@ class ShareProfile:
             is_alone=rng.random() < 0.5,
             is_set_back=rng.random() < 0.5,
             has_letters=rng.random() < 0.5,
+            patience_s=rng.choice((None, 0.5, 2.0)),
+            has_late_writes=rng.random() < 0.5,
+            is_read_committed=rng.random() < 0.5,
+            reads_passing=rng.random() < 0.4,
+            grows=rng.random() < 0.3,
+            copies_records=rng.random() < 0.5,
         )
 
     def applied_to(self, settings: BrokerSettings, *, has_other_groups: bool) -> BrokerSettings:

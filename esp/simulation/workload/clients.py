@@ -125,7 +125,8 @@ class Clients:
         self.upgrader = self._upgrader()
         self.directory_mover = self._directory_mover()
         self.mistaken = self._mistaken_client()
-        self._topics: dict[TopicId, None] = {}
+        self._topics: dict[TopicId, int] = {}
+        """The number of partitions of each topic that have producers and readers."""
 
     def administer(self) -> "list[asyncio.Task[None]]":
         """Set those administrators to work that the profile has."""
@@ -171,11 +172,12 @@ class Clients:
         return False
 
     def begin_topic(self, topic: TopicImage) -> None:
-        """Produce to and read from all partitions of a topic."""
-        if topic.topic_id in self._topics or topic.name in {*INTERNAL_TOPICS, SURVEYED, TRANSACTIONAL_TOPIC, LETTERS}:
+        """Produce to and read from all partitions of a topic; again when it has more."""
+        begun = self._topics.get(topic.topic_id, 0)
+        if topic.name in {*INTERNAL_TOPICS, SURVEYED, TRANSACTIONAL_TOPIC, LETTERS}:
             return
-        self._topics[topic.topic_id] = None
-        for partition in range(len(topic.partitions)):
+        self._topics[topic.topic_id] = len(topic.partitions)
+        for partition in range(begun, len(topic.partitions)):
             for producer in self.producers:
                 if topic.name == COMPACTED and not producer.is_idempotent:
                     continue  # two tombstones of one key are alike but for their sequences

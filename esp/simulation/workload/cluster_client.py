@@ -122,6 +122,11 @@ class ClusterClient:
         else:
             self.leaders.pop((topic, partition), None)
 
+    def leave_connections(self) -> list[ClientConnection]:
+        """Use other connections from now on; those so far stay open, and are the caller's."""
+        left, self._connections = list(self._connections.values()), {}
+        return left
+
     def close(self) -> None:
         """End all connections."""
         for connection in self._connections.values():

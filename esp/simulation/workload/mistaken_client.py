@@ -6,13 +6,14 @@ from random import Random
 from typing import Final
 
 from esp.controller.image import ClusterImage
+from esp.model.ids import SHARE_STATES_TOPIC
 from esp.ports.network import Address
 from esp.protocol.registry import SERVED, ListenerKind
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.history import History
 from esp.simulation.workload.mistaken_requests import MISTAKES
-from esp.simulation.workload.survey_requests import Scene, build
+from esp.simulation.workload.survey_requests import SHARE_APIS, Scene, build
 
 PAUSE_S: Final = (0.1, 1.0)
 _TIMEOUT_S: Final = 5.0
@@ -58,7 +59,8 @@ class MistakenClient:
         topics = [topic for name, topic in image.topics_by_name.items() if not name.startswith("__")]
         if not topics:
             return
-        mistake = self._rng.choice(MISTAKES)
+        has_shares = SHARE_STATES_TOPIC in image.topics_by_name
+        mistake = self._rng.choice([one for one in MISTAKES if has_shares or one.key not in SHARE_APIS])
         version = self._rng.choice(mistake.versions)
         scene = Scene(self._rng, image, self._rng.choice(topics), version, ())
         if mistake.listener is ListenerKind.CONTROLLER:

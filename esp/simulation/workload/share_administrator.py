@@ -8,14 +8,17 @@ from typing import Any, Final
 from esp.controller.image import TopicImage
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
+from esp.ports.network import Address
 from esp.protocol.registry import ApiKey
 from esp.simulation.nodes_tier.profile import TopicProfile
 from esp.simulation.workload import requests, share_requests
 from esp.simulation.workload.connection import NoAnswerError
-from esp.simulation.workload.group_client import GroupClient
+from esp.simulation.workload.group_client import LOOK_AGAIN, GroupClient
 from esp.simulation.workload.history import History
+from esp.simulation.workload.survey_requests import build, grow
 
 TRIES: Final = 8
+GROW_VERSION: Final = 2
 BACKOFF_S: Final = 0.4
 _DONE: Final = frozenset((ErrorCode.none, ErrorCode.topic_already_exists))
 BEYOND_SHARE: Final = 0.1
@@ -51,6 +54,10 @@ class ShareAdministrator:
     def name(self) -> str:
         """The client id."""
         return self._client.client.name
+
+    def avoid(self, addresses: frozenset[Address]) -> None:
+        """Ask these brokers nothing."""
+        self._client.client.avoided = addresses
 
     async def configure(self, settings: Mapping[str, str]) -> None:
         """Set settings of the group; tried until it is done."""
@@ -102,12 +109,14 @@ class ShareAdministrator:
 
     async def set_back(self) -> None:
         """Let the group, whose members have left, begin at offset 0 again, and try for a while."""
-        for topic in self._topics():
-            asked = share_requests.alter_offsets(
-                self._client.group_id, topic.name, dict.fromkeys(range(len(topic.partitions)), 0)
-            )
-            key, version = ApiKey.ALTER_SHARE_GROUP_OFFSETS, share_requests.ALTER_VERSION
-            await self._try(key, version, asked, "share groups set back", topic.name)
+        await asyncio.gather(*(self._set_back(topic) for topic in self._topics()))
+
+    async def _set_back(self, topic: TopicImage) -> None:
+        asked = share_requests.alter_offsets(
+            self._client.group_id, topic.name, dict.fromkeys(range(len(topic.partitions)), 0)
+        )
+        key, version = ApiKey.ALTER_SHARE_GROUP_OFFSETS, share_requests.ALTER_VERSION
+        await self._try(key, version, asked, "share groups set back", topic.name)
 
     async def _try(self, key: ApiKey, version: int, asked: Any, what: str, topic: str) -> None:
         for _ in range(TRIES):
@@ -118,6 +127,8 @@ class ShareAdministrator:
                 return
             for code in codes:
                 self._history.on_refusal(self.name, f"{what}: {code.name}")
+                if code in LOOK_AGAIN:
+                    self._client.forget_coordinator()
             await asyncio.sleep(BACKOFF_S)
 
     def _draw_offset(self, topic_id: TopicId, partition: int) -> int:
@@ -125,6 +136,17 @@ class ShareAdministrator:
         if self._rng.random() < BEYOND_SHARE:
             return end + 1_000
         return self._rng.choice((0, end // 2, end, self._rng.randint(0, end)))
+
+    async def grow(self, topic: TopicImage) -> None:
+        """Give a topic another partition, or try to."""
+        request = build(ApiKey.CREATE_PARTITIONS, GROW_VERSION, grow(topic.name, len(topic.partitions) + 1))
+        try:
+            connection = await self._client.client.any_broker()
+            answer = await connection.call(ApiKey.CREATE_PARTITIONS, GROW_VERSION, request, 5.0)
+        except NoAnswerError as error:
+            self._history.on_no_answer(self.name, str(error))
+            return
+        self._history.on_done(self.name, "topics grown", f"{topic.name}: {answer.results[0].error_code.name}")
 
     async def look(self) -> None:
         """Ask for the group and its offsets."""

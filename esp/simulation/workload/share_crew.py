@@ -18,6 +18,9 @@ POLL_S: Final = 0.2
 LOOK_S: Final = 2.0
 """Mean time between two looks of the administrator."""
 
+OLD_CONNECTIONS_S: Final = (0.1, 3.0)
+"""The time for which connections stay open in place of which a member uses others."""
+
 RECESS_MAX_S: Final = 10.0
 """The longest time for which members are waited for that leave for a recess."""
 
@@ -28,7 +31,7 @@ class ShareCrew:
     Args:
         group_id: the group.
         profile: that of all share groups of the run.
-        names: the names of the topics that it reads, by their ids.
+        names: the names of the topics that it reads, by their ids; more come as topics do.
         rng: its own stream of randomness.
         history: counts what its members met with.
         checker: sees what they are answered.
@@ -66,6 +69,7 @@ class ShareCrew:
     def avoid(self, addresses: frozenset[Address]) -> None:
         """These brokers stay away for good, and may not know that they lead no more: members read nothing there."""
         self._avoided = addresses
+        self._administrator.avoid(addresses)
         for member in self._members.values():
             member.avoid(addresses)
 
@@ -176,6 +180,10 @@ class ShareCrew:
             seconds = self._rng.uniform(0.3, 2) * longest_s
             say(member.name, f"stands still for {seconds:.2f} s")
             member.stand_still(seconds)
-        else:
+        elif chance < 0.85:
             say(member.name, "loses its connections")
             member.lose_connections()
+        else:
+            seconds = self._rng.uniform(*OLD_CONNECTIONS_S)
+            say(member.name, f"changes its connections, and ends the old ones in {seconds:.2f} s")
+            member.change_connections(seconds)

@@ -83,7 +83,7 @@ class ShareMember:
         history: counts what it met with.
         checker: sees what it was answered.
         profile: the group's.
-        names: the names of the topics that it reads, by their ids.
+        names: the names of the topics that it reads, by their ids; more come as topics do.
         on_records: told of the number of records that it got.
     """
 
@@ -114,6 +114,8 @@ class ShareMember:
         self._epoch = JOIN_EPOCH
         self._assigned: frozenset[TopicIdPartition] = frozenset()
         self._sessions: dict[Address, _Session] = {}
+        self._left: list[ClientConnection] = []
+        """Connections that it uses no more."""
         self._is_dead = False
         self._still_until_s = 0.0
         self._beat_s = 0.0
@@ -127,6 +129,7 @@ class ShareMember:
         """Be gone: all connections end, and the group is not left."""
         self._is_dead = True
         self._client.client.close()
+        _close(self._left)
 
     def stand_still(self, seconds: float) -> None:
         """Do nothing for a while, and go on as if nothing had happened."""
@@ -135,6 +138,12 @@ class ShareMember:
     def lose_connections(self) -> None:
         """All connections end; the process goes on."""
         self._client.client.close()
+
+    def change_connections(self, seconds: float) -> None:
+        """Go on by other connections; those so far end when these seconds are over: their ends are seen behind new sessions."""
+        left = self._client.client.leave_connections()
+        self._left += left
+        asyncio.get_running_loop().call_later(seconds, _close, left)
 
     def avoid(self, addresses: frozenset[Address]) -> None:
         """Read nothing from these brokers."""
@@ -167,12 +176,13 @@ class ShareMember:
                 await asyncio.sleep(BACKOFF_S * self._rng.random())
         self.has_ended = True
         self._client.client.close()
+        _close(self._left)
 
     # The group.
 
     async def _beat(self) -> None:
         """Send a heartbeat. Raises NoAnswerError, RefusedError."""
-        topics = sorted(self._names.values()) if self._epoch == JOIN_EPOCH or self._rng.random() < 0.1 else None
+        topics = sorted(set(self._names.values())) if self._epoch == JOIN_EPOCH or self._rng.random() < 0.1 else None
         answer = await self._heartbeat(self._epoch, topics)
         self._epoch = int(answer.member_epoch)
         assigned = consumer_group_requests.assigned(answer)
@@ -404,3 +414,8 @@ class ShareMember:
             await asyncio.sleep(left_s)
         if self._is_dead:
             raise NoAnswerError("dead")
+
+
+def _close(connections: list[ClientConnection]) -> None:
+    for connection in connections:
+        connection.close()

@@ -456,6 +456,82 @@ def _update_voter(scene: Scene) -> Content:
     }
 
 
+# --- share groups --------------------------------------------------------------------------------------------------------------------
+
+SHARE_GROUP: Final = "queue-0"
+"""The share group that is asked about."""
+
+OWN_SHARE_GROUP: Final = "surveyed queue"
+"""The group of sessions that get no records, as it has no members and no states."""
+
+SHARE_APIS: Final = frozenset(
+    (
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.SHARE_FETCH,
+        ApiKey.SHARE_ACKNOWLEDGE,
+        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+        ApiKey.READ_SHARE_GROUP_STATE,
+        ApiKey.WRITE_SHARE_GROUP_STATE,
+        ApiKey.DELETE_SHARE_GROUP_STATE,
+        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+    )
+)
+"""The APIs of which nothing is asked where there are no share groups."""
+
+
+def _describe_share_groups(scene: Scene) -> Content:
+    names = [SHARE_GROUP, SHARE_GROUP, "queue-1", CONSUMER_GROUP, "missing", ""]
+    return {"group_ids": scene.rng.sample(names, 2), "include_authorized_operations": True}
+
+
+def _share_offsets(scene: Scene) -> Content:
+    some = [{"topic_name": scene.name, "partitions": [scene.partition]}]
+    topics = scene.rng.choice((None, some))
+    return {"groups": [{"group_id": name, "topics": topics} for name in (SHARE_GROUP, "missing", CONSUMER_GROUP)]}
+
+
+def _share_states(scene: Scene) -> Content:
+    """Of a reader that leads nothing, and shuts no leader out."""
+    partition = {"partition": scene.partition, "leader_epoch": -1}
+    group = scene.rng.choice((SHARE_GROUP, SHARE_GROUP, "missing", ""))
+    return {"group_id": group, "topics": [{"topic_id": scene.topic.topic_id, "partitions": [partition]}]}
+
+
+def _share_session(scene: Scene) -> Content:
+    """Open a session of many partitions, most of which are not there, or go on with it, or end it."""
+    numbers = range(scene.rng.choice((1, len(scene.topic.partitions), MANY_PARTITIONS)))
+    epoch = scene.rng.choice((0, 0, 1, 2, -1))
+    partitions = [{"partition_index": number, "acknowledgement_batches": []} for number in numbers]
+    return {
+        "group_id": OWN_SHARE_GROUP,
+        "member_id": "surveyor",
+        "share_session_epoch": epoch,
+        "max_wait": scene.rng.choice((0, 200)),
+        "min_bytes": 1,
+        "max_bytes": 10_000,
+        "max_records": 10,
+        "batch_size": 10,
+        "topics": [] if epoch < 0 else [{"topic_id": scene.topic.topic_id, "partitions": partitions}],
+        "forgotten_topics_data": [{"topic_id": scene.topic.topic_id, "partitions": [0]}] if epoch > 0 else [],
+    }
+
+
+def _share_words(scene: Scene) -> Content:
+    """Words on records that no member has."""
+    batches = [{"first_offset": 0, "last_offset": 2, "acknowledge_types": scene.rng.choice(((1,), (1, 2, 3)))}]
+    partitions = [{"partition_index": number, "acknowledgement_batches": batches} for number in range(MANY_PARTITIONS)]
+    return {
+        "group_id": OWN_SHARE_GROUP,
+        "member_id": "surveyor",
+        "share_session_epoch": scene.rng.choice((1, 2, 3, -1)),
+        "topics": [{"topic_id": scene.topic.topic_id, "partitions": partitions}],
+    }
+
+
 QUESTIONS: Final = (
     Question(ApiKey.LIST_OFFSETS, _list_offsets),
     Question(ApiKey.LIST_OFFSETS, _list_offsets, 7),
@@ -502,6 +578,13 @@ QUESTIONS: Final = (
     Question(ApiKey.SYNC_GROUP, _as_member),
     Question(ApiKey.HEARTBEAT, _as_member),
     Question(ApiKey.LEAVE_GROUP, _leave),
+    Question(ApiKey.SHARE_GROUP_DESCRIBE, _describe_share_groups),
+    Question(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, _share_offsets),
+    Question(ApiKey.READ_SHARE_GROUP_STATE, _share_states),
+    Question(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, _share_states),
+    Question(ApiKey.SHARE_FETCH, _share_session),
+    Question(ApiKey.SHARE_FETCH, _share_session),
+    Question(ApiKey.SHARE_ACKNOWLEDGE, _share_words),
     Question(ApiKey.API_VERSIONS, lambda _scene: {"client_software_name": "s"}, listener=_CONTROLLER),
     Question(ApiKey.DESCRIBE_CLUSTER, lambda _scene: {"endpoint_type": 2}, 1, _CONTROLLER),
     Question(ApiKey.DESCRIBE_CONFIGS, _describe_configs, listener=_CONTROLLER),

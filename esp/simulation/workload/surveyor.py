@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from esp.controller.image import ClusterImage, TopicImage
 from esp.model.errors import ErrorCode
-from esp.model.ids import OFFSETS_TOPIC
+from esp.model.ids import OFFSETS_TOPIC, SHARE_STATES_TOPIC
 from esp.ports.network import Address
 from esp.protocol.registry import SERVED, ApiKey, ListenerKind
 from esp.records.builder import NewRecord, build_batch
@@ -28,6 +28,8 @@ from esp.simulation.workload.survey_requests import (
     OWN_GROUP,
     OWN_PARTITIONS_MAX,
     QUESTIONS,
+    SHARE_APIS,
+    SHARE_GROUP,
     VISITED_GROUP,
     Content,
     Question,
@@ -52,6 +54,8 @@ _COMMIT_VERSION: Final = 8
 _GROUPS: Final[Mapping[ApiKey, str]] = {
     ApiKey.DESCRIBE_GROUPS: OWN_GROUP,
     ApiKey.CONSUMER_GROUP_DESCRIBE: CONSUMER_GROUP,
+    ApiKey.SHARE_GROUP_DESCRIBE: SHARE_GROUP,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: SHARE_GROUP,
     ApiKey.OFFSET_COMMIT: OWN_GROUP,
     ApiKey.OFFSET_FETCH: OWN_GROUP,
     ApiKey.OFFSET_DELETE: OWN_GROUP,
@@ -117,7 +121,9 @@ class Surveyor:
         if not topics or not image.brokers:
             return
         if not self._deck:  # each is asked in turn, in another order every time
-            self._deck = self._rng.sample(QUESTIONS, len(QUESTIONS))
+            has_shares = SHARE_STATES_TOPIC in image.topics_by_name
+            questions = [one for one in QUESTIONS if has_shares or one.key not in SHARE_APIS]
+            self._deck = self._rng.sample(questions, len(questions))
         question = self._deck.pop()
         version = self._rng.choice(question.versions)
         scene = Scene(self._rng, image, self._rng.choice(topics), version, self._directories)

@@ -103,6 +103,16 @@ def test_a_start_offset_that_moves_past_what_is_not_there_is_written():
     assert (got.write.start_offset, got.write.complete_count, got.write.batches) == (4, 0, ())
 
 
+def test_a_start_offset_that_passes_what_is_not_there_later_is_written_then():
+    share = partition()
+    take(share, FetchedBatch(0, 2), FetchedBatch(2, 3, is_deliverable=False))
+    write = say(share, 0, 1, 1)
+    assert write.start_offset == 0
+    untold = share.on_written(write.token)
+    assert (share.start_offset, untold.start_offset, untold.batches) == (3, 3, ())
+    assert share.on_written(untold.token) is None
+
+
 def test_the_window_spans_no_more_than_the_limit_and_a_batch():
     share = partition(locks=100)
     assert take(share, (0, 60), (60, 130), (130, 140)) == [(0, 130, 1)]

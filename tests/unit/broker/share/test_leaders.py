@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from esp.model.errors import ErrorCode
+from esp.schemas.share_state_records import RecordState, StateBatch
 from tests.unit.broker.conversation import create_topic, delete_topic, produce
 from tests.unit.broker.share.share_members import Member, MemoryPersister, leaders_of, set_group
 from tests.unit.broker.simulated_node import records, simulated
@@ -80,3 +81,20 @@ async def test_a_handler_counts_the_request_before_it_waits(node):
     assert not waiting.done()
     assert await member.say({}) == {}
     await waiting
+
+
+@simulated()
+async def test_what_counts_already_is_written_again_when_no_coordinator_answered(node):
+    client = await node.client()
+    topic_id = await create_topic(client)
+    await set_group(client, auto_offset_reset="earliest", record_lock_duration_ms=20_000)
+    await produce(client, "t", records(b"value"))
+    persister = MemoryPersister()
+    member = Member(leaders_of(node, persister))
+    assert await member.take((topic_id, 0)) == [(0, 0, 1)]
+    persister.failure = ErrorCode.coordinator_not_available
+    await asyncio.sleep(25)  # the lock has ended
+    before = len(persister.writes)
+    persister.failure = None
+    await asyncio.sleep(2)
+    assert [one.batches for one in persister.writes[before:]] == [(StateBatch(0, 1, RecordState.AVAILABLE, 1),)]

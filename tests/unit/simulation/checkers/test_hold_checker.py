@@ -1,11 +1,15 @@
 """Retention takes nothing that a group which holds the records cannot have read."""
 
+import logging
+
 import pytest
 
 from esp.model.ids import TopicPartition
+from esp.replication.log_holds import UNHEARD
 from esp.settings.topic import TopicSettings
 from esp.simulation.checkers.group_checker import Commit, GroupHistory
-from esp.simulation.checkers.hold_checker import KNOWN_AFTER_S, HoldChecker
+from esp.simulation.checkers.hold_checker import KNOWN_AFTER_S, TELLING_S, TELLS, HoldChecker
+from esp.simulation.checkers.log_start_checker import Taken
 from esp.simulation.checkers.violation import ViolationError
 
 T0 = TopicPartition("t", 0)
@@ -22,9 +26,19 @@ class Scene:
         commit = Commit(offset, "", None, self.now_s, self.now_s, is_acked=is_acked)
         self.groups.setdefault(group, GroupHistory()).commits.setdefault(T0, []).append(commit)
 
-    def take(self, names, end_offset):
+    def take(self, names, end_offset, *, uncapped_end=None):
         settings = TopicSettings(retention_hold_groups=tuple(names.split(",")))
-        self.checker.on_taken("n1 t-0", T0, settings, end_offset)
+        taken = Taken(0, end_offset, end_offset if uncapped_end is None else uncapped_end)
+        self.checker.on_taken("n1 t-0", T0, settings, taken)
+
+    def say(self, group, first, last):
+        logging.getLogger(TELLS).warning(
+            "%s: the hold of group %s is broken by %s: offsets %d to %d are deleted", T0, group, "a cap", first, last
+        )
+
+    def wait(self):
+        self.now_s += TELLING_S
+        self.checker.look()
 
     def refuses(self, names, end_offset):
         with pytest.raises(ViolationError, match="INV-HOLD"):
@@ -66,3 +80,56 @@ def test_a_group_whose_commits_were_lost_is_left_alone():
     scene = Scene()
     scene.lost.add("a")
     scene.take("a", 100)
+
+
+def test_a_group_that_is_deleted_holds_nothing():
+    scene = Scene()
+    scene.commit("a", 5)
+    scene.checker.on_deleting("a")
+    scene.take("a", 9)
+    scene.refuses("a,b", 9)
+
+
+@pytest.mark.parametrize(
+    ("said", "is_enough"),
+    [
+        ((("a", 5, 8),), True),
+        ((("a", 5, 6), ("a", 7, 8)), True),
+        (((UNHEARD, 0, 8),), True),
+        ((), False),
+        ((("a", 5, 7),), False),
+        ((("b", 5, 8),), False),
+        ((("a", 6, 8),), False),
+    ],
+)
+def test_what_a_cap_lets_go_is_said(said, is_enough):
+    scene = Scene()
+    scene.commit("a", 5)
+    with scene.checker.watched():
+        scene.take("a", 9, uncapped_end=0)
+        for line in said:
+            scene.say(*line)
+    if is_enough:
+        scene.wait()
+        assert scene.checker.breaks == 1
+        return
+    with pytest.raises(ViolationError, match=r"INV-HOLD.*offsets 5 to 8, which a has not read, and does not say so"):
+        scene.wait()
+
+
+def test_there_is_time_to_say_it():
+    scene = Scene()
+    with scene.checker.watched():
+        scene.take("a", 9, uncapped_end=0)
+        scene.checker.look()
+        scene.say("a", 0, 8)
+    scene.wait()
+    assert scene.checker.breaks == 1
+
+
+def test_nothing_is_said_of_what_was_read():
+    scene = Scene()
+    scene.commit("a", 9)
+    scene.take("a", 9, uncapped_end=0)
+    scene.wait()
+    assert scene.checker.breaks == 0

@@ -5,6 +5,8 @@ import pytest
 from esp.groups.group import PROTOCOL_TYPE
 from esp.model.ids import OFFSETS_TOPIC, TopicPartition
 from esp.records.builder import NewRecord, build_batch
+from esp.schemas.consumer_group_record_codec import encode_consumer_group_key, encode_consumer_group_value
+from esp.schemas.consumer_group_records import ConsumerGroupKey, ConsumerGroupRecordType, MemberValue
 from esp.schemas.group_record_codec import (
     encode_group_metadata_key,
     encode_group_metadata_value,
@@ -79,6 +81,12 @@ class Scene:
         value = GroupMetadataValue(protocol_type, number, "range", None, at_ms, members)
         self.written = number
         self.append(encode_group_metadata_key(GroupMetadataKey(GROUP)), encode_group_metadata_value(value), at_ms)
+
+    def member(self, *topics):
+        """A group of KIP-848 has one member, that reads these; or none, and is not there any more."""
+        key = encode_consumer_group_key(ConsumerGroupKey(ConsumerGroupRecordType.MEMBER, GROUP, "m"))
+        value = MemberValue(None, None, "c", "h", topics, None, 1, None) if topics else None
+        self.append(key, None if value is None else encode_consumer_group_value(value), 0)
 
     def remove(self):
         self.append(encode_group_metadata_key(GroupMetadataKey(GROUP)), None, 0)
@@ -195,3 +203,36 @@ def test_partition_that_lost_more_than_is_promised_is_followed_and_not_judged():
     scene.expire(1)
     assert scene.log.expiries == 0
     assert scene.log.expired(GROUP, PARTITION) == {"m": 0.0}
+
+
+def test_offset_of_a_topic_that_members_of_a_consumer_group_read_stays():
+    scene = Scene()
+    scene.commit(0)
+    scene.member(TOPIC)
+    with violation():
+        scene.expire(10 * RETENTION_MS)
+
+
+def test_offset_in_a_consumer_group_expires_by_the_time_of_its_commit_when_no_member_reads_the_topic():
+    scene = Scene()
+    scene.generation_at = lambda: None  # what would excuse a group of the other protocol
+    scene.commit(1_000)
+    scene.member("another")
+    scene.expire(61_000)
+    assert scene.log.expiries == 1
+    scene.commit(70_000)
+    with violation():
+        scene.expire(129_999)
+
+
+def test_consumer_group_is_removed_when_its_offsets_are():
+    scene = Scene()
+    scene.member(TOPIC)
+    scene.commit(0)
+    assert scene.log.find_left(GROUP) == ["group has an offset of topic-0", "group is there"]
+    with violation():
+        scene.member()
+    scene = Scene()
+    scene.member(TOPIC)
+    scene.member()
+    assert scene.log.find_left(GROUP) == []

@@ -12,6 +12,7 @@ from esp.model.ids import TopicId
 from esp.schemas.share_state_records import ShareStateKey
 from esp.share.acknowledgements import AcknowledgementBatch, AcknowledgeType
 from esp.share.acquiring import AcquiredRecords, AcquireMode, FetchedBatch
+from esp.share.coordinator.requests import Write
 from esp.share.partition import PersistedState, SharePartition, ShareSettings
 from esp.simulation.checkers.share_checker import ShareChecker
 from esp.simulation.checkers.share_state_log import Life
@@ -186,13 +187,13 @@ def test_nothing_below_the_log_start_is_delivered():
 
 def test_late_writes_do_not_count():
     scene = Scene()
-    scene.checker._on_written(KEY, 1, 4, read_epoch=4, life=scene.life)
+    scene.checker._on_written(Write(KEY, 1, 4, 0, 0, ()), 4, scene.life)
     with pytest.raises(ViolationError, match=r"INV-SHARE-FENCE.*leader epoch 3"):
-        scene.checker._on_written(KEY, 1, 3, read_epoch=4, life=scene.life)
+        scene.checker._on_written(Write(KEY, 1, 3, 0, 0, ()), 4, scene.life)
     with pytest.raises(ViolationError, match=r"INV-SHARE-FENCE.*state epoch 0"):
-        scene.checker._on_written(KEY, 0, 4, read_epoch=4, life=scene.life)
+        scene.checker._on_written(Write(KEY, 0, 4, 0, 0, ()), 4, scene.life)
     scene.is_excused = True
-    scene.checker._on_written(KEY, 0, 3, read_epoch=4, life=scene.life)
+    scene.checker._on_written(Write(KEY, 0, 3, 0, 0, ()), 4, scene.life)
 
 
 def test_lock_without_a_timer_is_found():

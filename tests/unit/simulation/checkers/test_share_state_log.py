@@ -13,6 +13,7 @@ from esp.schemas.share_state_record_codec import (
     encode_share_update_value,
 )
 from esp.schemas.share_state_records import (
+    NO_START_OFFSET,
     RecordState,
     ShareSnapshotValue,
     ShareStateKey,
@@ -33,7 +34,12 @@ class Scene:
     def __init__(self):
         self.is_excused = False
         self.log_start = 0
-        self.log = ShareStateLog(lambda _key: self.is_excused, lambda _key: self.log_start)
+        self.for_nobody = set()
+        self.log = ShareStateLog(
+            lambda _key: self.is_excused,
+            lambda _key: self.log_start,
+            lambda _key, offsets: [offset for offset in offsets if offset not in self.for_nobody],
+        )
 
     def append(self, key, value):
         data = build_batch([NewRecord(value, key)], timestamp_ms=1)
@@ -65,6 +71,29 @@ def test_records_below_the_log_start_are_passed():
     scene = Scene()
     scene.snapshot()
     scene.log_start = 5
+    scene.update(5)
+
+
+def test_offsets_without_a_record_for_members_are_passed():
+    scene = Scene()
+    scene.snapshot()
+    scene.for_nobody.add(0)
+    scene.update(1)
+    with pytest.raises(ViolationError, match=r"INV-SHARE-LOSS.*passes .1., "):
+        scene.update(2)
+
+
+def test_a_leader_begins_where_records_were_delivered_before():
+    scene = Scene()
+    scene.snapshot(start=NO_START_OFFSET)
+    scene.log.life(KEY).first_delivered = 3
+    with pytest.raises(ViolationError, match=r"INV-SHARE-LOSS.*passes .3, 4., "):
+        scene.update(5)
+
+
+def test_the_first_leader_begins_anywhere():
+    scene = Scene()
+    scene.snapshot(start=NO_START_OFFSET)
     scene.update(5)
 
 

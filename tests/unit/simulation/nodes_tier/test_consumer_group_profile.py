@@ -2,8 +2,9 @@
 
 import dataclasses
 
-from esp.simulation.nodes_tier.consumer_group_profile import SHARE, ConsumerGroupProfile
+from esp.simulation.nodes_tier.consumer_group_profile import CONSUMER_GROUP, SHARE, ConsumerGroupProfile
 from esp.simulation.nodes_tier.group_profile import NO_GROUPS
+from esp.simulation.nodes_tier.log_start_profile import HOLD_GROUPS
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.world import _settings
 from esp.simulation.streams import stream
@@ -21,11 +22,32 @@ def test_a_share_of_the_runs_has_a_group():
     assert {group.assignor for group in groups} == {None, "uniform", "range"}
 
 
-def test_groups_are_neither_where_offsets_expire_nor_where_transactions_are_alone():
+def test_groups_are_not_where_transactions_are_alone():
     with_groups = [profile for profile in drawn() if profile.consumer_group is not None]
     assert with_groups
-    assert all(profile.groups.expiry is None for profile in with_groups)
     assert not any(profile.transactions is not None and profile.transactions.is_alone for profile in with_groups)
+
+
+def test_groups_whose_offsets_expire_have_no_members_of_the_classic_protocol():
+    expiring = [one for one in drawn() if one.consumer_group is not None and one.groups.expiry is not None]
+    assert expiring
+    assert all(not profile.consumer_group.classic_share for profile in expiring)
+
+
+def test_groups_hold_records_by_their_names_in_part_of_the_runs():
+    names = [
+        profile.topics[0].configs.get(HOLD_GROUPS, "").split(",")
+        for profile in map(Profile.draw, range(400))
+        if profile.consumer_group is not None and HOLD_GROUPS in profile.topics[0].configs
+    ]
+    assert {CONSUMER_GROUP in one for one in names} == {False, True}
+
+
+def test_groups_alone_have_little_beside_them():
+    alone = [one for one in drawn() if one.consumer_group is not None and one.consumer_group.is_alone]
+    assert alone
+    assert all(profile.groups == NO_GROUPS and profile.transactions is None for profile in alone)
+    assert all(profile.share is None and not profile.administrators for profile in alone)
 
 
 def test_group_leaves_the_rest_of_the_run_as_it_is():

@@ -31,8 +31,10 @@ def test_groups_are_neither_where_nodes_are_upgraded_nor_where_transactions_are_
 def test_groups_alone_have_little_beside_them():
     alone = [profile for profile in drawn() if profile.share is not None and profile.share.is_alone]
     assert alone
-    assert all(profile.groups == NO_GROUPS and profile.transactions is None for profile in alone)
-    assert all(len(profile.topics) == 1 and profile.compaction is None for profile in alone)
+    assert all(profile.groups == NO_GROUPS for profile in alone)
+    assert all(len(profile.topics) == 1 + (profile.compaction is not None) for profile in alone)
+    assert {profile.transactions is None for profile in alone} == {False, True}
+    assert {profile.administrators for profile in alone} == {0, 1}
 
 
 def test_groups_among_others_leave_the_rest_of_the_run_as_it_is():
