@@ -16,5 +16,5 @@ def test_a_row_says_how_many_of_a_rooms_functions_were_entered():
     functions = [*(f"{room}.m:f" for room in ROOMS), "esp.raft.x:f"]
     told = [line.split() for line in lines(functions, {"esp.raft.m:f", "esp.storage.m:f"})]
     assert told[1] == ["esp.raft", "1", "2", "50.0%"]
-    assert told[3] == ["esp.storage", "1", "1", "100.0%"]
+    assert next(row for row in told if row[:1] == ["esp.storage"]) == ["esp.storage", "1", "1", "100.0%"]
     assert told[-1][:3] == ["all", "2", str(len(ROOMS) + 1)]
