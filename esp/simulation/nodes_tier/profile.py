@@ -133,6 +133,9 @@ MEAN_S: Final[Mapping[FaultKind, tuple[float, float]]] = {
 }
 """Least and most seconds between two faults of a kind, on the average; the run's own mean is log-uniform between them."""
 
+_LONG_FAULTS: Final = frozenset({FaultKind.LATE_TIMER, FaultKind.LONG_OSTRACISM})
+"""Those that need the time of a whole run."""
+
 _BESIDE_TRANSACTIONS: Final = frozenset(
     {
         FaultKind.KILL,
@@ -423,7 +426,7 @@ def _with_consumer_group(profile: Profile) -> Profile:
     if drawn is not None and profile.groups.expiry is not None:
         drawn = drawn.without_classic_members()
     if drawn is not None and drawn.is_alone:
-        if transactions is not None or profile.repairs is not None or profile.groups.expiry is not None:
+        if transactions is not None or _takes_long(profile):
             drawn = replace(drawn, is_alone=False)
         else:
             profile = _briefly(
@@ -456,7 +459,7 @@ def _with_share_groups(profile: Profile) -> Profile:
     drawn = ShareProfile.draw(stream("share groups", profile.seed), len(profile.layout.brokers))
     if drawn is None or not drawn.is_alone:
         return replace(profile, share=drawn)
-    if profile.repairs is not None or profile.groups.expiry is not None:
+    if _takes_long(profile):
         return replace(profile, share=replace(drawn, is_alone=False))
     chaos_s = stream("time of share groups alone", profile.seed).uniform(*SHARE_CHAOS_S)
     return replace(
@@ -484,10 +487,20 @@ def _with_transactions_alone(profile: Profile) -> Profile:
     )
 
 
+def _takes_long(profile: Profile) -> bool:
+    """True if it has what needs the time of a whole run."""
+    return (
+        profile.repairs is not None
+        or profile.groups.expiry is not None
+        or not _LONG_FAULTS.isdisjoint(profile.fault_means_s)
+    )
+
+
 def _briefly(profile: Profile, chaos_s: float) -> Profile:
     """The same without nearly all else, for a short time, with the same records and faults."""
     return replace(
         _alone(profile),
+        topics=tuple(topic for topic in profile.topics if topic.name != COMPACTED),
         chaos_s=chaos_s,
         pause_between_batches_s=min(1.0, profile.pause_between_batches_s),
         log_starts=profile.log_starts,
