@@ -154,7 +154,6 @@ _REFUSED: Final = frozenset(
     (
         ErrorCode.invalid_record,
         ErrorCode.corrupt_message,
-        ErrorCode.invalid_timestamp,
         ErrorCode.unsupported_for_message_format,
         ErrorCode.policy_violation,
         ErrorCode.invalid_topic_exception,

@@ -212,6 +212,9 @@ def test_letters_go_only_where_they_are_let(destination, may_create, problem):
 
 def test_an_answer_is_an_end_or_another_attempt():
     assert fate_of(ErrorCode.none) is Fate.WRITTEN
+    assert fate_of(ErrorCode.invalid_timestamp) is Fate.AGAIN, (
+        "it has the time of the next attempt then, and clocks may agree"
+    )
     assert fate_of(ErrorCode.message_too_large) is Fate.TOO_LARGE
     assert fate_of(ErrorCode.invalid_record) is Fate.REFUSED
     for error in (
