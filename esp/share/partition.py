@@ -27,7 +27,7 @@ from esp.share.acknowledgements import (
 from esp.share.acquiring import AcquiredRecords, AcquireMode, FetchedBatch, Wish, acquire, in_batches
 from esp.share.record_states import RecordEvent, next_state
 from esp.share.state_batches import merge
-from esp.share.window import NO_WRITE, Run, Window
+from esp.share.window import NO_LOCK_US, NO_WRITE, Run, Window
 
 _US_PER_MS: Final = 1_000
 
@@ -296,15 +296,14 @@ class SharePartition:
     def release_member(self, member_id: str) -> StateWrite | None:
         """A member's session has ended: what it holds is available again, or archived at the last attempt, once that is written.
 
-        Records whose acknowledgement is being written are left to that write.
+        Records whose acknowledgement is being written are left to that write. Where one of these writes fails, their locks end (SHARE-7).
         """
         if self._is_fenced:
             return None
-        changes = [
-            self._changed(run, RecordEvent.RELEASE)
-            for run in self._window
-            if run.state is RecordState.ACQUIRED and run.member_id == member_id and run.write == NO_WRITE
-        ]
+        held = [run for run in self._window if run.state is RecordState.ACQUIRED and run.member_id == member_id]
+        for run in held:
+            self._window.change(run.start_offset, run.end_offset, _without_lock)
+        changes = [self._changed(_without_lock(run), RecordEvent.RELEASE) for run in held if run.write == NO_WRITE]
         return self._begin(changes) if changes else None
 
     # Time, the log, and the coordinator.
@@ -547,6 +546,10 @@ def _settled(run: Run, target: RecordState, *, is_rejected: bool) -> Run:
 
 def _pending(run: Run, token: int, target: RecordState) -> Run:
     return run._replace(write=token, target=target)
+
+
+def _without_lock(run: Run) -> Run:
+    return run._replace(lock_us=NO_LOCK_US)
 
 
 def _undone(run: Run) -> Run:

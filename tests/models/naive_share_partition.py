@@ -146,6 +146,12 @@ class NaiveSharePartition:
         """The offsets that a member holds and has not acknowledged."""
         return [offset for offset, record in self.records.items() if record.is_held and record.member == member]
 
+    def end_locks_of(self, member):
+        """The member's session has ended: a write that fails leaves it nothing."""
+        for offset, record in self.records.items():
+            if record.state is RecordState.ACQUIRED and record.member == member:
+                self.records[offset] = replace(record, lock_us=0)
+
     def end_locks(self, now_us):
         """Locks end; the changes, by offset."""
         changes = {}

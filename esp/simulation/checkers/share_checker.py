@@ -29,7 +29,7 @@ from esp.share.coordinator.requests import Write
 from esp.share.partition import SharePartition, StateWrite
 from esp.share.persister import PersistedRead
 from esp.share.sessions import SessionKey
-from esp.share.window import NO_WRITE
+from esp.share.window import NO_LOCK_US, NO_WRITE
 from esp.simulation.checkers.share_state_log import NO_EPOCH, Life, ShareStateLog
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.machine.loop import Process, current_process
@@ -368,7 +368,8 @@ class ShareChecker:
                     "INV-SHARE-LOCK", f"{key}", f"no timer ends the lock of {run}; the next is due at {due_us}"
                 )
             session = SessionKey(key.group_id, run.member_id)
-            if leaders is not None and not _has_session(leaders, session):
+            is_ending = run.lock_us == NO_LOCK_US  # a write that failed left it to the timer
+            if leaders is not None and not is_ending and not _has_session(leaders, session):
                 raise ViolationError("INV-SHARE-SESSION", f"{key}", f"the session has ended by which {run} is held")
 
     # Members.

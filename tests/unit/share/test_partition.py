@@ -507,6 +507,9 @@ def test_a_session_that_ends_between_two_slices_leaves_what_was_said_to_its_writ
     assert [tuple(batch)[:2] for batch in released.batches] == [(32, 64)]
     with pytest.raises(ApiError):
         whole(work)
+    assert [(run.start_offset, run.end_offset) for run in share.runs if run.write == 0] == [(0, 32)]
+    assert share.next_deadline_us == 0, "the member has gone: what it loses by the refusal is for others at once"
+    assert done(share, share.on_time(1)) == [(0, 32, AVAILABLE, 1)]
 
 
 def test_a_log_start_that_moves_between_two_slices_takes_records_along():

@@ -224,6 +224,7 @@ class ShareHistory(RuleBasedStateMachine):
         words = [(o, AcknowledgeType.RELEASE) for o in self.model.held_by(member)]
         write = self.share.release_member(member)
         assert (write is not None) == bool(words)
+        self.model.end_locks_of(member)
         if write is not None:
             changes = self.model.acknowledge(words, write.token, self.now_us)
             self.on_write(write, changes, self.model.start, self.model.complete_count())
