@@ -5,6 +5,7 @@ committed records only, and of records of a compacted topic that may be gone.
 """
 
 from collections.abc import Callable, Iterable
+from enum import Enum
 from typing import NamedTuple
 
 from esp.records.batch_header import read_header
@@ -13,6 +14,17 @@ from esp.schemas.share_state_records import ShareStateKey
 from esp.simulation.checkers.committed import CommittedLog
 from esp.simulation.checkers.replica_view import BatchView
 from esp.simulation.checkers.violation import ViolationError
+
+
+class _Fate(Enum):
+    """What has become of a batch, if it is one of a transaction."""
+
+    COUNTS = "counts"
+    """It is of no transaction, or its transaction was committed."""
+    ABORTED = "aborted"
+    OPEN = "open"
+    UNKNOWN = "unknown"
+    """It, or the marker behind it, was seen in a file that does not hold it any more."""
 
 
 class _Delivered(NamedTuple):
@@ -53,7 +65,7 @@ class SharedRecords:
             return True
         if batch.is_control:
             return False
-        return not self._is_read_committed or _outcome(log, batch) is not False
+        return not self._is_read_committed or _fate_of(log, batch) in (_Fate.COUNTS, _Fate.OPEN)
 
     def on_delivered(self, key: ShareStateKey, start_offset: int, end_offset: int) -> None:
         """A member got records; they are judged by :meth:`look`, when all is known that counted for the leader."""
@@ -70,23 +82,36 @@ class SharedRecords:
             for batch in reversed(log.batches.values()):
                 if batch.next_offset <= start_offset:
                     break
-                if batch.base_offset >= end_offset or not read_header(batch.written()).is_transactional:
+                if batch.base_offset >= end_offset or not _is_transactional(batch):
                     continue
                 self.judged += 1
-                if batch.is_control or not _outcome(log, batch):
+                if batch.is_control or _fate_of(log, batch) in (_Fate.ABORTED, _Fate.OPEN):
                     raise ViolationError(
                         "INV-SHARE-COMMITTED", f"{key}", f"delivers {batch}, whose transaction was not committed"
                     )
 
 
-def _outcome(log: CommittedLog, batch: BatchView) -> bool | None:
-    """True if the transaction of a batch was committed, False if it was aborted, None if it is open; True without one."""
-    if not read_header(batch.written()).is_transactional:
-        return True
+def _fate_of(log: CommittedLog, batch: BatchView) -> _Fate:
+    if not _has_bytes(batch):
+        return _Fate.UNKNOWN
+    if not _is_transactional(batch):
+        return _Fate.COUNTS
     markers = (
         one
         for one in log.batches.values()
         if one.is_control and one.producer_id == batch.producer_id and one.base_offset >= batch.next_offset
     )
     marker = next(markers, None)
-    return None if marker is None else read_marker(marker.written()).is_commit
+    if marker is None:
+        return _Fate.OPEN
+    if not _has_bytes(marker):
+        return _Fate.UNKNOWN
+    return _Fate.COUNTS if read_marker(marker.written()).is_commit else _Fate.ABORTED
+
+
+def _is_transactional(batch: BatchView) -> bool:
+    return _has_bytes(batch) and read_header(batch.written()).is_transactional
+
+
+def _has_bytes(batch: BatchView) -> bool:
+    return len(batch.written()) == batch.size

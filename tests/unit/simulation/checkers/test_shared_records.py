@@ -96,3 +96,13 @@ def test_members_get_no_others(is_ended):
         scene.end(is_commit=False)
     with pytest.raises(ViolationError, match="INV-SHARE-COMMITTED"):
         scene.deliver(offset)
+
+
+@pytest.mark.parametrize("is_marker", [False, True])
+def test_nothing_is_said_of_a_batch_whose_file_was_cut(is_marker):
+    scene = Scene()
+    offset = scene.transactional()
+    end = scene.end(is_commit=False)
+    scene.log.batches[end if is_marker else offset].content.truncate(0)
+    scene.deliver(offset)
+    assert scene.records.find_missed(KEY, (offset,)) == []
