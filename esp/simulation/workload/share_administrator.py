@@ -17,7 +17,7 @@ from esp.simulation.workload.group_client import LOOK_AGAIN, GroupClient
 from esp.simulation.workload.history import History
 from esp.simulation.workload.survey_requests import build, grow
 
-TRIES: Final = 12
+TRIES: Final = 8
 GROW_VERSION: Final = 2
 BACKOFF_S: Final = 0.4
 _DONE: Final = frozenset((ErrorCode.none, ErrorCode.topic_already_exists))
