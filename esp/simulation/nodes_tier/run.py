@@ -75,6 +75,8 @@ CONVERGE_S: Final = 120.0
 SCRUB_S: Final = 2 * SCRUB_INTERVAL_MS / 1000
 """Within which every sealed segment is read again."""
 
+SETTLING_S: Final = 6.0
+"""Until an idle cluster is at rest: each three seconds the controller gives internal topics the replicas that they lack, or leaders back."""
 QUIET_S: Final = 10.0
 STOP_S: Final = 60.0
 READ_TRIES: Final = 50
@@ -422,7 +424,7 @@ class Run:
             )
         self._waiting = len(waiting)
         self._phase("rest")
-        await asyncio.sleep(2 if self._profile.balances_leaders else 1)
+        await asyncio.sleep(SETTLING_S)
         image = self._metadata.image
         topics, events = image.topics_by_id, self._world.trace.events
         await asyncio.sleep(QUIET_S)
