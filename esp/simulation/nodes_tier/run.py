@@ -76,7 +76,7 @@ SCRUB_S: Final = 2 * SCRUB_INTERVAL_MS / 1000
 """Within which every sealed segment is read again."""
 
 SETTLING_S: Final = 6.0
-"""Until an idle cluster is at rest: each three seconds the controller gives internal topics the replicas that they lack, or leaders back."""
+"""Until an idle cluster is at rest: each three seconds the controller gives internal topics the replicas that they lack."""
 QUIET_S: Final = 10.0
 STOP_S: Final = 60.0
 READ_TRIES: Final = 50
