@@ -365,13 +365,17 @@ class ShareGroups:
     # What the checkers ask.
 
     def _on_cut(self, topic_id: TopicId, partition: int, offset: int) -> None:
-        """A share coordinator is about to cut its log. Raises ViolationError: INV-SHARE-CUT."""
+        """A share coordinator is about to cut its log; judged when all is seen that this turn has committed."""
+        self._world.loop.call_soon(self._judge_cut, topic_id, partition, offset)
+        self._replicas.log_starts.on_asked((topic_id, partition), offset)
+
+    def _judge_cut(self, topic_id: TopicId, partition: int, offset: int) -> None:
+        """Raises ViolationError: INV-SHARE-CUT."""
         needed = self.states.needed_from(partition)
         if needed is not None and offset > needed and not self._replicas.is_excused((topic_id, partition)):
             raise ViolationError(
                 "INV-SHARE-CUT", f"{SHARE_STATES_TOPIC}-{partition}", f"it is cut at {offset}, and {needed} is needed"
             )
-        self._replicas.log_starts.on_asked((topic_id, partition), offset)
 
     def _topics(self) -> list[TopicImage]:
         """The topics that the groups read to their ends: those that stay."""
