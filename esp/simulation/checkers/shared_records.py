@@ -17,7 +17,7 @@ from esp.simulation.checkers.violation import ViolationError
 
 
 class _Fate(Enum):
-    """What has become of a batch, if it is one of a transaction."""
+    """The fate of a batch, which may be one of a transaction."""
 
     COUNTS = "counts"
     """It is of no transaction, or its transaction was committed."""
