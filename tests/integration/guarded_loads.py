@@ -1,6 +1,7 @@
 """Numbers that are written to a topic and read by groups, by each kind of client, while a test does things to the cluster."""
 
 import asyncio
+import contextlib
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +20,7 @@ from tests.integration.guarded_cluster import GuardedCluster
 PAUSE_S: Final = 0.01
 """Between two records."""
 WAIT_S: Final = 120
+STOP_S: Final = 15
 JAVA_PROGRAM: Final = Path(__file__).with_name("JavaClients.java")
 ALLOWED_URLS: Final = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls="
 
@@ -83,6 +85,7 @@ class Load:
         """Wait until it has ended."""
         for thread in self._threads:
             thread.join(WAIT_S)
+            assert not thread.is_alive(), "a client does not end"
 
     def write(self, send: Callable[[bytes], None], finish: Callable[[], None]) -> None:
         """Send one number after another."""
@@ -171,15 +174,20 @@ async def _run_aiokafka(load: Load, cluster: GuardedCluster, way: str, topic: st
             await asyncio.sleep(PAUSE_S)
         load.has_written.set()
 
-    async with (
-        AIOKafkaProducer(enable_idempotence=True, **cluster.aiokafka(way)) as producer,
-        AIOKafkaConsumer(topic, **group, **cluster.aiokafka(way)) as consumer,
-    ):
+    producer = AIOKafkaProducer(enable_idempotence=True, **cluster.aiokafka(way))
+    consumer = AIOKafkaConsumer(topic, **group, **cluster.aiokafka(way))
+    try:
+        await producer.start()
+        await consumer.start()
         writing = asyncio.create_task(write(producer))
         while not load.stops_reading.is_set():
             found = await consumer.getmany(timeout_ms=200)
             load.read[0].update((each.offset, each.value) for records in found.values() for each in records)
-        await writing
+        await asyncio.wait_for(writing, STOP_S)
+    finally:
+        for client in (consumer, producer):
+            with contextlib.suppress(TimeoutError):  # one whose cluster has gone waits for it, and would go on for ever
+                await asyncio.wait_for(client.stop(), STOP_S)
 
 
 def of_kcat(cluster: GuardedCluster, topics: dict[str, str]) -> dict[str, Load]:

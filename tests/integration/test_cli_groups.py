@@ -179,7 +179,7 @@ def test_group_with_members_of_all_families_is_described(
         [row] = [
             line for line in rows(esp(node, "groups", "--describe", "--all-groups", "--state")) if line[0] == topic
         ]
-        assert row[-2:] == ["Stable", "4"]
+        assert row[-3:] == ["Stable", "4", "Classic"]
         reset = ("groups", "--reset-offsets", "--group", topic, "--all-topics", "--to-earliest", "--execute")
         assert "Stable" in esp(node, *reset, status=1)
         java.leave()

@@ -13,7 +13,7 @@ import pytest
 from esp.cli.kafka.command_config import read_command_config, using
 from esp.cli.kafka.protection import ProtectionAdmin
 from esp.testing.kafka_tools import KafkaTools
-from tests.integration.test_dump_log import ours as dumped
+from tests.integration.dump_log import dump_here as dumped
 from tests.integration.test_sasl import SCRAM_MODULE, GuardedNode
 from tests.models.certificates import PASSWORD
 

@@ -16,8 +16,8 @@ from esp.testing.node_process import HOST, NodeProcess
 from esp.testing.ports import free_port
 from esp.testing.real_kafka import RealKafka
 from tests.integration.conftest import eventually
+from tests.integration.dump_log import dump_here as dumped
 from tests.integration.java_tools import JavaTools
-from tests.integration.test_dump_log import ours as dumped
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
 

@@ -17,7 +17,7 @@ from esp.testing.ports import free_port
 from esp.testing.real_kafka import RealKafka
 from tests.integration.conftest import eventually
 from tests.integration.dump_log import dump
-from tests.integration.test_dump_log import ours
+from tests.integration.dump_log import dump_here as ours
 
 pytestmark = pytest.mark.kafka
 

@@ -19,8 +19,8 @@ from esp.testing.real_kafka import RealKafka
 from tests.conformance.comparer.target import Target
 from tests.conformance.comparer.transactions.application import TIMEOUT_MS, Application, until
 from tests.integration.dump_log import check_files, dump
+from tests.integration.dump_log import dump_here as ours
 from tests.integration.offline_records import append_offline
-from tests.integration.test_dump_log import ours
 from tests.integration.transactions import read_all, write_by_librdkafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]

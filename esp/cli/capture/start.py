@@ -71,7 +71,7 @@ def start(
         typer.Option(
             "--master",
             metavar="URL",
-            help="Capture by tasks of a Spark cluster: spark://HOST:PORT, yarn, k8s://…, or local[2].",
+            help="Capture by tasks of a Spark cluster: spark://HOST:PORT, yarn, k8s://HOST:PORT, or local[2].",
             rich_help_panel=_SPARK,
         ),
     ] = None,

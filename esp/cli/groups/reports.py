@@ -236,16 +236,16 @@ def describe_states(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, js
     for info in found:
         _warn_of_state(info)
     columns = [("GROUP", 15), ("COORDINATOR (ID)", 25), ("ASSIGNMENT-STRATEGY", 20), ("STATE", 20)]
-    columns += [("TYPE", 10)] + [("GROUP-EPOCH", 15), ("TARGET-ASSIGNMENT-EPOCH", 25)] * verbose
+    columns += [("GROUP-EPOCH", 15), ("TARGET-ASSIGNMENT-EPOCH", 25)] * verbose
     print_line("")
     print_columns(
-        [*columns, ("#MEMBERS", 0)],
+        [*columns, ("#MEMBERS", 10), ("TYPE", 0)],
         [
             [
                 *(info.group_id, f"{info.coordinator.host}:{info.coordinator.port}  ({info.coordinator.node_id})"),
-                *(info.assignor or _UNKNOWN, info.state, info.type_.capitalize()),
+                *(info.assignor or _UNKNOWN, info.state),
                 *((_text(info.epoch), _text(info.assignment_epoch)) if verbose else ()),
-                str(len(info.members)),
+                *(str(len(info.members)), info.type_.capitalize()),
             ]
             for info in found
         ],

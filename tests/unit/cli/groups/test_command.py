@@ -184,9 +184,9 @@ def test_members_and_states_are_other_views(capsys):
     assert told[0][:6] == ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
     assert told[1] == ["live", "m-1", "static", "/127.0.0.1", "client", "2", "-", "t:0,1", "-", "-"]
     assert rows(run(capsys, "--describe", "--all-groups", "--state").out) == [
-        ["GROUP", "COORDINATOR", "(ID)", "ASSIGNMENT-STRATEGY", "STATE", "TYPE", "#MEMBERS"],
-        ["idle", "host:9092", "(1)", "-", "Empty", "Classic", "0"],
-        ["live", "host:9092", "(1)", "range", "Stable", "Classic", "1"],
+        ["GROUP", "COORDINATOR", "(ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS", "TYPE"],
+        ["idle", "host:9092", "(1)", "-", "Empty", "0", "Classic"],
+        ["live", "host:9092", "(1)", "range", "Stable", "1", "Classic"],
     ]
     assert "Group nope not found." in run(capsys, "--describe", "--group", "nope", status=1).err
 
@@ -195,7 +195,7 @@ def test_the_epochs_and_targets_of_a_group_whose_coordinator_assigns_are_told(ca
     [_, member] = rows(run(capsys, "--describe", "--group", "modern", "--members", "--verbose").out)
     assert member == ["modern", "m-2", "/127.0.0.1", "client", "consumer", "1", "7", "t:0", "7", "t:0,1"]
     told = rows(run(capsys, "--describe", "--group", "modern", "--state", "--verbose").out)
-    assert told[1] == ["modern", "host:9092", "(1)", "uniform", "Reconciling", "Consumer", "8", "7", "1"]
+    assert told[1] == ["modern", "host:9092", "(1)", "uniform", "Reconciling", "8", "7", "1", "Consumer"]
     [told] = json.loads(run(capsys, "--describe", "--group", "modern", "--state", "--json").out)
     assert (told["type"], told["epoch"], told["assignment_epoch"]) == ("consumer", 8, 7)
     assert told["members"][0]["epoch"] == 7
