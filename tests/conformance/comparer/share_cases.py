@@ -282,7 +282,6 @@ _OF_OFFSETS: Final = (
     Case("to a negative offset", _KEY.ALTER_SHARE_GROUP_OFFSETS, _offsets(QUEUE, QUEUED, (1, -2))),
     Case("missing group", _KEY.ALTER_SHARE_GROUP_OFFSETS, _offsets(MISSING, QUEUED, (0, 5))),
     Case("from the start", _KEY.ALTER_SHARE_GROUP_OFFSETS, _offsets(QUEUE, QUEUED, (0, 0), (1, 0))),
-    Case("altered", _KEY.DESCRIBE_SHARE_GROUP_OFFSETS, _described(QUEUE)),
     Case("missing group", _KEY.DELETE_SHARE_GROUP_OFFSETS, _topics(MISSING, QUEUED)),
     Case("unknown topic", _KEY.DELETE_SHARE_GROUP_OFFSETS, _topics(QUEUE, MISSING)),
     Case("topic without offsets", _KEY.DELETE_SHARE_GROUP_OFFSETS, _topics(QUEUE, RECORDS)),
