@@ -41,8 +41,8 @@ SHARE_GROUP_MUTANTS: Final = (
         "KAFKA-18084",
         "SHARE-6",
         "esp.share.partition",
-        "if run.state is RecordState.ACQUIRED and run.member_id == member_id and run.write == NO_WRITE\n",
-        "if run.state is RecordState.ACQUIRED and run.member_id == member_id\n",
+        "changes = [self._changed(_without_lock(run), RecordEvent.RELEASE) for run in held if run.write == NO_WRITE]\n",
+        "changes = [self._changed(_without_lock(run), RecordEvent.RELEASE) for run in held]\n",
         kind=SHARE_GROUPS,
     ),
     Mutant(
@@ -50,12 +50,21 @@ SHARE_GROUP_MUTANTS: Final = (
         "KAFKA-19953",
         "SHARE-14",
         "esp.share.partition",
-        """            for run in self._window
-            if run.state is RecordState.ACQUIRED and run.member_id == member_id and run.write == NO_WRITE
+        "held = [run for run in self._window if run.state is RecordState.ACQUIRED and run.member_id == member_id]\n",
+        """runs = __import__("itertools").takewhile(lambda one: one.member_id in ("", member_id), self._window)
+        held = [run for run in runs if run.state is RecordState.ACQUIRED and run.member_id == member_id]
 """,
-        """            for run in __import__("itertools").takewhile(lambda one: one.member_id in ("", member_id), self._window)
-            if run.state is RecordState.ACQUIRED and run.member_id == member_id and run.write == NO_WRITE
+        kind=SHARE_GROUPS,
+    ),
+    Mutant(
+        "failed-write-leaves-a-gone-member-its-records",
+        "KAFKA-19476",
+        "SHARE-7",
+        "esp.share.partition",
+        """        for run in held:
+            self._window.change(run.start_offset, run.end_offset, _without_lock)
 """,
+        "",
         kind=SHARE_GROUPS,
     ),
     Mutant(
