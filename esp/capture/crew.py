@@ -85,6 +85,7 @@ class LocalCrew:
             partition,
             position.topic_id,
             position.offset,
+            position.offset,
             task.files,
             task.commit,
             task.plan.servers,

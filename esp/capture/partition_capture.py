@@ -60,7 +60,8 @@ class PartitionCapture:
     Args:
         partition: the partition.
         topic_id: the topic's id.
-        offset: the first offset that is not captured.
+        first: the first offset that is in no file, where the next file begins.
+        offset: the first offset to read; records from ``first`` up to there were read, and there are none.
         terms: of files.
         commit: called with each file that is whole.
         servers: the bootstrap servers.
@@ -74,6 +75,7 @@ class PartitionCapture:
         topic_id: str,
         offset: int,
         terms: FileTerms,
+        first: int,
         commit: Commit,
         servers: Sequence[Address],
         connections: Terms,
@@ -86,7 +88,7 @@ class PartitionCapture:
         self._commit = commit
         self._schema = schema_of_rows(COLUMNS, terms.values)
         self._reader = PartitionReader(partition, servers, None, connections, FETCH_TERMS, warn)
-        self._first = offset
+        self._first = first
         self._end = offset
         self._file: OpenFile | None = None
         self._writer: FileWriter | None = None

@@ -31,6 +31,7 @@ class Work(NamedTuple):
     Attributes:
         partition: the partition.
         topic_id: the topic's id.
+        first: the first offset that is in no file: names of files leave no gap, also behind offsets that were read and have no records.
         offset: the first offset to read.
         end: the offset behind the last.
         turn_s: the time after which the task closes its file, and leaves the rest to another one.
@@ -38,6 +39,7 @@ class Work(NamedTuple):
 
     partition: Partition
     topic_id: str
+    first: int
     offset: int
     end: int
     turn_s: float
@@ -90,7 +92,15 @@ class TaskWork:
         plan = self.plan
         terms = FileTerms(Directory(plan.place), plan.limits, open_values(plan.values), secrets.token_hex(8), plan.name)
         part = PartitionCapture(
-            work.partition, work.topic_id, work.offset, terms, note, plan.servers, plan.terms, warnings.append
+            work.partition,
+            work.topic_id,
+            work.first,
+            work.offset,
+            terms,
+            note,
+            plan.servers,
+            plan.terms,
+            warnings.append,
         )
         error = ""
         try:

@@ -58,7 +58,10 @@ class SparkCrew:
         self._plan = with_absolute_place(task.plan)
         self._session = session
         self._topic_ids: dict[Partition, str] = {}
+        self._firsts: dict[Partition, int] = {}
+        """The ends of committed files."""
         self._offsets: dict[Partition, int] = {}
+        """The ends of what was read: behind the files where aborted records or markers alone follow."""
         self._due_s: dict[Partition, float] = {}
         """Of partitions with records that are in no file, the time at which they are captured."""
         self._is_first = True
@@ -66,7 +69,7 @@ class SparkCrew:
     def begin(self, partition: Partition, position: Position) -> None:
         """See :class:`~esp.capture.crew.Crew`."""
         self._topic_ids[partition] = position.topic_id
-        self._offsets[partition] = position.offset
+        self._firsts[partition] = self._offsets[partition] = position.offset
 
     def capture(self, ends: Mapping[Partition, int]) -> bool:
         """See :class:`~esp.capture.crew.Crew`."""
@@ -97,7 +100,14 @@ class SparkCrew:
     def _run(self, ends: Mapping[Partition, int]) -> None:
         """Have a task for each partition read on, those with the most records first, and commit what they wrote."""
         works = [
-            Work(partition, self._topic_ids[partition], self._offsets[partition], end, _TURN_S)
+            Work(
+                partition,
+                self._topic_ids[partition],
+                self._firsts[partition],
+                self._offsets[partition],
+                end,
+                _TURN_S,
+            )
             for partition, end in ends.items()
         ]
         works.sort(key=lambda work: work.offset - work.end)
@@ -111,6 +121,7 @@ class SparkCrew:
                 self._task.warn(line)
             for file in each.files:
                 self._task.commit(each.partition, file.end, file.work, file.path)
+                self._firsts[each.partition] = file.end
             self._offsets[each.partition] = each.offset
         for each in done:
             if each.error:

@@ -23,7 +23,7 @@ from esp.testing.pytest_plugin import AGAINST_KAFKA
 from tests.integration.capture_kills import work_left
 from tests.integration.capture_runs import capture, names_in, offsets_in, plan_of, produce
 from tests.integration.conftest import MakeTopic, eventually
-from tests.integration.transactions import serve_transactions
+from tests.integration.transactions import serve_transactions, write_by_librdkafka
 
 
 class Cluster:
@@ -124,6 +124,30 @@ def test_a_task_that_leaves_the_rest_is_followed_by_another(
     assert len(cluster.jobs) > 1
     assert offsets_in(tmp_path, Partition(topic, 0)) == [*range(2700)]
     assert verify(bootstrap, tmp_path) == 0
+
+
+def test_a_task_that_finds_aborted_records_or_markers_alone_leaves_no_gap(
+    bootstrap: str,
+    topic: str,
+    make_topic: MakeTopic,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(capture_crew, "_TURN_S", 0.0)
+    monkeypatch.setattr("esp.capture.partition_capture.FETCH_TERMS", FetchTerms(1, 1, is_read_committed=True))
+    make_topic()
+    steps = [(True, [b"a"]), (False, [b"x"]), (True, [b"b"]), (False, [b"y"])]
+    write_by_librdkafka(bootstrap, f"{topic}-id", topic, steps)
+    cluster = Cluster()
+    capture_by(cluster, bootstrap, topic, tmp_path)
+    assert len(cluster.jobs) > 4, "a batch each"
+    assert [(name.first, name.end) for name in names_in(tmp_path)] == [(0, 1), (1, 5)]
+    assert verify(bootstrap, tmp_path) == 0, capsys.readouterr().out
+    write_by_librdkafka(bootstrap, f"{topic}-id", topic, [(True, [b"c"])])
+    capture_by(Cluster(), bootstrap, topic, tmp_path)
+    assert [(name.first, name.end) for name in names_in(tmp_path)] == [(0, 1), (1, 5), (5, 9)]
+    assert verify(bootstrap, tmp_path) == 0, capsys.readouterr().out
 
 
 def test_what_a_task_cannot_do_ends_the_runner_behind_what_others_did(

@@ -17,9 +17,9 @@ HERE = Partition("t", 0)
 
 
 def capture_of(directory: Path, commit: Commit) -> PartitionCapture:
-    """The capture of a partition from offset 5 on, which has been given three records."""
+    """The capture of a partition whose files end before offset 3, which was read up to offset 5, and has been given three records."""
     terms = FileTerms(Directory(str(directory)), Limits(), None, "r", "c")
-    part = PartitionCapture(HERE, "0a", 5, terms, commit, [], Terms(), lambda _line: None)
+    part = PartitionCapture(HERE, "0a", 3, 5, terms, commit, [], Terms(), lambda _line: None)
     records = [NewRecord(b"v", None, (), 86_400_000)] * 3
     for batch in decode(build_batch(records, base_offset=5), Place("t", 0)):
         part._add(batch)
@@ -36,7 +36,7 @@ def test_a_file_is_whole_when_it_is_committed(tmp_path: Path) -> None:
     part = capture_of(tmp_path, commit)
     part.close()
     part.close()
-    assert committed == [(HERE, 8, "_work/t-0-5-r.parquet", "t/dt=1970-01-02/0-5-8.parquet")]
+    assert committed == [(HERE, 8, "_work/t-0-3-r.parquet", "t/dt=1970-01-02/0-3-8.parquet")]
 
 
 def test_a_file_whose_commit_is_in_doubt_is_left_to_the_runner_that_took_over(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_file_whose_commit_is_in_doubt_is_left_to_the_runner_that_took_over(tm
     with pytest.raises(OvertakenError):
         part.close()
     part.discard()
-    assert (tmp_path / "_work/t-0-5-r.parquet").exists()
+    assert (tmp_path / "_work/t-0-3-r.parquet").exists()
 
 
 def test_a_file_that_takes_more_records_is_removed(tmp_path: Path) -> None:
