@@ -2,8 +2,11 @@
 
 A file is whole at its work path before its range is committed, and gets its name after. The commit is a transaction of the capture's one
 transactional id, whose newest epoch fences all older runners. A runner that takes the capture over writes its own name beside the
-offsets: an older one that was fenced finds it there, and ends. Work files of another runner are removed if they were seen before the
-takeover: their owner cannot commit them any more.
+offsets: an older one that was fenced finds it there, and ends. It may find it at one partition only, if one of the two has seen a topic
+grow and the other has not: so each new epoch looks at all partitions of the claim before it commits one.
+
+A takeover removes work files of older runners, which cannot commit them any more. It removes only files that it has listed before its
+epoch, as later ones may be a newer runner's, and only those of its own partitions, as others may be committed and wait for their names.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,6 +23,7 @@ from esp.capture.decision import (
     plan_publication,
     plan_start,
 )
+from esp.capture.file_names import partition_of_work
 from esp.capture.position import Position
 from esp.consumer.connection import Deadline
 from esp.consumer.group_messages import Committed
@@ -122,13 +126,15 @@ class Claim:
             self._finish(position)
         kept = {position.work for position in self._positions.values()}
         for path in left:
-            if path not in kept:
+            partition = partition_of_work(path)
+            if path not in kept and (partition is None or partition in self._positions):
                 self._store.remove(path)
 
     def add(self, partitions: Sequence[Partition]) -> None:
         """Begin with partitions that are new.
 
         Raises:
+            OvertakenError: another runner has taken the capture over.
             As :meth:`take`.
         """
         self._begin(partitions)
@@ -163,20 +169,25 @@ class Claim:
 
     def _begin(self, partitions: Sequence[Partition]) -> None:
         def attempt(deadline: Deadline) -> dict[Partition, Position]:
-            found = self._ledger.look(partitions, deadline)
-            logs = self._observe(
-                partitions, found
-            )  # behind the look: a runner that was just fenced may have read further
+            found = self._ledger.look([*self._positions, *partitions], deadline)
+            decide_doubt(self._positions, self._positions, found)
+            # behind the look: a runner that was just fenced may have read further
+            logs = self._observe(partitions, [partition for partition in partitions if partition in found])
             owner = self._store.read_owner()
             if not self._positions:
-                is_new = owner is None
-                has_offsets = is_new and bool(self._ledger.look(None, deadline))
-                check_directory(
-                    self._name, owner, has_offsets=has_offsets, has_files=is_new and self._store.has_files()
-                )
+                has_offsets = has_files = False
+                if owner is None:
+                    has_offsets, has_files = bool(self._ledger.look(None, deadline)), self._store.has_files()
+                    owner = self._store.read_owner()  # again: another runner may have begun the capture between
+                check_directory(self._name, owner, has_offsets=has_offsets, has_files=has_files)
             positions = {
                 partition: plan_start(
-                    self._name, partition, found.get(partition), log, self.runner, skips_lost=self._skips_lost
+                    self._name,
+                    partition,
+                    found.get(partition),
+                    log,
+                    self.runner,
+                    skips_lost=self._skips_lost,
                 )
                 for partition, log in logs.items()
             }
@@ -185,25 +196,30 @@ class Claim:
             self._ledger.commit({partition: each.to_committed() for partition, each in positions.items()}, deadline)
             return positions
 
-        self._positions |= self._ledger.in_attempts(attempt, f"capture {self._name} was not taken over")
+        self._positions |= self._in_attempts(attempt, f"capture {self._name} was not taken over")
 
     def _change(self, wanted: Mapping[Partition, Position]) -> None:
-        if self._is_over:
-            raise OvertakenError("this runner ends: an earlier commit of it failed")
         tries = count()
+        after = {**self._positions, **wanted}
 
         def attempt(deadline: Deadline) -> None:
             if next(tries):
-                before = {partition: self._positions[partition] for partition in wanted}
-                if decide_doubt(before, wanted, self._ledger.look([*wanted], deadline)) is Doubt.COMMITTED:
+                found = self._ledger.look([*after], deadline)
+                if decide_doubt(self._positions, after, found) is Doubt.COMMITTED:
                     return
             self._ledger.commit({partition: each.to_committed() for partition, each in wanted.items()}, deadline)
 
+        self._in_attempts(attempt, f"offsets of capture {self._name} were not committed")
+        self._positions = after
+
+    def _in_attempts(self, attempt: Callable[[Deadline], _Found], failure: str) -> _Found:
+        if self._is_over:
+            raise OvertakenError("this runner ends: an earlier commit of it failed")
         # an attempt that fails may leave a fresh epoch, in which other partitions must not be committed: no look stands before that
         self._is_over = True
-        self._ledger.in_attempts(attempt, f"offsets of capture {self._name} were not committed")
+        found = self._ledger.in_attempts(attempt, failure)
         self._is_over = False
-        self._positions |= wanted
+        return found
 
     def _finish(self, position: Position) -> None:
         """Give the last file that was committed its name, if it has none."""

@@ -151,8 +151,8 @@ def decide_doubt(
     """Return what became of a commit.
 
     Args:
-        before: the positions before it, of the partitions that it changes.
-        wanted: the positions that were to be committed.
+        before: the positions before it, of all partitions of the claim: a newer runner may know only some of them.
+        wanted: the positions behind it.
         found: what the capture has committed now, looked at in an epoch that fences all others.
 
     Raises:

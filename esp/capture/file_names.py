@@ -24,6 +24,8 @@ _FORM: Final = re.compile(
     rf"([^/]+)/dt=(\d{{4}}-\d\d-\d\d|{_NO_DATE})/(0|[1-9]\d*)-(0|[1-9]\d*)-([1-9]\d*)\.parquet", re.ASCII
 )
 
+_WORK_FORM: Final = re.compile(rf"{WORK_DIRECTORY}/([^/]+)-(0|[1-9]\d*)-(?:0|[1-9]\d*)-[^-/]+\.parquet", re.ASCII)
+
 
 class FileName(NamedTuple):
     """The name of a file.
@@ -63,6 +65,12 @@ def parse_path(path: str) -> FileName | None:
     except ValueError:
         return None
     return FileName(Partition(topic, int(number)), int(first), int(end), day) if int(first) < int(end) else None
+
+
+def partition_of_work(path: str) -> Partition | None:
+    """Return the partition of a file that has no name yet; None if a path is none of such a file."""
+    found = _WORK_FORM.fullmatch(path)
+    return None if found is None else Partition(found[1], int(found[2]))
 
 
 def work_name(partition: Partition, first: int, runner: str) -> str:

@@ -6,6 +6,9 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.security import TEST, SecurityMutant
 
 _MODEL: Final = "tests/unit/capture/test_claim.py::test_each_record_is_in_one_file_whatever_dies"
+_UNKNOWN: Final = (
+    "tests/unit/capture/test_claim.py::test_a_committed_file_of_a_partition_that_a_takeover_does_not_know_gets_its_name"
+)
 _TABLE_ONCE: Final = "tests/unit/capture/test_tables.py::test_what_older_runners_have_left_is_added_once"
 _DOUBT: Final = "tests/unit/capture/test_partition_capture.py::test_a_file_whose_commit_is_in_doubt_is_left_to_the_runner_that_took_over"
 
@@ -29,8 +32,8 @@ CAPTURE_MUTANTS: Final = (
         _MODEL,
         "esp.capture.claim",
         "        def attempt(deadline: Deadline) -> dict[Partition, Position]:\n"
-        "            found = self._ledger.look(partitions, deadline)\n",
-        "        found = self._ledger.look(partitions, Deadline(60.0))\n\n"
+        "            found = self._ledger.look([*self._positions, *partitions], deadline)\n",
+        "        found = self._ledger.look([*self._positions, *partitions], Deadline(60.0))\n\n"
         "        def attempt(deadline: Deadline) -> dict[Partition, Position]:\n",
     ),
     _bug(
@@ -43,12 +46,46 @@ CAPTURE_MUTANTS: Final = (
         "        self._begin(partitions)\n        left = self._store.list_work()\n",
     ),
     _bug(
+        "takeovers-remove-files-of-partitions-that-they-do-not-know",
+        "a file that is committed and has no name is removed",
+        _UNKNOWN,
+        "esp.capture.claim",
+        "            if path not in kept and (partition is None or partition in self._positions):\n",
+        "            if path not in kept:\n",
+    ),
+    _bug(
+        "directories-that-another-start-began-are-refused",
+        "of two first starts one is refused",
+        _MODEL,
+        "esp.capture.claim",
+        "                    owner = self._store.read_owner()  # again: another runner may have begun the capture between\n",
+        "",
+    ),
+    _bug(
         "commits-in-doubt-are-repeated",
         "an overtaken runner commits",
         _MODEL,
         "esp.capture.claim",
         "            if next(tries):\n",
         "            if next(tries) < 0:\n",
+    ),
+    _bug(
+        "commits-in-doubt-look-at-their-partition-alone",
+        "a runner that was overtaken before a topic grew commits",
+        _MODEL,
+        "esp.capture.claim",
+        "                found = self._ledger.look([*after], deadline)\n"
+        "                if decide_doubt(self._positions, after, found) is Doubt.COMMITTED:\n",
+        "                found = self._ledger.look([*wanted], deadline)\n"
+        "                if decide_doubt({each: self._positions[each] for each in wanted}, wanted, found) is Doubt.COMMITTED:\n",
+    ),
+    _bug(
+        "new-partitions-are-looked-at-alone",
+        "a runner that was overtaken before a topic grew commits",
+        _MODEL,
+        "esp.capture.claim",
+        "            decide_doubt(self._positions, self._positions, found)\n",
+        "",
     ),
     _bug(
         "runners-go-on-after-a-commit-that-failed",

@@ -1,4 +1,7 @@
-"""Runners of a capture on a model of a cluster and a directory: they take turns at each operation, die, and lose answers."""
+"""Runners of a capture on a model of a cluster and a directory: they take turns at each operation, pause, die, and lose answers.
+
+The topic grows while they run: some of them see it, others not yet.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -18,10 +21,13 @@ from esp.sink.attempts import in_attempts
 from esp.sink.errors import BeginAnewError
 
 _Found = TypeVar("_Found")
-PARTITIONS: Final = (Partition("t", 0), Partition("t", 1))
+PARTITIONS: Final = (Partition("t", 0), Partition("t", 1), Partition("t", 2))
+PARTITIONS_AT_FIRST: Final = 2
 TOPIC_ID: Final = "0a"
 HALF: Final = "half of a file"
 RUNNERS_MOST: Final = 6
+PAUSE_MOST: Final = 100
+"""Turns of other runners; one takes a capture over in about twenty."""
 
 
 class World:
@@ -36,6 +42,7 @@ class World:
         self.logs = {
             partition: sorted(self.random.sample(range(40), self.random.randint(0, 30))) for partition in PARTITIONS
         }
+        self.partitions = list(PARTITIONS[:PARTITIONS_AT_FIRST])
         self.ends = dict.fromkeys(PARTITIONS, 10)
         self.epoch = 0
         self.offsets: dict[Partition, Committed] = {}
@@ -58,22 +65,29 @@ class World:
     def run(self) -> None:
         """Let runners come and go, then one finish the work alone."""
         living: list[greenlet] = []
-        begun = 0
+        begun = turn = 0
+        paused: dict[greenlet, int] = {}
         while living or begun < RUNNERS_MOST:
             if begun < RUNNERS_MOST and (not living or self.random.random() < 0.03):
                 living.append(greenlet(Runner(self, f"r{begun}").run))
                 begun += 1
-            one = self.random.choice(living)
+            turn += 1
+            one = self.random.choice([each for each in living if paused.get(each, 0) <= turn] or living)
+            if self.random.random() < 0.02:
+                paused[one] = turn + self.random.randint(1, PAUSE_MOST)
             if self.random.random() < 0.02:
                 one.throw(GreenletExit)
                 self.fates.append("killed")
             else:
                 one.switch()
             living = [each for each in living if not each.dead]
+            if self.random.random() < 0.01:
+                self.partitions = list(PARTITIONS)
             for partition in PARTITIONS:
                 self.ends[partition] = min(40, self.ends[partition] + (self.random.random() < 0.1))
             self.check_names()
         self.is_calm = True
+        self.partitions = list(PARTITIONS)
         self.ends = dict.fromkeys(PARTITIONS, 40)
         Runner(self, "last").run()
         self.check_names()
@@ -191,18 +205,33 @@ class Runner:
     def run(self) -> None:
         """Run until another runner takes over, or nothing is left."""
         with suppress(OvertakenError):
-            self._claim.take(PARTITIONS)
-            while self._capture_all():
-                pass
+            self._claim.take(self._describe())
+            is_any = True
+            while is_any:
+                is_any = self._capture_all()
+                is_any |= self._add()
             self._world.fates.append("done")
             return
         self._world.fates.append("overtaken")
+
+    def _describe(self) -> list[Partition]:
+        """The topic's partitions, as they are before others go on."""
+        found = [*self._world.partitions]
+        self._world.step()
+        return found
+
+    def _add(self) -> bool:
+        """Begin with new partitions; False if there are none."""
+        new = [partition for partition in self._describe() if partition not in self._claim.positions]
+        if new:
+            self._claim.add(new)
+        return bool(new)
 
     def _capture_all(self) -> bool:
         """Capture a file of each partition; a failure of one is told when all are through, as by threads."""
         ended: OvertakenError | None = None
         is_any = False
-        for partition in PARTITIONS:
+        for partition in [*self._claim.positions]:
             try:
                 is_any |= self._capture(partition)
             except OvertakenError as error:

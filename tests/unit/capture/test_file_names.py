@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.capture.file_names import NO_DAY, FileName, parse_path, work_name
+from esp.capture.file_names import NO_DAY, FileName, parse_path, partition_of_work, work_name
 from esp.consumer.messages import Partition
 
 PARTITIONS = st.builds(Partition, st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True), st.integers(0, 2**31 - 1))
@@ -34,6 +34,16 @@ def test_name_says_topic_day_partition_and_offsets() -> None:
 )
 def test_other_files_are_not_captured_ones(path: str) -> None:
     assert parse_path(path) is None
+
+
+@given(PARTITIONS, st.integers(0, 2**62), st.text("0123456789abcdef", min_size=1))
+def test_partition_of_a_file_without_a_name_is_read_back(partition: Partition, first: int, runner: str) -> None:
+    assert partition_of_work(work_name(partition, first, runner)) == partition
+
+
+@pytest.mark.parametrize("path", ["_work/owner-0a1b", "t/dt=2026-11-26/0-5-6.parquet", "_work/t-0-r.parquet"])
+def test_other_files_are_none_without_a_name(path: str) -> None:
+    assert partition_of_work(path) is None
 
 
 def test_names_of_a_partition_are_in_the_order_of_offsets() -> None:
