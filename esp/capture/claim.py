@@ -180,6 +180,8 @@ class Claim:
                     has_offsets, has_files = bool(self._ledger.look(None, deadline)), self._store.has_files()
                     owner = self._store.read_owner()  # again: another runner may have begun the capture between
                 check_directory(self._name, owner, has_offsets=has_offsets, has_files=has_files)
+            captured = {partition.topic for partition in found}
+            captured |= {partition.topic for partition, log in logs.items() if log.last_file_end is not None}
             positions = {
                 partition: plan_start(
                     self._name,
@@ -188,6 +190,7 @@ class Claim:
                     log,
                     self.runner,
                     skips_lost=self._skips_lost,
+                    has_topic=partition.topic in captured,
                 )
                 for partition, log in logs.items()
             }

@@ -91,7 +91,14 @@ def check_directory(name: str, owner: str | None, *, has_offsets: bool, has_file
 
 
 def plan_start(
-    name: str, partition: Partition, committed: Committed | None, log: Log, runner: str, *, skips_lost: bool
+    name: str,
+    partition: Partition,
+    committed: Committed | None,
+    log: Log,
+    runner: str,
+    *,
+    skips_lost: bool,
+    has_topic: bool,
 ) -> Position:
     """Return the position with which a runner takes a partition over.
 
@@ -107,8 +114,9 @@ def plan_start(
         RefusedError: the offsets belong to another program or topic, or records are gone.
     """
     if committed is None and log.last_file_end is None:
-        return Position(log.earliest, log.earliest, "", "", runner, log.topic_id)
-    if committed is None:
+        begin = 0 if has_topic else log.earliest
+        before = Position(begin, begin, "", "", runner, log.topic_id)
+    elif committed is None:
         assert log.last_file_end is not None, "there is a file"
         # the offsets have expired, or were deleted: files get their names after the commit only, so that none is behind them
         before = Position(log.last_file_end, log.last_file_end, "", "", runner, log.last_file_topic_id)
@@ -125,6 +133,7 @@ def plan_start(
             f"{partition} is captured up to offset {before.offset}, and the topic was created again since: choose another name and another "
             "directory for the capture of the new one"
         )
+        has_topic: whether the capture has other partitions of the topic, so that this one was added since and begins at offset 0.
     if before.offset < log.earliest and not skips_lost:
         raise RefusedError(
             f"{partition}: offsets {before.offset} to {log.earliest - 1} were deleted before they were captured: give --skip-lost to go on "

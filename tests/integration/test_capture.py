@@ -381,6 +381,29 @@ def test_new_partitions_are_captured_from_their_start(
     assert verify(bootstrap, tmp_path) == 0
 
 
+def test_a_new_partition_whose_first_records_are_gone_is_told(
+    bootstrap: str,
+    topic: str,
+    make_topic: MakeTopic,
+    tmp_path: Path,
+    admin: KafkaAdminClient,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    make_topic()
+    produce(bootstrap, topic, [b"a"])
+    admin.delete_records({TopicPartition(topic, 0): 1})
+    capture(bootstrap, topic, tmp_path, name="added")  # a topic that is new to the capture begins where it begins
+    add_partitions(admin, topic, 2)
+    produce(bootstrap, topic, [b"b", b"c"], partition=1)
+    admin.delete_records({TopicPartition(topic, 1): 1})
+    with pytest.raises(RefusedError, match=r"partition 1 .*: offsets 0 to 0 were deleted before they were captured"):
+        capture(bootstrap, topic, tmp_path, name="added")
+    capture(bootstrap, topic, tmp_path, name="added", skips_lost=True)
+    assert offsets_in(tmp_path, Partition(topic, 1)) == [1]
+    assert verify(bootstrap, tmp_path) == 1
+    assert f"gap: partition 1 of topic {topic}, offsets 0 to 0 are in no file" in capsys.readouterr().out
+
+
 # Runners that die ---------------------------------------------------------------------------------------------------------------
 
 

@@ -38,7 +38,18 @@ BEFORE = Position(40, 5, "t/dt=2026-11-26/0-5-40.parquet", "_work/w", "old", "id
 )
 def test_a_runner_begins(committed: Position | None, log: Log, skips: bool, wanted: Position) -> None:
     offset = None if committed is None else committed.to_committed()
-    assert plan_start("c", HERE, offset, log, "new", skips_lost=skips) == wanted
+    assert plan_start("c", HERE, offset, log, "new", skips_lost=skips, has_topic=False) == wanted
+
+
+def test_a_partition_that_was_added_begins_at_its_first_record() -> None:
+    def start(earliest: int, *, skips: bool) -> Position:
+        log = LOG._replace(earliest=earliest)
+        return plan_start("c", HERE, None, log, "new", skips_lost=skips, has_topic=True)
+
+    assert start(0, skips=False) == Position(0, 0, "", "", "new", "id")
+    with pytest.raises(RefusedError, match="offsets 0 to 1 were deleted before they were captured: give --skip-lost"):
+        start(2, skips=False)
+    assert start(2, skips=True) == Position(2, 0, "", "", "new", "id"), "its begin stays, so that the gap is seen"
 
 
 @pytest.mark.parametrize(
@@ -53,7 +64,7 @@ def test_a_runner_begins(committed: Position | None, log: Log, skips: bool, want
 )
 def test_a_runner_refuses(committed: Committed | None, log: Log, words: str) -> None:
     with pytest.raises(RefusedError, match=words) as caught:
-        plan_start("c", HERE, committed, log, "new", skips_lost=False)
+        plan_start("c", HERE, committed, log, "new", skips_lost=False, has_topic=False)
     assert "\n" not in str(caught.value)
 
 
