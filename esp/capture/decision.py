@@ -18,7 +18,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from esp.capture.position import Position, group_of, read_position
-from esp.consumer.errors import ConsumerError
+from esp.consumer.errors import UNKNOWN_TOPIC_OR_PARTITION, ConsumerError, MissingPartitionError, describe
 from esp.consumer.group_messages import Committed
 from esp.consumer.messages import Partition
 
@@ -90,6 +90,29 @@ def check_directory(name: str, owner: str | None, *, has_offsets: bool, has_file
         )
 
 
+def find_new(known: Mapping[Partition, str], found: Mapping[Partition, str]) -> list[Partition]:
+    """Return the partitions that were added to topics, in order.
+
+    Args:
+        known: the partitions that are captured, with their topics' ids.
+        found: the partitions by a broker, likewise.
+
+    Raises:
+        RefusedError: a topic was created again.
+        MissingPartitionError: the broker does not know a partition: it is behind, since a topic keeps its partitions.
+    """
+    for partition, topic_id in known.items():
+        if found.get(partition, topic_id) != topic_id:
+            raise RefusedError(
+                f"{partition} is another one now: the topic was created again: choose another name and another directory for the "
+                "capture of the new one"
+            )
+    for partition in known:
+        if partition not in found:
+            raise MissingPartitionError(f"{partition}: {describe(UNKNOWN_TOPIC_OR_PARTITION)}")
+    return [partition for partition in found if partition not in known]
+
+
 def plan_start(
     name: str,
     partition: Partition,
@@ -109,6 +132,7 @@ def plan_start(
         log: the partition as it is.
         runner: the runner.
         skips_lost: whether records that are gone are passed over.
+        has_topic: whether the capture has other partitions of the topic, so that this one was added since and begins at offset 0.
 
     Raises:
         RefusedError: the offsets belong to another program or topic, or records are gone.
@@ -133,7 +157,6 @@ def plan_start(
             f"{partition} is captured up to offset {before.offset}, and the topic was created again since: choose another name and another "
             "directory for the capture of the new one"
         )
-        has_topic: whether the capture has other partitions of the topic, so that this one was added since and begins at offset 0.
     if before.offset < log.earliest and not skips_lost:
         raise RefusedError(
             f"{partition}: offsets {before.offset} to {log.earliest - 1} were deleted before they were captured: give --skip-lost to go on "

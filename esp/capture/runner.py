@@ -7,18 +7,19 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from esp.capture.claim import Claim
 from esp.capture.crew import Crew, LocalCrew, Task
-from esp.capture.decision import Log, RefusedError
+from esp.capture.decision import Log, RefusedError, find_new
 from esp.capture.directory import Directory
 from esp.capture.footer import read_footer
 from esp.capture.ledger import OffsetLedger
 from esp.capture.partition_capture import COLUMNS, FileTerms
 from esp.capture.plan import CapturePlan
 from esp.consumer.cluster import Cluster
-from esp.consumer.errors import ConsumerError, describe
+from esp.consumer.connection import Deadline
+from esp.consumer.errors import UNKNOWN_TOPIC_OR_PARTITION, ConsumerError, MissingPartitionError, describe
 from esp.consumer.messages import EARLIEST, LATEST, Partition
 from esp.options.rows import check_names, schema_of_rows
 from esp.options.value_columns import open_values, with_newest
@@ -30,8 +31,12 @@ _POLL_S: Final = 0.5
 """The pause before the ends of partitions are asked for again, if nothing was new."""
 _TOPICS_S: Final = 5.0
 """The time between two looks for new partitions."""
+_MISSING_S: Final = 10.0
+"""The time for which a captured partition is asked for that a broker does not know, since brokers may be behind."""
 _RENEWAL_S: Final = 86_400.0
 """The time after which offsets are committed again, so that they do not expire on Kafka."""
+
+_Found = TypeVar("_Found")
 
 
 class Runner:
@@ -160,17 +165,17 @@ class Runner:
 
         Raises:
             RefusedError: a topic was created again.
+            ConsumerError: a partition is missing.
         """
-        found = self._describe()
-        for partition, topic_id in self._topic_ids.items():
-            if found.get(partition) != topic_id:
-                raise RefusedError(
-                    f"{partition} is another one now: the topic was created again: choose another name and another directory for the "
-                    "capture of the new one"
-                )
-        new = [partition for partition in found if partition not in self._topic_ids]
+
+        def look() -> dict[Partition, str]:
+            found = self._describe()
+            return {partition: found[partition] for partition in find_new(self._topic_ids, found)}
+
+        found = self._ask(look)
+        new = [*found]
         if new:
-            self._topic_ids = found
+            self._topic_ids = {**self._topic_ids, **found}
             self._claim.add(new)
             if self._tables is not None:
                 self._tables.take(sorted({partition.topic for partition in new}))
@@ -180,21 +185,49 @@ class Runner:
         """The partitions of all topics, with the topics' ids.
 
         Raises:
+            MissingPartitionError: the broker that was asked does not know a topic that is being captured.
             ConsumerError: a topic cannot be read.
         """
         found: dict[Partition, str] = {}
         described = self._cluster.describe(self._plan.topics)
         for topic in self._plan.topics:
             info = described[topic]
+            is_captured = any(partition.topic == topic for partition in self._topic_ids)
+            if info.error == UNKNOWN_TOPIC_OR_PARTITION and is_captured:
+                raise MissingPartitionError(f"topic {topic}: {describe(info.error)}")
             if info.error:
                 raise ConsumerError(f"--topic {topic}: {describe(info.error)}: name topics that exist")
             found |= {Partition(topic, number): info.topic_id.hex() for number in sorted(info.leaders)}
         return found
 
     def _ends(self) -> dict[Partition, int]:
-        """The ends of what is decided."""
-        found = self._cluster.find_offsets(dict.fromkeys(self._topic_ids, LATEST), is_read_committed=True)
+        """The ends of what is decided.
+
+        Raises:
+            ConsumerError: a partition is missing.
+        """
+        found = self._ask(
+            lambda: self._cluster.find_offsets(dict.fromkeys(self._topic_ids, LATEST), is_read_committed=True)
+        )
         return {partition: each.offset for partition, each in found.items()}
+
+    def _ask(self, question: Callable[[], _Found]) -> _Found:
+        """Return the answer to a question, which is asked again while a broker that is behind does not know a partition.
+
+        Raises:
+            ConsumerError: a partition is missing from the answers for too long.
+        """
+        deadline = Deadline(_MISSING_S)
+        while True:
+            try:
+                return question()
+            except MissingPartitionError as error:
+                if deadline.is_over:
+                    raise ConsumerError(
+                        f"{error}, as brokers have said for {deadline.timeout_s:g} s, though it was captured: see esp topics --describe, "
+                        "and start the capture again when the topic has all its partitions"
+                    ) from error
+            deadline.pause(_POLL_S)
 
     def _observe(self, partitions: Sequence[Partition], known: Collection[Partition]) -> dict[Partition, Log]:
         earliest = self._cluster.find_offsets(dict.fromkeys(partitions, EARLIEST))

@@ -13,6 +13,7 @@ from esp.consumer.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
     ConnectionLostError,
     ConsumerError,
+    MissingPartitionError,
     describe,
     is_retriable,
 )
@@ -99,7 +100,8 @@ class Cluster:
         """Return where the leaders of partitions are.
 
         Raises:
-            ConsumerError: a partition does not exist, or has no leader until the time is over.
+            MissingPartitionError: the broker that was asked does not know a partition.
+            ConsumerError: a partition may not be read, or has no leader until the time is over.
         """
         deadline = Deadline(self._timeout_s)
         names = sorted({partition.topic for partition in partitions})
@@ -111,7 +113,10 @@ class Cluster:
                 topic = topics[partition.topic]
                 leader = topic.leaders.get(partition.number)
                 if leader is None:
-                    raise ConsumerError(f"{partition}: {describe(topic.error or UNKNOWN_TOPIC_OR_PARTITION)}")
+                    problem = f"{partition}: {describe(topic.error or UNKNOWN_TOPIC_OR_PARTITION)}"
+                    if topic.error in (NO_ERROR, UNKNOWN_TOPIC_OR_PARTITION):
+                        raise MissingPartitionError(problem)
+                    raise ConsumerError(problem)
                 broker = self._brokers.get(leader.node_id)
                 if broker is None:
                     missing = missing or partition
@@ -136,7 +141,8 @@ class Cluster:
             is_read_committed: whether the latest offset is the end of what is decided.
 
         Raises:
-            ConsumerError: a partition does not exist, may not be read, or has no leader that answers until the time is over.
+            MissingPartitionError: the broker that was asked does not know a partition.
+            ConsumerError: a partition may not be read, or has no leader that answers until the time is over.
         """
         deadline = Deadline(self._timeout_s)
         found: dict[Partition, FoundOffset] = {}

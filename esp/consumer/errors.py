@@ -7,6 +7,10 @@ class ConsumerError(Exception):
     """Records or offsets cannot be had; the text names the topic, the setting or the address, and says what to do."""
 
 
+class MissingPartitionError(ConsumerError):
+    """A broker does not know a partition: it does not exist, or the broker is behind."""
+
+
 class ConnectionLostError(Exception):
     """A broker does not answer, or its connection ended. The request may be tried again, there or at another broker."""
 

@@ -2,13 +2,14 @@
 
 import datetime as dt
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from random import Random
 
@@ -22,8 +23,9 @@ from esp.capture.cutting import Limits
 from esp.capture.decision import OvertakenError, RefusedError
 from esp.capture.runner import Runner
 from esp.cli.app import run_tools
+from esp.consumer.cluster import Cluster
 from esp.consumer.errors import ConsumerError
-from esp.consumer.messages import Partition
+from esp.consumer.messages import Partition, TopicInfo
 from esp.options.value_options import parse_value_options
 from esp.testing.node_process import NodeProcess
 from esp.testing.pytest_plugin import AGAINST_KAFKA
@@ -379,6 +381,48 @@ def test_new_partitions_are_captured_from_their_start(
         running.end()
     assert running.error is None
     assert verify(bootstrap, tmp_path) == 0
+
+
+class LaggingCluster(Cluster):
+    """A cluster that, while ``lags`` is set, is asked at a broker that does not know the second partition."""
+
+    lags = threading.Event()
+    answers = 0
+    """Of the broker that is behind."""
+
+    def describe(self, topics: Collection[str] | None) -> dict[str, TopicInfo]:
+        found = super().describe(topics)
+        if not self.lags.is_set():
+            return found
+        type(self).answers += 1
+        return {name: info._replace(leaders={0: info.leaders[0]}) for name, info in found.items()}
+
+
+def test_a_partition_that_a_broker_does_not_know_is_asked_for_again(
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "_TOPICS_S", 0.2)
+    monkeypatch.setattr(runner, "Cluster", LaggingCluster)
+    make_topic(partitions=2)
+    running = Running(bootstrap, topic, tmp_path, "lagging", limits=Limits(0.1, 1 << 30))
+    try:
+        produce(bootstrap, topic, [b"a"])
+        eventually(lambda: len(names_in(tmp_path)) == 1)
+        LaggingCluster.lags.set()
+        produce(bootstrap, topic, [b"b"], partition=1)
+        eventually(lambda: LaggingCluster.answers >= 3)
+        assert not running.has_ended
+        LaggingCluster.lags.clear()
+        eventually(lambda: {name.partition.number for name in names_in(tmp_path)} == {0, 1})
+        monkeypatch.setattr(runner, "_MISSING_S", 0.1)
+        LaggingCluster.lags.set()
+        eventually(lambda: running.has_ended)
+    finally:
+        LaggingCluster.lags.clear()
+        running.end()
+    words = rf"partition 1 of topic {topic}: it does not exist .* as brokers have said for 0.1 s, though it was captured: see esp"
+    assert re.match(words, str(running.error)), running.error
+    assert not isinstance(running.error, RefusedError)
 
 
 def test_a_new_partition_whose_first_records_are_gone_is_told(

@@ -12,10 +12,12 @@ from esp.capture.decision import (
     RefusedError,
     check_directory,
     decide_doubt,
+    find_new,
     plan_publication,
     plan_start,
 )
 from esp.capture.position import Position
+from esp.consumer.errors import MissingPartitionError
 from esp.consumer.group_messages import Committed
 from esp.consumer.messages import Partition
 
@@ -66,6 +68,17 @@ def test_a_runner_refuses(committed: Committed | None, log: Log, words: str) -> 
     with pytest.raises(RefusedError, match=words) as caught:
         plan_start("c", HERE, committed, log, "new", skips_lost=False, has_topic=False)
     assert "\n" not in str(caught.value)
+
+
+def test_partitions_that_were_added_are_found() -> None:
+    other, added = Partition("t", 1), Partition("t", 2)
+    known = {HERE: "id", other: "id"}
+    assert find_new(known, {HERE: "id", other: "id", added: "id"}) == [added]
+    assert find_new(known, known) == []
+    with pytest.raises(RefusedError, match="partition 0 of topic t is another one now: the topic was created again"):
+        find_new(known, {HERE: "next"})
+    with pytest.raises(MissingPartitionError, match="partition 1 of topic t: it does not exist"):
+        find_new(known, {HERE: "id", added: "id"})  # a broker that is behind
 
 
 @pytest.mark.parametrize(
