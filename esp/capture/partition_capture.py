@@ -25,7 +25,9 @@ from esp.options.rows import make_rows, schema_of_rows
 from esp.options.value_columns import ValueColumns
 
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-FETCH_TERMS: Final = FetchTerms(is_read_committed=True)
+FETCH_TERMS: Final = FetchTerms(
+    is_read_committed=True, loss_remedy="start the capture again with --skip-lost to go on without them"
+)
 
 
 class Commit(Protocol):
@@ -73,9 +75,9 @@ class PartitionCapture:
         self,
         partition: Partition,
         topic_id: str,
+        first: int,
         offset: int,
         terms: FileTerms,
-        first: int,
         commit: Commit,
         servers: Sequence[Address],
         connections: Terms,

@@ -13,7 +13,6 @@ from esp.arrow.errors import Place
 from esp.capture.directory import Directory
 from esp.capture.file_names import FileName
 from esp.capture.footer import read_footer
-from esp.capture.partition_capture import FETCH_TERMS
 from esp.capture.position import Position, group_of, read_position
 from esp.capture.verification import (
     Bounds,
@@ -30,12 +29,16 @@ from esp.consumer.connection import Terms
 from esp.consumer.errors import ConsumerError
 from esp.consumer.group_offsets import GroupOffsets
 from esp.consumer.messages import EARLIEST, LATEST, Partition
-from esp.consumer.partition_reader import PartitionReader
+from esp.consumer.partition_reader import FetchTerms, PartitionReader
 
 if TYPE_CHECKING:
     from esp.capture.delta_log import DeltaLog
 
 _TIMEOUT_S: Final = 60.0
+_FETCH_TERMS: Final = FetchTerms(
+    is_read_committed=True,
+    loss_remedy="verify again, which compares the files with the records that the topic has then",
+)
 
 
 class Verified(NamedTuple):
@@ -233,7 +236,7 @@ class Verifier:
         """The offsets of the log's committed records in a range."""
         found = [np.empty(0, np.int64)]
         warnings: list[str] = []
-        reader = PartitionReader(partition, self._servers, None, self._terms, FETCH_TERMS, warnings.append)
+        reader = PartitionReader(partition, self._servers, None, self._terms, _FETCH_TERMS, warnings.append)
         with closing(reader):
             for fetched in reader.read(first, end):
                 place = Place(*partition)

@@ -135,7 +135,10 @@ def _files(directories: list[str], bounds: Any, *, is_committed: bool) -> Any:
 
 def _cluster(bootstrap_server: str, command_config: str | None, bounds: Any, *, is_committed: bool) -> Any:
     """The topics of a cluster."""
-    terms = _load("esp.consumer.partition_reader").FetchTerms(is_read_committed=is_committed)
+    terms = _load("esp.consumer.partition_reader").FetchTerms(
+        is_read_committed=is_committed,
+        loss_remedy="run the query again, which begins with the records that are there then",
+    )
     servers, connection = connect(bootstrap_server, command_config)
     return _load("esp.sql.cluster_source").ClusterSource(servers, connection, terms, bounds, print_warning)
 

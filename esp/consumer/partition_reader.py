@@ -44,6 +44,7 @@ class FetchTerms:
         fails_on_loss: whether records that are not there any more are an error, or passed over.
         stall_s: the time without progress after which reading fails.
         backoff_s: the pause before a broker is asked again.
+        loss_remedy: the remedy of that error, for its message.
     """
 
     max_bytes: int = FETCH_BYTES
@@ -55,6 +56,7 @@ class FetchTerms:
     fails_on_loss: bool = True
     stall_s: float = 120.0
     backoff_s: float = 0.1
+    loss_remedy: str = "begin at an offset that is there"
 
 
 class FetchedBatches(NamedTuple):
@@ -229,7 +231,7 @@ class PartitionReader:
         lost = f"{self._partition}: offsets {offset} to {stop - 1} are not there (it has {earliest} to {latest - 1})"
         if self._fetch_terms.fails_on_loss:
             raise ConsumerError(
-                f"{lost}: records were deleted, or the topic was created again: set failOnDataLoss=false to go on without"
+                f"{lost}: records were deleted, or the topic was created again: {self._fetch_terms.loss_remedy}"
             )
         self._warn(f"{lost}, and are passed over")
         return stop

@@ -290,6 +290,7 @@ def _read_kafka(kafka: Mapping[str, str], given: Mapping[str, str]) -> tuple[Ter
         fails_on_loss=_flag(given, "failOnDataLoss", default=True),
         stall_s=(_number(given, "kafkaConsumer.pollTimeoutMs") or _POLL_TIMEOUT_MS) / 1000,
         backoff_s=numbers["retry.backoff.ms"] / 1000,
+        loss_remedy="set failOnDataLoss=false to go on without",
     )
     return terms, fetch_terms, numbers["default.api.timeout.ms"] / 1000
 

@@ -10,6 +10,7 @@ from esp.spark.limits import Limits
 from esp.spark.options import COLUMNS, Edge, Kind, OnRecreated, ReadOptions, parse_options
 
 LEAST = {"kafka.bootstrap.servers": "a:1", "subscribe": "t"}
+LOSS_REMEDY = "set failOnDataLoss=false to go on without"
 SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="hidden";'
 
 
@@ -24,7 +25,7 @@ def test_defaults_are_those_of_the_kafka_source() -> None:
     assert found.end is not None
     assert (found.start.everywhere, found.end.everywhere) == (EARLIEST, LATEST)
     assert found.columns == COLUMNS[:-1]
-    assert found.fetch_terms == FetchTerms()
+    assert found.fetch_terms == FetchTerms(loss_remedy=LOSS_REMEDY)
     assert not found.latest_if_none
     assert (found.min_partitions, found.max_records, found.max_bytes) == (None, None, None)
 
@@ -64,7 +65,9 @@ def test_settings_of_kafka_s_consumer_are_kept() -> None:
         kafka__default__api__timeout__ms="16000",
         kafka__socket__connection__setup__timeout__ms="17000",
     )
-    assert found.fetch_terms == FetchTerms(10, 11, 12, 13, is_read_committed=True, checks_crcs=False, backoff_s=0.014)
+    assert found.fetch_terms == FetchTerms(
+        10, 11, 12, 13, is_read_committed=True, checks_crcs=False, backoff_s=0.014, loss_remedy=LOSS_REMEDY
+    )
     assert (found.terms.client_id, found.terms.request_timeout_s, found.terms.connect_timeout_s) == ("me", 15, 17)
     assert found.api_timeout_s == 16
 
