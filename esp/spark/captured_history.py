@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _CHOSEN: Final = ("subscribe", "subscribepattern", "assign", "kafka.isolation.level")
-_STARTS: Final = "starting"
+_BOUNDS: Final = ("starting", "ending")
 _EARLIEST: Final = -2
 
 
@@ -37,7 +37,7 @@ def history(spark: "SparkSession", topic: str, directory: str, options: Mapping[
         ConsumerError: the cluster does not answer.
     """
     for name, value in options.items():
-        if name.lower() in _CHOSEN or name.lower().startswith(_STARTS):
+        if name.lower() in _CHOSEN or name.lower().startswith(_BOUNDS):
             raise OptionError(name, value, "a history chooses it by itself: remove it")
     servers, terms = parse_connection(options)
     with Cluster(servers, terms) as cluster:

@@ -92,8 +92,6 @@ def test_histories_that_would_lack_records_are_refused(
     for _ in range(3):
         produce(bootstrap, topic, [b"a"])
         capture(bootstrap, topic, tmp_path, "lacking")
-    with pytest.raises(OptionError, match="option startingOffsets=earliest: a history chooses it by itself: remove it"):
-        history(spark, topic, str(tmp_path), {**servers(bootstrap), "startingOffsets": "earliest"})
     (tmp_path / names_in(tmp_path)[1].path).unlink()
     with pytest.raises(OptionError, match=r"gap: partition 0 of topic .*, offsets 1 to 1 are in no file: see esp"):
         history(spark, topic, str(tmp_path), servers(bootstrap))
