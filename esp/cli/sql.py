@@ -19,6 +19,7 @@ _ISOLATION: Final = ("read_uncommitted", "read_committed")
 
 
 def sql(
+    context: typer.Context,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="A SELECT of DuckDB's, in which topics are tables.")],
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
     command_config: CommandConfig = None,
@@ -101,7 +102,7 @@ def sql(
         bounds = _bounds(first, to)
         is_committed = isolation_level == "read_committed"
         if data_dir:
-            source = _files(data_dir, bounds, is_committed=is_committed)
+            source = _files(context, data_dir, bounds, is_committed=is_committed)
         else:
             source = _cluster(bootstrap_server, command_config, bounds, is_committed=is_committed)
         try:
@@ -123,8 +124,23 @@ def _check_form(form: str, output: str | None) -> None:
         raise OperatorError("--format parquet: it is not for a terminal", "Add --output FILE.")
 
 
-def _files(directories: list[str], bounds: Any, *, is_committed: bool) -> Any:
+def _refuse_options_of_brokers(context: typer.Context) -> None:
+    """Refuse options that would have no effect, since no broker is asked. Values of the environment are for all commands.
+
+    Raises:
+        OperatorError: there is one.
+    """
+    for name in ("bootstrap_server", "command_config"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise OperatorError(
+                f"--{name.replace('_', '-')}: no broker is asked where --data-dir is given", "Leave one of the two out."
+            )
+
+
+def _files(context: typer.Context, directories: list[str], bounds: Any, *, is_committed: bool) -> Any:
     """The topics of a stopped node."""
+    _refuse_options_of_brokers(context)
     if is_committed:
         raise OperatorError(
             "--isolation-level read_committed: files alone do not say which transactions were decided",
@@ -165,6 +181,10 @@ def _bounds(first: str | None, to: str | None) -> Any:
 
 def _values(json: list[str], avro: list[str], text: list[str], registry: str | None) -> dict[str, ValueOptions]:
     """The options of values, by topic."""
+    if registry is not None and not avro:
+        raise OperatorError(
+            f"--schema-registry {registry}: it has an effect with --avro only", "Add --avro TOPIC, or leave it out."
+        )
     found: dict[str, ValueOptions] = {}
     for option, form, texts in (("--json", "json", json), ("--avro", "avro", avro), ("--text", "string", text)):
         for each in texts:

@@ -184,7 +184,8 @@ def test_the_files_of_a_stopped_node_are_read_and_their_ends_shown(
         (["SELECT * FROM {topic}", "--json", '{topic}="offset" INT'], "offset"),
         (["SELECT * FROM {topic}", "--from", "yesterday"], "--from yesterday"),
         (["SELECT * FROM {topic}", "--avro", "{topic}"], "valueFormat=avro needs a schema"),
-        (["SELECT 1", "--data-dir", "/nowhere"], "/nowhere: No such file or directory"),
+        (["SELECT 1", "--data-dir", "/nowhere"], "--bootstrap-server: no broker is asked where --data-dir is given"),
+        (["SELECT 1", "--schema-registry", "http://r:8081"], "http://r:8081: it has an effect with --avro only"),
         (["SELECT 1", "--isolation-level", "none"], "--isolation-level none: not a level"),
     ],
     ids=str,
@@ -195,3 +196,9 @@ def test_bad_input_is_answered_in_one_line(
     texts = [text.replace("{topic}", flights if text.startswith("{") else f'"{flights}"') for text in arguments]
     error = esp(*texts, *at(node), status=1)
     assert words in " ".join(error.split())
+
+
+def test_a_data_directory_that_is_not_there_is_named(esp: Esp) -> None:
+    assert "/nowhere: No such file or directory" in " ".join(
+        esp("SELECT 1", "--data-dir", "/nowhere", status=1).split()
+    )
