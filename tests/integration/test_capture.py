@@ -3,6 +3,7 @@
 import datetime as dt
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -46,6 +47,7 @@ from tests.integration.capture_kills import (
 from tests.integration.capture_runs import capture, names_in, offsets_in, plan_of, produce, rows_in
 from tests.integration.conftest import MakeTopic, eventually
 from tests.integration.delta_reader import offsets_in_table
+from tests.integration.page_examples import examples_of
 from tests.integration.topic_changes import add_partitions, recreate
 from tests.integration.transactions import serve_transactions, write_by_librdkafka
 
@@ -296,6 +298,22 @@ def test_a_table_of_a_kind_that_is_not_there_gets_one_line(tmp_path: Path, capsy
     ):
         assert run_tools((*command, *options)) == 1
         assert words in capsys.readouterr().err
+
+
+def test_the_examples_of_the_page_run(
+    bootstrap: str, make_topic: MakeTopic, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_topic("flights")
+    produce(bootstrap, "flights", [b"a", b"b"])
+    examples = [example for example in examples_of("CAPTURE.md") if "--master" not in example.command]
+    assert {example.command.split()[1] for example in examples} == {"start", "status", "verify"}
+    for command, output in examples:
+        words = shlex.split(command.replace("/data/lake", str(tmp_path / "lake")))
+        once = ["--once"] if "start" in words else []
+        assert run_tools((*words, *once, "--bootstrap-server", bootstrap)) == 0
+        heads = [lines[0].split() if lines else [] for lines in (capsys.readouterr().out.splitlines(), output)]
+        assert heads[0][: len(heads[1])] == heads[1], "a table has columns besides"
+    assert offsets_in(tmp_path / "lake", Partition("flights", 0)) == [0, 1]
 
 
 def test_a_topic_that_is_missing_is_named(bootstrap: str, tmp_path: Path) -> None:

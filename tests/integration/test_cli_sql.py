@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import random
+import shlex
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from esp.testing.node_process import NodeProcess
 from esp.testing.pytest_plugin import NodeFactory
 from tests.integration.capture_runs import produce
 from tests.integration.conftest import MakeTopic
+from tests.integration.page_examples import examples_of
 from tests.integration.transactions import serve_transactions, transactional_producer
 
 COUNT = 60
@@ -169,6 +171,24 @@ def test_the_files_of_a_stopped_node_are_read_and_their_ends_shown(
     printed = capsys.readouterr()
     assert rows_of(printed.out) == [["n", "size"], ["20", "2000000"]]
     assert "segments from offset 0 on; the records end before offset 30" in " ".join(printed.err.split())
+
+
+def test_the_examples_of_the_page_run(fresh_node: NodeFactory, capsys: pytest.CaptureFixture[str]) -> None:
+    node = fresh_node({"auto.create.topics.enable": "true", "num.partitions": "2"})
+    write_flights(node.bootstrap, "flights")
+    examples = sorted(examples_of("SQL.md"), key=lambda example: "--data-dir" in example.command)
+    assert len(examples) == 2
+    for command, output in examples:
+        words = shlex.split(command.replace("/var/lib/esp", str(node.data_dir)))
+        if "--data-dir" not in words:
+            words += at(node)
+        elif node.is_running:
+            node.stop()
+            with open(max((node.data_dir / "flights-1").glob("*.log")), "ab") as file:
+                file.write(bytes(30))  # torn
+        assert run_tools(tuple(words)) == 0
+        printed = capsys.readouterr()
+        assert (printed.err + printed.out).split() == " ".join(output).split()
 
 
 @pytest.mark.parametrize(
