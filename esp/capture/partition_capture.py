@@ -19,6 +19,7 @@ from esp.capture.file_names import FileName, work_name
 from esp.capture.file_writer import FileWriter
 from esp.consumer.cluster import Address
 from esp.consumer.connection import Terms
+from esp.consumer.errors import LostRecordsError
 from esp.consumer.messages import Partition
 from esp.consumer.partition_reader import FetchTerms, PartitionReader
 from esp.options.rows import make_rows, schema_of_rows
@@ -47,6 +48,7 @@ class FileTerms:
         values: what makes the columns of the value; None: it is one.
         runner: the runner that writes them.
         capture: the capture.
+        skips_lost: whether records that were deleted before they were captured are passed over.
     """
 
     directory: Directory
@@ -54,6 +56,7 @@ class FileTerms:
     values: ValueColumns | None
     runner: str
     capture: str
+    skips_lost: bool = False
 
 
 class PartitionCapture:
@@ -89,8 +92,10 @@ class PartitionCapture:
         self._terms = terms
         self._commit = commit
         self._schema = schema_of_rows(COLUMNS, terms.values)
+        self._warn = warn
         self._reader = PartitionReader(partition, servers, None, connections, FETCH_TERMS, warn)
-        self._first = first
+        self.first = first
+        """The first offset that is in no file."""
         self._end = offset
         self._file: OpenFile | None = None
         self._writer: FileWriter | None = None
@@ -102,6 +107,23 @@ class PartitionCapture:
             ConsumerError: records cannot be read, or a file cannot be committed.
             BrokenBatchError: a batch is not the one that was written.
         """
+        while self.offset < end:
+            try:
+                self._read(end, until_s, stop)
+            except LostRecordsError as error:
+                if not self._terms.skips_lost or error.earliest <= self.offset:
+                    raise
+                self._skip_to(error.earliest)
+            else:
+                return
+
+    def _skip_to(self, offset: int) -> None:
+        """Pass over records that are gone: the next file begins behind them, so that names show the gap."""
+        self._warn(f"{self.partition}: offsets {self.offset} to {offset - 1} were deleted before they were captured")
+        self.close()
+        self.first = self.offset = self._end = offset
+
+    def _read(self, end: int, until_s: float, stop: threading.Event) -> None:
         place = Place(*self.partition)
         with closing(self._reader):
             for fetched in self._reader.read(self.offset, end):
@@ -138,9 +160,9 @@ class PartitionCapture:
         writer.close()
         # from here on it may be committed even if that fails: a newer runner finishes it, or removes it
         self._file = self._writer = None
-        name = FileName(self.partition, self._first, self._end, file.day)
+        name = FileName(self.partition, self.first, self._end, file.day)
         self._commit(self.partition, self._end, writer.work, name.path)
-        self._first = self._end
+        self.first = self._end
 
     def discard(self) -> None:
         """Forget the records of the file that takes more."""
@@ -170,7 +192,7 @@ class PartitionCapture:
         """The file that takes the next record; a new one has its day."""
         if self._file is None or self._writer is None:
             facts = {"capture": self._terms.capture, "topic": self.partition.topic, "topicId": self.topic_id}
-            work = work_name(self.partition, self._first, self._terms.runner)
+            work = work_name(self.partition, self.first, self._terms.runner)
             self._writer = FileWriter(self._terms.directory, work, self._schema, facts)
             self._file = OpenFile(day, time.monotonic())
         return self._file, self._writer

@@ -78,7 +78,7 @@ class Runner:
         schema = schema_of_rows(COLUMNS, values)
         check_names(schema, "rename the field by a schema of your own")
         self._tables = self._open_tables(schema.names)
-        files = FileTerms(self._directory, plan.limits, values, self._runner, plan.name)
+        files = FileTerms(self._directory, plan.limits, values, self._runner, plan.name, plan.skips_lost)
         with ExitStack() as stack:
             self._crew = self._make_crew(Task(plan, files, self._commit, self._warn, self._stop))
             stack.enter_context(closing(self._crew))

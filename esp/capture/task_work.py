@@ -50,6 +50,7 @@ class Done(NamedTuple):
 
     Attributes:
         partition: the partition.
+        first: the first offset that is in no file, behind the last file and records that are passed over.
         offset: the offset up to which it has read.
         files: in order.
         warnings: lines about what is no error.
@@ -57,6 +58,7 @@ class Done(NamedTuple):
     """
 
     partition: Partition
+    first: int
     offset: int
     files: tuple[WholeFile, ...]
     warnings: tuple[str, ...]
@@ -90,7 +92,14 @@ class TaskWork:
             files.append(WholeFile(end, work, path))
 
         plan = self.plan
-        terms = FileTerms(Directory(plan.place), plan.limits, open_values(plan.values), secrets.token_hex(8), plan.name)
+        terms = FileTerms(
+            Directory(plan.place),
+            plan.limits,
+            open_values(plan.values),
+            secrets.token_hex(8),
+            plan.name,
+            plan.skips_lost,
+        )
         part = PartitionCapture(
             work.partition,
             work.topic_id,
@@ -109,4 +118,4 @@ class TaskWork:
         except (ConsumerError, BrokenBatchError, RegistryError) as problem:
             part.discard()
             error = str(problem)
-        return Done(work.partition, part.offset, tuple(files), tuple(warnings), error)
+        return Done(work.partition, part.first, part.offset, tuple(files), tuple(warnings), error)

@@ -11,6 +11,19 @@ class MissingPartitionError(ConsumerError):
     """A broker does not know a partition: it does not exist, or the broker is behind."""
 
 
+class LostRecordsError(ConsumerError):
+    """Records are not there.
+
+    Args:
+        text: the fault and the remedy.
+        earliest: the first offset that is there. If it is not behind the offset that was asked for, the log has become shorter.
+    """
+
+    def __init__(self, text: str, earliest: int) -> None:
+        super().__init__(text)
+        self.earliest = earliest
+
+
 class ConnectionLostError(Exception):
     """A broker does not answer, or its connection ended. The request may be tried again, there or at another broker."""
 

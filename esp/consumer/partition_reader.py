@@ -20,6 +20,7 @@ from esp.consumer.errors import (
     OFFSET_OUT_OF_RANGE,
     ConnectionLostError,
     ConsumerError,
+    LostRecordsError,
     describe,
     is_retriable,
 )
@@ -111,7 +112,8 @@ class PartitionReader:
         """Yield the batches that hold the offsets from ``first_offset`` up to ``end_offset``.
 
         Raises:
-            ConsumerError: records are gone and that is an error, may not be read, or do not come in time.
+            LostRecordsError: records are gone and that is an error.
+            ConsumerError: records may not be read, or do not come in time.
             BrokenBatchError: a batch is not the one that was written.
         """
         offset = first_offset
@@ -220,7 +222,7 @@ class PartitionReader:
         """Return the offset to go on with after records that are gone.
 
         Raises:
-            ConsumerError: that is an error.
+            LostRecordsError: that is an error.
         """
         with self._cluster() as cluster:
             earliest = cluster.find_offsets({self._partition: EARLIEST})[self._partition].offset
@@ -230,8 +232,9 @@ class PartitionReader:
         stop = min(earliest, end_offset) if offset < earliest else end_offset
         lost = f"{self._partition}: offsets {offset} to {stop - 1} are not there (it has {earliest} to {latest - 1})"
         if self._fetch_terms.fails_on_loss:
-            raise ConsumerError(
-                f"{lost}: records were deleted, or the topic was created again: {self._fetch_terms.loss_remedy}"
+            raise LostRecordsError(
+                f"{lost}: records were deleted, or the topic was created again: {self._fetch_terms.loss_remedy}",
+                earliest,
             )
         self._warn(f"{lost}, and are passed over")
         return stop

@@ -59,7 +59,7 @@ class SparkCrew:
         self._session = session
         self._topic_ids: dict[Partition, str] = {}
         self._firsts: dict[Partition, int] = {}
-        """The ends of committed files."""
+        """The ends of committed files, and of records that are passed over."""
         self._offsets: dict[Partition, int] = {}
         """The ends of what was read: behind the files where aborted records or markers alone follow."""
         self._due_s: dict[Partition, float] = {}
@@ -121,7 +121,7 @@ class SparkCrew:
                 self._task.warn(line)
             for file in each.files:
                 self._task.commit(each.partition, file.end, file.work, file.path)
-                self._firsts[each.partition] = file.end
+            self._firsts[each.partition] = each.first
             self._offsets[each.partition] = each.offset
         for each in done:
             if each.error:

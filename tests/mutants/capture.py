@@ -124,9 +124,9 @@ CAPTURE_MUTANTS: Final = (
         "a committed file is removed",
         _DOUBT,
         "esp.capture.partition_capture",
-        "        self._file = self._writer = None\n        name = FileName(self.partition, self._first, self._end, file.day)\n"
+        "        self._file = self._writer = None\n        name = FileName(self.partition, self.first, self._end, file.day)\n"
         "        self._commit(self.partition, self._end, writer.work, name.path)\n",
-        "        name = FileName(self.partition, self._first, self._end, file.day)\n"
+        "        name = FileName(self.partition, self.first, self._end, file.day)\n"
         "        self._commit(self.partition, self._end, writer.work, name.path)\n        self._file = self._writer = None\n",
     ),
 )

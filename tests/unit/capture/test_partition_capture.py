@@ -1,3 +1,6 @@
+import math
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -9,17 +12,24 @@ from esp.capture.decision import OvertakenError
 from esp.capture.directory import Directory
 from esp.capture.footer import Footer, read_footer
 from esp.capture.partition_capture import Commit, FileTerms, PartitionCapture
+from esp.consumer.cluster import Address
 from esp.consumer.connection import Terms
+from esp.consumer.errors import LostRecordsError
 from esp.consumer.messages import Partition
 from esp.records.builder import NewRecord, build_batch
+from tests.models.fake_leader import HOST, FakeLeader
 
 HERE = Partition("t", 0)
+BATCHES = [build_batch([NewRecord(b"v", None, (), 86_400_000)] * 10, base_offset=first) for first in range(40, 100, 10)]
+Warn = Callable[[str], None]
 
 
-def capture_of(directory: Path, commit: Commit) -> PartitionCapture:
+def capture_of(
+    directory: Path, commit: Commit, servers: Sequence[Address] = (), warn: Warn = print, *, skips_lost: bool = False
+) -> PartitionCapture:
     """The capture of a partition whose files end before offset 3, which was read up to offset 5, and has been given three records."""
-    terms = FileTerms(Directory(str(directory)), Limits(), None, "r", "c")
-    part = PartitionCapture(HERE, "0a", 3, 5, terms, commit, [], Terms(), lambda _line: None)
+    terms = FileTerms(Directory(str(directory)), Limits(), None, "r", "c", skips_lost)
+    part = PartitionCapture(HERE, "0a", 3, 5, terms, commit, servers, Terms(), warn)
     records = [NewRecord(b"v", None, (), 86_400_000)] * 3
     for batch in decode(build_batch(records, base_offset=5), Place("t", 0)):
         part._add(batch)
@@ -56,3 +66,26 @@ def test_a_file_that_takes_more_records_is_removed(tmp_path: Path) -> None:
 
     capture_of(tmp_path, commit).discard()
     assert not [*(tmp_path / "_work").iterdir()]
+
+
+def test_records_that_are_lost_while_a_runner_runs_are_passed_over_if_that_is_wanted(tmp_path: Path) -> None:
+    committed: list[str] = []
+
+    def commit(partition: Partition, end: int, work: str, path: str) -> None:
+        committed.append(path.rpartition("/")[2])
+
+    stop = threading.Event()
+    with FakeLeader("t", BATCHES, log_start=40) as leader:
+        servers = [Address(HOST, leader.port)]
+        strict = capture_of(tmp_path / "strict", commit, servers)
+        with pytest.raises(LostRecordsError, match="start the capture again with --skip-lost to go on without them"):
+            strict.read(60, math.inf, stop)
+        warnings: list[str] = []
+        part = capture_of(tmp_path / "skipping", commit, servers, warnings.append, skips_lost=True)
+        part.read(60, math.inf, stop)
+        part.close()
+        assert committed == ["0-3-8.parquet", "0-40-60.parquet"], "names show the gap"
+        assert warnings == ["partition 0 of topic t: offsets 5 to 39 were deleted before they were captured"]
+        part.offset = 150
+        with pytest.raises(LostRecordsError):  # the log has become shorter: its next records would be passed over, too
+            part.read(160, math.inf, stop)

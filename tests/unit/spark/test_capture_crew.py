@@ -40,9 +40,9 @@ def test_a_task_begins_its_file_where_the_last_file_ended_however_far_tasks_have
     file = WholeFile(12, "_work/a", "t/dt=2026-11-26/0-5-12.parquet")
     session = Session(
         [
-            Done(HERE, 8, (), ()),  # aborted records alone
-            Done(HERE, 13, (file,), ()),  # a file that its size has closed just before a marker
-            Done(HERE, 20, (), ()),
+            Done(HERE, 5, 8, (), ()),  # aborted records alone
+            Done(HERE, 12, 13, (file,), ()),  # a file that its size has closed just before a marker
+            Done(HERE, 12, 20, (), ()),
         ]
     )
     committed: list[int] = []
