@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from esp.consumer.cluster import Cluster, LedPartition
-from esp.consumer.messages import EARLIEST, LATEST, Partition
+from esp.consumer.messages import Partition
 from esp.options.errors import OptionError
-from esp.spark.edges import ask, resolve_end, resolve_start
+from esp.spark.edges import ask, find_end, find_start
 from esp.spark.limits import Sample
 from esp.spark.narrowing import Narrowing
 from esp.spark.options import Edge, ReadOptions
@@ -39,12 +39,10 @@ def plan_read(options: ReadOptions, narrowing: Narrowing) -> list[TaskPlan]:
         partitions = find_subscription(options, cluster).partitions
         if not partitions:
             return []
-        earliest = ask(cluster, options, dict.fromkeys(partitions, EARLIEST))
-        latest = ask(cluster, options, dict.fromkeys(partitions, LATEST))
-        starts = resolve_start(options, cluster, partitions, earliest, latest)
-        ends = resolve_end(options, end, cluster, partitions, earliest, latest)
+        start = find_start(options, cluster, partitions)
+        ends, latest = find_end(options, end, cluster, partitions, start)
         ranges = [
-            _range(options, end, partition, starts[partition], ends[partition], latest[partition])
+            _range(options, end, partition, start.offsets[partition], ends[partition], latest[partition])
             for partition in partitions
         ]
         ranges = _skip_earlier(options, cluster, narrowing.apply(ranges), narrowing.since_ms)

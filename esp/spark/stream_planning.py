@@ -12,10 +12,10 @@ from typing import Final
 
 from esp.consumer.cluster import Cluster
 from esp.consumer.errors import ConsumerError
-from esp.consumer.messages import EARLIEST, LATEST, Partition
+from esp.consumer.messages import LATEST, Partition
 from esp.options.errors import OptionError
 from esp.spark.bounds import Bounds
-from esp.spark.edges import ask, resolve_start
+from esp.spark.edges import ask, find_start
 from esp.spark.limits import Samples, limit_ranges, must_wait
 from esp.spark.options import OnRecreated, ReadOptions
 from esp.spark.planning import TaskPlan, plan_tasks
@@ -156,9 +156,7 @@ class StreamPlanner:
         options, partitions = self._options, subscription.partitions
         if self._bounds is not None:
             self._bounds.check(partitions)
-        earliest = ask(self._cluster, options, dict.fromkeys(partitions, EARLIEST))
-        latest = ask(self._cluster, options, dict.fromkeys(partitions, LATEST))
-        starts = resolve_start(options, self._cluster, partitions, earliest, latest)
+        starts, _, latest = find_start(options, self._cluster, partitions)
         bounds = {} if self._bounds is None else self._bounds.find(self._cluster, latest)
         for partition, first in sorted(starts.items()):
             end = min(latest[partition], bounds.get(partition, latest[partition]))
@@ -168,7 +166,7 @@ class StreamPlanner:
                     options.start.value,
                     f"{partition} would begin at offset {first}, behind its end {end}: begin earlier, or end later",
                 )
-        self._initial = starts
+        self._initial = dict(starts)
         self._position = dict(starts)
         self._ids = dict(subscription.ids)
 
