@@ -15,6 +15,7 @@ from esp.consumer.errors import (
     ConsumerError,
     MissingPartitionError,
     describe,
+    explain,
     is_retriable,
 )
 from esp.consumer.messages import Api, Broker, ClusterInfo, Fetched, FoundOffset, Partition, TopicInfo, Wanted
@@ -35,10 +36,11 @@ class Address(NamedTuple):
 
 
 class LedPartition(NamedTuple):
-    """A partition's leader, where it is, and its epoch."""
+    """A partition's leader, where it is, and its epoch; and the id of the topic, which is of zeros if it has none."""
 
     broker: Broker
     epoch: int
+    topic_id: bytes = bytes(16)
 
 
 class Cluster:
@@ -113,7 +115,7 @@ class Cluster:
                 topic = topics[partition.topic]
                 leader = topic.leaders.get(partition.number)
                 if leader is None:
-                    problem = f"{partition}: {describe(topic.error or UNKNOWN_TOPIC_OR_PARTITION)}"
+                    problem = f"{partition}: {explain(topic.error or UNKNOWN_TOPIC_OR_PARTITION)}"
                     if topic.error in (NO_ERROR, UNKNOWN_TOPIC_OR_PARTITION):
                         raise MissingPartitionError(problem)
                     raise ConsumerError(problem)
@@ -121,7 +123,7 @@ class Cluster:
                 if broker is None:
                     missing = missing or partition
                 else:
-                    leaders[partition] = LedPartition(broker, leader.epoch)
+                    leaders[partition] = LedPartition(broker, leader.epoch, topic.topic_id)
             if missing is None:
                 return leaders
             if deadline.is_over:
@@ -163,9 +165,11 @@ class Cluster:
                     elif is_retriable(answer.error):
                         problem = f"{partition}: {describe(answer.error)}"
                     else:
-                        raise ConsumerError(f"{partition}: {describe(answer.error)}")
+                        raise ConsumerError(f"{partition}: {explain(answer.error)}")
             if problem and deadline.is_over:
-                raise ConsumerError(f"offsets are not answered within {deadline.timeout_s:g} s: {problem}")
+                raise ConsumerError(
+                    f"offsets are not answered within {deadline.timeout_s:g} s: {problem}: start the brokers that have the replicas"
+                )
             if problem:
                 deadline.pause(self._backoff_s)
 
@@ -196,9 +200,11 @@ class Cluster:
                     return fetched
                 problem = f"{partition}: {describe(fetched.error)}"
                 if not is_retriable(fetched.error):
-                    raise ConsumerError(problem)
+                    raise ConsumerError(f"{partition}: {explain(fetched.error)}")
             if deadline.is_over:
-                raise ConsumerError(f"records are not answered within {deadline.timeout_s:g} s: {problem}")
+                raise ConsumerError(
+                    f"records are not answered within {deadline.timeout_s:g} s: {problem}: start the brokers that have the replicas"
+                )
             deadline.pause(self._backoff_s)
 
     def _by_server(self, questions: Mapping[Partition, int]) -> dict[Address, dict[Partition, tuple[int, int]]]:

@@ -86,6 +86,7 @@ class Connection:
         self._terms = terms
         self._next_id = 0
         self._waiting: deque[tuple[int, Api]] = deque()
+        self._served: dict[int, tuple[int, int]] = {}
         try:
             plain = socket.create_connection((host, port), terms.connect_timeout_s)
         except OSError as error:
@@ -119,6 +120,11 @@ class Connection:
     def has_answers_due(self) -> bool:
         """True while a request is not answered."""
         return bool(self._waiting)
+
+    def serves(self, api: Api) -> bool:
+        """True if the broker says that it serves an API in this version."""
+        least, most = self._served.get(api.key, (0, -1))
+        return least <= api.version <= most
 
     def call(self, api: Api, body: bytes) -> memoryview:
         """Send a request and return the body of its answer; no other may be on its way."""
@@ -178,9 +184,9 @@ class Connection:
             raise ConsumerError(
                 f"{self.address} does not answer as a broker does: is it a listener of another kind?"
             ) from error
+        self._served = served
         for api in messages.NEEDED:
-            least, most = served.get(api.key, (0, -1))
-            if served and not least <= api.version <= most:
+            if served and not self.serves(api):
                 raise ConsumerError(
                     f"the broker at {self.address} does not serve version {api.version} of {api.name}: connect to Kafka 2.8 or later"
                 )

@@ -54,6 +54,7 @@ LEADER_NOT_AVAILABLE: Final = 5
 NOT_LEADER_OR_FOLLOWER: Final = 6
 TOPIC_AUTHORIZATION_FAILED: Final = 29
 UNSUPPORTED_SASL_MECHANISM: Final = 33
+UNKNOWN_TOPIC_ID: Final = 100
 NO_ERROR: Final = 0
 
 _RETRIABLE: Final = frozenset(
@@ -70,6 +71,8 @@ _RETRIABLE: Final = frozenset(
         74,  # FENCED_LEADER_EPOCH
         75,  # UNKNOWN_LEADER_EPOCH
         78,  # OFFSET_NOT_AVAILABLE: the leader is new
+        UNKNOWN_TOPIC_ID,  # likewise a broker that has just started; else the topic's present id tells
+        103,  # INCONSISTENT_TOPIC_ID
     }
 )
 _NAMES: Final = {
@@ -83,6 +86,13 @@ _NAMES: Final = {
     43: "its message format does not know timestamps (UNSUPPORTED_FOR_MESSAGE_FORMAT)",
     56: "the disk of its leader has failed (KAFKA_STORAGE_ERROR)",
     78: "its leader is new and does not know its end yet (OFFSET_NOT_AVAILABLE)",
+    UNKNOWN_TOPIC_ID: "its leader does not know a topic of this id (UNKNOWN_TOPIC_ID)",
+    103: "its leader knows a topic of another id (INCONSISTENT_TOPIC_ID)",
+}
+_REMEDIES: Final = {
+    UNKNOWN_TOPIC_OR_PARTITION: "name topics and partitions that exist (esp topics --list)",
+    17: "correct the name",
+    43: "name offsets instead of times",
 }
 
 
@@ -94,3 +104,10 @@ def is_retriable(code: int) -> bool:
 def describe(code: int) -> str:
     """An error code of a partition or topic in words."""
     return _NAMES.get(code, f"error {code}")
+
+
+def explain(code: int) -> str:
+    """An error code of a partition or topic in words, with the remedy."""
+    if code == TOPIC_AUTHORIZATION_FAILED:  # whose words have it
+        return describe(code)
+    return f"{describe(code)}: {_REMEDIES.get(code, 'look at the log of its leader')}"

@@ -133,7 +133,10 @@ class GroupOffsets:
 
     def _pause(self, deadline: Deadline, problem: str) -> None:
         if deadline.is_over:
-            raise ConsumerError(f"offsets are not answered within {deadline.timeout_s:g} s: {problem}")
+            raise ConsumerError(
+                f"offsets are not answered within {deadline.timeout_s:g} s: {problem}: start the brokers, or wait until the group has a "
+                "coordinator"
+            )
         deadline.pause(self._backoff_s)
 
     def _words(self, error: int) -> str:

@@ -42,6 +42,8 @@ class Api(NamedTuple):
 
 
 FETCH: Final = Api(1, 12, "Fetch", True)
+FETCH_BY_ID: Final = Api(1, 13, "Fetch", True)
+"""From Kafka 3.1 on: topics have their ids in the place of their names."""
 LIST_OFFSETS: Final = Api(2, 7, "ListOffsets", True)
 METADATA: Final = Api(3, 12, "Metadata", True)
 SASL_HANDSHAKE: Final = Api(17, 1, "SaslHandshake", False)
@@ -104,7 +106,7 @@ class FoundOffset(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """The question of a Fetch for one partition."""
+    """The question of a Fetch for one partition; with an id of the topic it is one by that."""
 
     partition: Partition
     offset: int
@@ -115,6 +117,7 @@ class Wanted(NamedTuple):
     max_wait_ms: int
     is_read_committed: bool
     rack: str
+    topic_id: bytes = b""
 
 
 class Fetched(NamedTuple):
@@ -260,13 +263,13 @@ def decode_list_offsets(body: memoryview) -> dict[Partition, FoundOffset]:
 
 
 def encode_fetch(wanted: Wanted) -> bytes:
-    """A question for the records of one partition, outside of any session."""
+    """A question for the records of one partition, outside of any session: of :data:`FETCH`, or with an id of :data:`FETCH_BY_ID`."""
     return b"".join(
         (
             struct.pack(">iiiib", -1, wanted.max_wait_ms, wanted.min_bytes, wanted.max_bytes, wanted.is_read_committed),
             struct.pack(">ii", 0, -1),  # no session
             pack_uvarint(2),
-            pack_nullable_text(wanted.partition.topic, flexible=True),
+            wanted.topic_id or pack_nullable_text(wanted.partition.topic, flexible=True),
             pack_uvarint(2),
             struct.pack(
                 ">iiqiqi",
@@ -287,16 +290,30 @@ def encode_fetch(wanted: Wanted) -> bytes:
 
 @checked
 def decode_fetch(body: memoryview) -> Fetched:
-    """Return the answer for the one partition that was asked for.
+    """Return the answer of :data:`FETCH` for the one partition that was asked for.
 
     Raises:
         DecodeError: the bytes are no such answer.
     """
+    return _decode_fetch(body, read_compact_text)
+
+
+@checked
+def decode_fetch_by_id(body: memoryview) -> Fetched:
+    """Return the answer of :data:`FETCH_BY_ID` for the one partition that was asked for.
+
+    Raises:
+        DecodeError: the bytes are no such answer.
+    """
+    return _decode_fetch(body, read_uuid_bytes)
+
+
+def _decode_fetch(body: memoryview, read_topic: Callable[[memoryview, int], tuple[object, int]]) -> Fetched:
     (error,) = _I16.unpack_from(body, 4)
     topics, position = read_compact_count(body, 10, 3)
     if topics == 0:
         return Fetched(error or -1, -1, -1, -1, (), body, 0)
-    _, position = read_compact_text(body, position)
+    _, position = read_topic(body, position)
     partitions, position = read_compact_count(body, position, 37)
     if partitions != 1:
         raise DecodeError(f"Fetch: {partitions} partitions where one was asked for")

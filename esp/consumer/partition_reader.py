@@ -22,6 +22,7 @@ from esp.consumer.errors import (
     ConsumerError,
     LostRecordsError,
     describe,
+    explain,
     is_retriable,
 )
 from esp.consumer.messages import EARLIEST, LATEST, Fetched, Partition, Wanted
@@ -79,6 +80,8 @@ class PartitionReader:
         partition: the partition.
         servers: the bootstrap servers, for when its leader is another one.
         leader: where the leader was found last, None if it was not looked for.
+        topic_id: of the topic whose records are read, and not those of another one by its name; empty or of zeros if any topic of the
+            name is read.
         terms: of connections.
         fetch_terms: of fetches.
         warn: called with the text of a loss that is no error.
@@ -92,7 +95,9 @@ class PartitionReader:
         terms: Terms,
         fetch_terms: FetchTerms,
         warn: Callable[[str], None],
+        topic_id: bytes = b"",
     ) -> None:
+        self._topic_id = topic_id if any(topic_id) else b""
         self._partition = partition
         self._place = Place(partition.topic, partition.number)
         self._servers = servers
@@ -101,6 +106,7 @@ class PartitionReader:
         self._fetch_terms = fetch_terms
         self._warn = warn
         self._connection: Connection | None = None
+        self._api = messages.FETCH
 
     def close(self) -> None:
         """End the connection."""
@@ -129,7 +135,7 @@ class PartitionReader:
                 continue
             if fetched.error != NO_ERROR:
                 if not is_retriable(fetched.error):
-                    raise ConsumerError(f"{self._partition}, offset {offset}: {describe(fetched.error)}")
+                    raise ConsumerError(f"{self._partition}, offset {offset}: {explain(fetched.error)}")
                 self._recover(describe(fetched.error), offset, stall)
                 continue
             batches = scan_batches(
@@ -161,9 +167,10 @@ class PartitionReader:
             terms.max_wait_ms,
             terms.is_read_committed,
             "",
+            self._topic_id if self._api is messages.FETCH_BY_ID else b"",
         )
         try:
-            self._connection.send(messages.FETCH, messages.encode_fetch(wanted))
+            self._connection.send(self._api, messages.encode_fetch(wanted))
         except ConnectionLostError:
             self.close()
 
@@ -177,18 +184,31 @@ class PartitionReader:
             self._leader = self._look_for_leader()
         if self._connection is None:
             self._connection = Connection(self._leader.broker.host, self._leader.broker.port, self._terms)
+            asks_by_id = self._topic_id and self._connection.serves(messages.FETCH_BY_ID)
+            self._api = messages.FETCH_BY_ID if asks_by_id else messages.FETCH
         if not self._connection.has_answers_due:
             self._ask(offset)
         if self._connection is None:
             raise ConnectionLostError("the leader ended the connection")
+        decode = messages.decode_fetch_by_id if self._api is messages.FETCH_BY_ID else messages.decode_fetch
         try:
-            return messages.decode_fetch(self._connection.receive())
+            return decode(self._connection.receive())
         except DecodeError as error:
             raise ConsumerError(f"{self._partition}: an answer to Fetch cannot be read: {error}") from error
 
     def _look_for_leader(self) -> LedPartition:
+        """Return where the leader is.
+
+        Raises:
+            ConsumerError: the topic is another one; or it has no leader until the time is over.
+        """
         with self._cluster() as cluster:
-            return cluster.find_leaders([self._partition])[self._partition]
+            found = cluster.find_leaders([self._partition])[self._partition]
+        if self._topic_id and any(found.topic_id) and found.topic_id != self._topic_id:
+            raise ConsumerError(
+                f"{self._partition}: the topic was deleted and created again since it was planned to be read: start the query again"
+            )
+        return found
 
     def _cluster(self) -> Cluster:
         servers = list(self._servers)

@@ -37,7 +37,7 @@ class BatchWriter(DataSourceArrowWriter):
     """
 
     def __init__(self, schema: Any, options: Mapping[str, str]) -> None:
-        parsed = parse_write_options(options, ("topic", "transaction"))
+        parsed = parse_write_options(options, ("topic", "transaction"), is_transactional=False)
         if parsed.others.get("transaction"):
             raise OptionError(
                 "transaction",

@@ -1,11 +1,20 @@
 """The offsets at which a read begins and ends: options by offset, word or time, and a cluster's answers to them."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from esp.consumer.cluster import Cluster
 from esp.consumer.messages import EARLIEST, LATEST, Partition
 from esp.options.errors import OptionError
 from esp.spark.options import Edge, ReadOptions
+
+
+class Start(NamedTuple):
+    """The offsets at which a read begins, and the first offsets and the ends of its partitions."""
+
+    offsets: Mapping[Partition, int]
+    earliest: Mapping[Partition, int]
+    latest: Mapping[Partition, int]
 
 
 def ask(cluster: Cluster, options: ReadOptions, questions: Mapping[Partition, int]) -> dict[Partition, int]:
@@ -18,18 +27,33 @@ def ask(cluster: Cluster, options: ReadOptions, questions: Mapping[Partition, in
     return {partition: answer.offset for partition, answer in found.items()}
 
 
-def resolve_start(
+def find_start(options: ReadOptions, cluster: Cluster, partitions: Sequence[Partition]) -> Start:
+    """Return where a read begins in each partition, and the ends of the partitions.
+
+    Raises:
+        OptionError: the option does not fit the partitions, or no record is as late as its time.
+        ConsumerError: the cluster does not answer, or does not allow it.
+    """
+    earliest = ask(cluster, options, dict.fromkeys(partitions, EARLIEST))
+    latest = ask(cluster, options, dict.fromkeys(partitions, LATEST))
+    starts = _resolve_start(options, cluster, partitions, earliest, latest)
+    return Start(starts, earliest, _with_newer(options.start, latest, starts))
+
+
+def _with_newer(edge: Edge, latest: Mapping[Partition, int], found: Mapping[Partition, int]) -> dict[Partition, int]:
+    """The ends of partitions with the records that a look-up by time found behind them: they were written after the ends were asked for."""
+    if edge.timestamp is None and edge.timestamps is None:
+        return dict(latest)
+    return {partition: max(end, found[partition]) for partition, end in latest.items()}
+
+
+def _resolve_start(
     options: ReadOptions,
     cluster: Cluster,
     partitions: Sequence[Partition],
     earliest: Mapping[Partition, int],
     latest: Mapping[Partition, int],
 ) -> dict[Partition, int]:
-    """Return where a read begins in each partition.
-
-    Raises:
-        OptionError: the option does not fit the partitions, or no record is as late as its time.
-    """
     edge = options.start
     timestamps = timestamps_of(edge, partitions)
     if timestamps is None:
@@ -48,24 +72,21 @@ def resolve_start(
     return found
 
 
-def resolve_end(
-    options: ReadOptions,
-    edge: Edge,
-    cluster: Cluster,
-    partitions: Sequence[Partition],
-    earliest: Mapping[Partition, int],
-    latest: Mapping[Partition, int],
-) -> dict[Partition, int]:
-    """Return where a batch ends in each partition.
+def find_end(
+    options: ReadOptions, edge: Edge, cluster: Cluster, partitions: Sequence[Partition], start: Start
+) -> tuple[dict[Partition, int], dict[Partition, int]]:
+    """Return where a batch ends in each partition, and the ends of the partitions, which are not before it where a time says it.
 
     Raises:
         OptionError: the option does not fit the partitions.
+        ConsumerError: the cluster does not answer, or does not allow it.
     """
     timestamps = timestamps_of(edge, partitions)
     if timestamps is None:
-        return _given_offsets(edge, partitions, earliest, latest)
+        return _given_offsets(edge, partitions, start.earliest, start.latest), dict(start.latest)
     found = ask(cluster, options, timestamps)
-    return {partition: latest[partition] if offset < 0 else offset for partition, offset in found.items()}
+    ends = {partition: start.latest[partition] if offset < 0 else offset for partition, offset in found.items()}
+    return ends, _with_newer(edge, start.latest, ends)
 
 
 def timestamps_of(edge: Edge, partitions: Sequence[Partition]) -> dict[Partition, int] | None:

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from esp.consumer.cluster import Cluster, LedPartition
-from esp.consumer.messages import EARLIEST, LATEST, Partition
+from esp.consumer.messages import Partition
 from esp.options.errors import OptionError
-from esp.spark.edges import ask, resolve_end, resolve_start
+from esp.spark.edges import ask, find_end, find_start
 from esp.spark.limits import Sample
 from esp.spark.narrowing import Narrowing
 from esp.spark.options import Edge, ReadOptions
@@ -16,10 +16,11 @@ from esp.spark.subscription import find_subscription
 
 
 class TaskPlan(NamedTuple):
-    """The work of one task, and where its partition's leader was found."""
+    """The work of one task, where its partition's leader was found, and the id of the topic, empty if any topic of the name is read."""
 
     offsets: OffsetRange
     leader: LedPartition
+    topic_id: bytes
 
 
 def plan_read(options: ReadOptions, narrowing: Narrowing) -> list[TaskPlan]:
@@ -36,23 +37,29 @@ def plan_read(options: ReadOptions, narrowing: Narrowing) -> list[TaskPlan]:
     end = options.end
     assert end is not None, "a batch ends"
     with Cluster(options.servers, options.terms, options.api_timeout_s, options.fetch_terms.backoff_s) as cluster:
-        partitions = find_subscription(options, cluster).partitions
+        partitions, ids = find_subscription(options, cluster)
         if not partitions:
             return []
-        earliest = ask(cluster, options, dict.fromkeys(partitions, EARLIEST))
-        latest = ask(cluster, options, dict.fromkeys(partitions, LATEST))
-        starts = resolve_start(options, cluster, partitions, earliest, latest)
-        ends = resolve_end(options, end, cluster, partitions, earliest, latest)
+        start = find_start(options, cluster, partitions)
+        ends, latest = find_end(options, end, cluster, partitions, start)
         ranges = [
-            _range(options, end, partition, starts[partition], ends[partition], latest[partition])
+            _range(options, end, partition, start.offsets[partition], ends[partition], latest[partition])
             for partition in partitions
         ]
         ranges = _skip_earlier(options, cluster, narrowing.apply(ranges), narrowing.since_ms)
-        return plan_tasks(options, cluster, ranges)
+        return plan_tasks(options, cluster, ranges, ids)
 
 
-def plan_tasks(options: ReadOptions, cluster: Cluster, ranges: Sequence[OffsetRange]) -> list[TaskPlan]:
+def plan_tasks(
+    options: ReadOptions, cluster: Cluster, ranges: Sequence[OffsetRange], ids: Mapping[str, bytes]
+) -> list[TaskPlan]:
     """Return the tasks that read ranges; none for those that are empty.
+
+    Args:
+        options: of the read.
+        cluster: the cluster.
+        ranges: the offsets, of a partition each.
+        ids: of the topics that the offsets are of, as far as they are known.
 
     Raises:
         ConsumerError: a partition has no leader until the time is over.
@@ -65,7 +72,7 @@ def plan_tasks(options: ReadOptions, cluster: Cluster, ranges: Sequence[OffsetRa
         samples = take_samples(options.fetch_terms, cluster, ranges)
     sizes = {partition: sample.bytes_per_offset for partition, sample in samples.items()}
     tasks = divide(ranges, options.min_partitions, options.max_records, options.max_bytes, sizes)
-    return [TaskPlan(one, leaders[one.partition]) for one in tasks]
+    return [TaskPlan(one, leaders[one.partition], ids.get(one.partition.topic, b"")) for one in tasks]
 
 
 def _range(options: ReadOptions, edge: Edge, partition: Partition, first: int, end: int, latest: int) -> OffsetRange:

@@ -88,6 +88,11 @@ def find_backlog(position: Position, latest: Position, bounds: Position | None) 
     return ranges
 
 
+def find_added(position: Position, ends: Position) -> list[Partition]:
+    """Return the partitions that a batch reads for the first time, in order."""
+    return sorted(ends.keys() - position.keys())
+
+
 def ranges_between(start: Position, end: Position) -> list[OffsetRange]:
     """Return what a batch reads. A partition that goes back begins anew there, with the next batch."""
     return [OffsetRange(partition, min(start.get(partition, 0), offset), offset) for partition, offset in end.items()]

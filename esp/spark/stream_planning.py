@@ -11,24 +11,38 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from esp.consumer.cluster import Cluster
+from esp.consumer.connection import Deadline
 from esp.consumer.errors import ConsumerError
-from esp.consumer.messages import EARLIEST, LATEST, Partition
+from esp.consumer.messages import LATEST, Partition
 from esp.options.errors import OptionError
 from esp.spark.bounds import Bounds
-from esp.spark.edges import ask, resolve_start
+from esp.spark.edges import ask, find_start
 from esp.spark.limits import Samples, limit_ranges, must_wait
 from esp.spark.options import OnRecreated, ReadOptions
 from esp.spark.planning import TaskPlan, plan_tasks
-from esp.spark.position import Offsets, Position, Recreated, ends_of, find_backlog, find_recreated, ranges_between
+from esp.spark.position import (
+    Offsets,
+    Position,
+    Recreated,
+    ends_of,
+    find_added,
+    find_backlog,
+    find_recreated,
+    ranges_between,
+)
 from esp.spark.ranges import OffsetRange
 from esp.spark.sampling import take_samples
-from esp.spark.stream_group import StreamGroup
-from esp.spark.subscription import Subscription, find_subscription
+from esp.spark.stream_group import NO_ID, StreamGroup
+from esp.spark.subscription import Subscription, find_subscription, is_named
 
 _LEFT: Final = (
     "format esp: {left} offsets are left behind {batch}: a query with trigger availableNow ends after it (Spark before 4.2): run it by "
     "esp.spark.drain(writer), or start it again"
 )
+
+
+_METADATA_S: Final = 10.0
+"""For so long a broker may know fewer partitions than the position has: it may lag."""
 
 
 class StreamPlanner:
@@ -59,7 +73,10 @@ class StreamPlanner:
         self._initial: Offsets | None = None
         self._position: Offsets | None = None
         self._ids: dict[str, bytes] | None = None
-        self._restarts: set[tuple[Partition, int]] = set()
+        self._jumps: Offsets = {}
+        """The offsets to which the last batch sets partitions without reading up to them."""
+        self._dropped: dict[Partition, tuple[int, bytes]] = {}
+        """Of partitions that were gone, the offset and the id of the topic."""
         self._advanced_ms: int | None = None
         self._has_planned = False
         self._has_advanced = False
@@ -98,6 +115,7 @@ class StreamPlanner:
         if self._position is None or not (self._has_advanced or self._position == position):
             self._position = dict(position)
             self._ids = None
+            self._jumps = {}
 
     def advance(self, *, is_limited: bool = True) -> Offsets:
         """Return the end of the next batch, which is the position if there is none yet.
@@ -110,7 +128,7 @@ class StreamPlanner:
             ConsumerError: records were lost, a topic was created again or is gone, and that is an error; or the cluster does not
                 answer.
         """
-        subscription = find_subscription(self._options, self._cluster)
+        subscription = self._find_subscription()
         if self._position is None:
             self._begin(subscription)
         self._has_advanced = True
@@ -119,11 +137,14 @@ class StreamPlanner:
         position = dict(self._position)
         latest = ask(self._cluster, self._options, dict.fromkeys(subscription.partitions, LATEST))
         self._ids = {**ids, **subscription.ids}
-        if self._restart_recreated(position, latest, find_recreated(ids, subscription.ids)):
+        recreated = find_recreated(ids, subscription.ids)
+        jumps = self._restart_recreated(position, latest, recreated)
+        if recreated:
             self._is_saved = False
-        else:
+        if not jumps:
             self._save(self._position, self._ids)
-        self._drop_gone(position, subscription)
+        self._drop_gone(position, subscription, ids)
+        jumps |= self._bring_back(position, latest, subscription)
         self._restart_lost(position, latest)
         bounds = self._find_bounds(latest)
         backlog = find_backlog(position, latest, bounds)
@@ -132,6 +153,8 @@ class StreamPlanner:
         ends = ends_of(backlog)
         if is_limited:
             ends = position if self._waits(backlog, latest) else self._limit(backlog)
+        self._announce(find_added(self._position, ends), jumps, ids)
+        self._jumps = {partition: end for partition, end in self._jumps.items() if ends.get(partition) == end} | jumps
         if ends != self._position:
             self._advanced_ms = self._clock_ms()
             self._tell_left(backlog, ends, "the first batch of this run")
@@ -145,20 +168,52 @@ class StreamPlanner:
             ConsumerError: a partition has no leader until the time is over.
         """
         self.go_on_from(end)
-        ranges = [one for one in ranges_between(start, end) if (one.partition, one.end) not in self._restarts]
+        if start != end and not self._has_advanced:
+            self._ids = dict(self._known_ids(end))
+        ranges = [one for one in ranges_between(start, end) if self._jumps.get(one.partition) != one.end]
+        if start != end and not self._has_advanced:
+            ranges = self._leave_out_recreated(ranges)
         if start != end and not self._has_planned:
             latest = ask(self._cluster, self._options, dict.fromkeys(end, LATEST))
             self._tell_left(find_backlog(end, latest, None), end, "the batch that was planned before and is repeated")
-        return plan_tasks(self._options, self._cluster, ranges)
+        return plan_tasks(self._options, self._cluster, ranges, self._ids or {})
+
+    def _leave_out_recreated(self, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
+        """Return the ranges of a repeated batch without those of topics that were created again since it was planned: their records are
+        gone, and the offsets are not those of the new topic.
+
+        Raises:
+            ConsumerError: that is an error.
+        """
+        ids = self._ids or {}
+        names = sorted({one.partition.topic for one in ranges if one.size} & ids.keys())
+        now = self._cluster.describe(names) if names else {}
+        gone = set()
+        for topic in find_recreated({name: ids[name] for name in names}, {name: now[name].topic_id for name in names}):
+            self._choose_end(topic)
+            self._warn(f"{topic}: what is left of the old one in a batch that is repeated is passed over")
+            gone.add(topic.topic)
+        return [one for one in ranges if one.partition.topic not in gone]
+
+    def _choose_end(self, topic: Recreated) -> OnRecreated:
+        """Return the end of a topic that was created again from which it is read on.
+
+        Raises:
+            ConsumerError: that is an error.
+        """
+        choice = self._options.on_recreated
+        if choice is None or choice is OnRecreated.FAIL:
+            raise ConsumerError(
+                f"{topic}: set onTopicRecreated=earliest or latest to read the new one, or begin with a new checkpoint"
+            )
+        return choice
 
     def _begin(self, subscription: Subscription) -> None:
         """Resolve the position of a new query."""
         options, partitions = self._options, subscription.partitions
         if self._bounds is not None:
             self._bounds.check(partitions)
-        earliest = ask(self._cluster, options, dict.fromkeys(partitions, EARLIEST))
-        latest = ask(self._cluster, options, dict.fromkeys(partitions, LATEST))
-        starts = resolve_start(options, self._cluster, partitions, earliest, latest)
+        starts, _, latest = find_start(options, self._cluster, partitions)
         bounds = {} if self._bounds is None else self._bounds.find(self._cluster, latest)
         for partition, first in sorted(starts.items()):
             end = min(latest[partition], bounds.get(partition, latest[partition]))
@@ -168,7 +223,7 @@ class StreamPlanner:
                     options.start.value,
                     f"{partition} would begin at offset {first}, behind its end {end}: begin earlier, or end later",
                 )
-        self._initial = starts
+        self._initial = dict(starts)
         self._position = dict(starts)
         self._ids = dict(subscription.ids)
 
@@ -183,7 +238,27 @@ class StreamPlanner:
             for partition, end in latest.items()
         }
 
-    def _drop_gone(self, position: Offsets, subscription: Subscription) -> None:
+    def _find_subscription(self) -> Subscription:
+        """Return what is to be read, once it has all that is read already, or after some seconds: the broker that is asked may lag.
+
+        Raises:
+            OptionError: a topic or partition that is named does not exist, or may not be read.
+            ConsumerError: the cluster does not answer.
+        """
+        known = [partition for partition in self._position or () if is_named(self._options, partition)]
+        lagging = Deadline(min(_METADATA_S, self._options.api_timeout_s))
+        while True:
+            try:
+                found = find_subscription(self._options, self._cluster)
+            except OptionError:
+                if not known or lagging.is_over:
+                    raise
+            else:
+                if lagging.is_over or set(known) <= set(found.partitions):
+                    return found
+            lagging.pause(self._options.fetch_terms.backoff_s)
+
+    def _drop_gone(self, position: Offsets, subscription: Subscription, ids: Mapping[str, bytes]) -> None:
         """Take partitions that are not read any more out of the position."""
         for partition in sorted(position.keys() - set(subscription.partitions)):
             lost = (
@@ -194,7 +269,20 @@ class StreamPlanner:
                     f"{lost}: it was deleted, or the options name others now: set failOnDataLoss=false to go on without it"
                 )
             self._warn(f"{lost}, and goes on without it")
-            del position[partition]
+            self._dropped[partition] = (position.pop(partition), ids.get(partition.topic, NO_ID))
+
+    def _bring_back(self, position: Offsets, latest: Offsets, subscription: Subscription) -> Offsets:
+        """Return the offsets of partitions that were gone and are there again, of the same topics, and set the position to them."""
+        jumps: Offsets = {}
+        for partition in sorted(self._dropped.keys() & latest.keys()):
+            offset, topic_id = self._dropped.pop(partition)
+            if partition in position or subscription.ids[partition.topic] != topic_id:
+                continue
+            jumps[partition] = min(offset, latest[partition])
+            self._warn(f"{partition} is there again, and is read from offset {jumps[partition]} on")
+        position |= jumps
+        latest |= jumps
+        return jumps
 
     def _known_ids(self, position: Position) -> Mapping[str, bytes]:
         """The ids of the topics as this run, or the group, knew them last.
@@ -206,7 +294,8 @@ class StreamPlanner:
             return self._ids
         if self._group is None or not position:
             return {}
-        ids = self._group.find_ids(position)
+        ids, jumps = self._group.remember(position)
+        self._jumps |= jumps
         if not ids:
             missing = (
                 f"group {self._options.group_id} has no offsets of the topics of the checkpoint, so that it is not known whether they were "
@@ -237,26 +326,36 @@ class StreamPlanner:
         else:
             self._is_saved = True
 
-    def _restart_recreated(self, position: Offsets, latest: Offsets, recreated: Sequence[Recreated]) -> bool:
+    def _announce(self, added: Sequence[Partition], jumps: Position, ids_before: Mapping[str, bytes]) -> None:
+        """Commit what the next batch changes besides reading on. After it the run may end without another trigger: what the group does
+        not know then would be taken for created again by the next run.
+
+        Raises:
+            ConsumerError: the group does not take it.
+        """
+        if self._group is not None and (added or jumps):
+            assert self._ids is not None, "the topics are known"
+            starts = {partition: 0 for partition in added if partition not in jumps}
+            self._group.announce(starts, jumps, self._ids, ids_before)
+
+    def _restart_recreated(self, position: Offsets, latest: Offsets, recreated: Sequence[Recreated]) -> Offsets:
         """Set the position in topics that were created again to an end of them. The batch that does so reads none of their records: the
-        checkpoint has the new position before any is read. Return False if it has it already.
+        checkpoint has the new position before any is read. Return that position; none if no partition has another one by it.
 
         Raises:
             ConsumerError: that is an error.
         """
-        choice = self._options.on_recreated
+        jumps: Offsets = {}
         is_changed = False
         for topic in recreated:
-            if choice is None or choice is OnRecreated.FAIL:
-                raise ConsumerError(
-                    f"{topic}: set onTopicRecreated=earliest or latest to read the new one, or begin with a new checkpoint"
-                )
+            choice = self._choose_end(topic)
             old = {partition: offset for partition, offset in position.items() if partition.topic == topic.topic}
             new = {
                 partition: 0 if choice is OnRecreated.EARLIEST else end
                 for partition, end in latest.items()
                 if partition.topic == topic.topic
             }
+            jumps |= new
             if new == old:
                 continue
             self._warn(f"{topic}, and is read from its {choice.value} offset on")
@@ -264,9 +363,8 @@ class StreamPlanner:
                 del position[partition]
             position |= new
             latest |= new
-            self._restarts |= new.items()
             is_changed = True
-        return is_changed
+        return jumps if is_changed else {}
 
     def _restart_lost(self, position: Offsets, latest: Position) -> None:
         """Set the position to the ends of partitions that end before it."""

@@ -51,6 +51,15 @@ def find_subscription(options: ReadOptions, cluster: Cluster) -> Subscription:
     return Subscription(options.partitions, {name: topic.topic_id for name, topic in topics.items()})
 
 
+def is_named(options: ReadOptions, partition: Partition) -> bool:
+    """True if the options name a partition, whether it exists or not."""
+    if options.pattern is not None:
+        return re.search(options.pattern, partition.topic) is not None
+    if options.topics is not None:
+        return partition.topic in options.topics
+    return partition in (options.partitions or ())
+
+
 def _all_of(topics: Sequence[TopicInfo]) -> Subscription:
     partitions = [Partition(topic.name, number) for topic in topics for number in sorted(topic.leaders)]
     return Subscription(partitions, {topic.name: topic.topic_id for topic in topics})

@@ -39,11 +39,13 @@ def read_task(
     """
     if not isinstance(partition, Task):
         return
-    offsets, leader = partition.plan
+    offsets, leader, topic_id = partition.plan
     place = Place(*offsets.partition)
     values = open_values(options.values)
     wanted = decoded_columns([*options.columns, "offset"] if options.values.fails else options.columns)
-    reader = PartitionReader(offsets.partition, options.servers, leader, options.terms, options.fetch_terms, warn)
+    reader = PartitionReader(
+        offsets.partition, options.servers, leader, options.terms, options.fetch_terms, warn, topic_id
+    )
     with closing(reader):
         for fetched in reader.read(offsets.first, offsets.end):
             decoded = decode_batches(

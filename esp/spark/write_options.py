@@ -1,6 +1,6 @@
 """The options of writing to a topic: ``kafka.*`` settings of a producer, and others. As in :mod:`esp.spark.options` none is passed over."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,6 +31,7 @@ _SETTINGS: Final = (
     "sasl.*",
     "ssl.*",
 )
+_OF_TRANSACTIONS: Final = frozenset({"transaction.timeout.ms"})
 _NUMBER_MOST: Final = 2**31 - 1
 
 
@@ -51,16 +52,20 @@ class WriteOptions:
     others: Mapping[str, str]
 
 
-def parse_write_options(options: Mapping[str, str], others: tuple[str, ...] = ()) -> WriteOptions:
+def parse_write_options(
+    options: Mapping[str, str], others: tuple[str, ...] = (), *, is_transactional: bool = True
+) -> WriteOptions:
     """Return what options say.
 
     Args:
         options: by names in any case.
         others: the names of the options that may stand beside settings of Kafka's.
+        is_transactional: whether rows are written in transactions; otherwise their settings have no effect.
 
     Raises:
         OptionError: one is unknown, cannot be used, or is missing.
     """
+    settings = [name for name in _SETTINGS if is_transactional or name not in _OF_TRANSACTIONS]
     by_lower = {name.lower(): name for name in others}
     given: dict[str, str] = {}
     kafka: dict[str, str] = {}
@@ -71,10 +76,15 @@ def parse_write_options(options: Mapping[str, str], others: tuple[str, ...] = ()
         elif lower in by_lower:
             given[by_lower[lower]] = value
         elif lower != "path" or value:  # which Spark adds
-            raise OptionError(name, value, f"a write by esp does not know it: remove it. {_known(others)}")
+            raise OptionError(name, value, f"a write by esp does not know it: remove it. {_known(settings, others)}")
     for name, value in kafka.items():
-        if name not in _SETTINGS and not is_security_setting(name):
-            raise OptionError(_KAFKA + name, value, f"it has no effect on writes by esp: remove it. {_known(others)}")
+        if name not in settings and not is_security_setting(name):
+            transactions = " without transactions" if name in _OF_TRANSACTIONS else ""
+            raise OptionError(
+                _KAFKA + name,
+                value,
+                f"it has no effect on writes by esp{transactions}: remove it. {_known(settings, others)}",
+            )
     try:
         servers, connection = parse_connection(options)
     except SettingError as error:
@@ -103,5 +113,5 @@ def parse_write_options(options: Mapping[str, str], others: tuple[str, ...] = ()
     return WriteOptions(servers, terms, write_terms, given)
 
 
-def _known(others: tuple[str, ...]) -> str:
-    return f"It knows {', '.join([*others, *(_KAFKA + name for name in _SETTINGS)])}"
+def _known(settings: Sequence[str], others: tuple[str, ...]) -> str:
+    return f"It knows {', '.join([*others, *(_KAFKA + name for name in settings)])}"

@@ -323,6 +323,33 @@ def test_a_topic_created_again_is_read_from_the_end_that_was_chosen(
     assert places(restarted.rows()) == []
 
 
+def test_no_record_is_skipped_behind_a_second_new_topic(
+    node: NodeProcess, filled: str, admin: KafkaAdminClient
+) -> None:
+    """Its batch ends where the batch before ended that went over to the first new topic."""
+    run = Run(node.bootstrap, Checkpoint(), subscribe=filled, onTopicRecreated="latest", **EARLIEST)
+    run.batch()
+    for records in (70, 5):
+        recreate(admin, filled, 1)
+        write(node.bootstrap, filled, {0: records})
+        assert run.batch() == []
+    write(node.bootstrap, filled, {0: 65})
+    assert places(run.rows()) == between(p0=(5, 70))
+
+
+def test_a_batch_that_is_planned_reads_no_record_of_another_topic(
+    node: NodeProcess, filled: str, admin: KafkaAdminClient
+) -> None:
+    run = Run(node.bootstrap, Checkpoint(), subscribe=filled, **EARLIEST)
+    run.plan()
+    tasks = run.reader.partitions(json.loads(run.checkpoint.starts[-1]), run.checkpoint.position)
+    recreate(admin, filled, 2)
+    write(node.bootstrap, filled, {0: 70, 1: 70})
+    for task in tasks:
+        with pytest.raises(ConsumerError, match=f"of topic {filled}: the topic was deleted and created again since"):
+            list(run.reader.read(task))
+
+
 def test_a_partition_that_is_shorter_than_the_position_is_a_loss(
     node: NodeProcess, filled: str, admin: KafkaAdminClient, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -345,8 +372,9 @@ def test_a_partition_that_is_shorter_than_the_position_is_a_loss(
 def test_a_topic_that_is_gone_fails_the_stream_or_is_left_out_by_a_pattern(
     node: NodeProcess, filled: str, admin: KafkaAdminClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    named = Run(node.bootstrap, Checkpoint(), subscribe=filled, failOnDataLoss="false", **EARLIEST)
-    by_pattern = {"subscribePattern": f"^{filled}$", **EARLIEST}
+    options = {"kafka__default__api__timeout__ms": "1000", **EARLIEST}
+    named = Run(node.bootstrap, Checkpoint(), subscribe=filled, failOnDataLoss="false", **options)
+    by_pattern = {"subscribePattern": f"^{filled}$", **options}
     strict = Run(node.bootstrap, Checkpoint(), **by_pattern)
     tolerant = Run(node.bootstrap, Checkpoint(), failOnDataLoss="false", **by_pattern)
     for run in (named, strict, tolerant):
@@ -477,6 +505,77 @@ def test_over_a_restart_the_group_tells_a_topic_created_again(
     rows = [place for batch in run.batches() for place in places(batch)]
     assert sorted(rows) == (between(p0=(0, 70), p1=(0, 5)) if choice == "earliest" else between(p1=(0, 5)))
     assert Run(node.bootstrap, checkpoint, **options).batches() == []
+
+
+@pytest.mark.parametrize("choice", [{}, {"onTopicRecreated": "earliest"}], ids=["none", "earliest"])
+def test_a_topic_that_joined_in_the_last_batch_of_a_run_is_the_same_after_it(
+    node: NodeProcess,
+    filled: str,
+    make_topic: MakeTopic,
+    admin: KafkaAdminClient,
+    group: str,
+    choice: dict[str, str],
+) -> None:
+    options = {"subscribePattern": f"^{filled}", "groupId": group, **choice, **EARLIEST}
+    checkpoint = Checkpoint()
+    assert len(Run(node.bootstrap, checkpoint, **options).rows()) == 100
+    joined = make_topic(f"{filled}-joined")
+    write(node.bootstrap, joined, {0: 20})
+    add_partitions(admin, filled, 3)
+    write(node.bootstrap, filled, {2: 10})
+    assert len(Run(node.bootstrap, checkpoint, **options).batch() or ()) == 30
+    assert {place: committed(admin, group)[place][0] for place in [(joined, 0), (filled, 2)]} == {
+        (joined, 0): 0,
+        (filled, 2): 0,
+    }
+    assert Run(node.bootstrap, checkpoint, **options).batch() is None
+    write(node.bootstrap, joined, {0: 3})
+    assert places(Run(node.bootstrap, checkpoint, **options).rows()) == between(p0=(20, 23))
+
+
+@pytest.mark.parametrize("is_read", [True, False], ids=["then the run ends", "then the run dies"])
+@pytest.mark.parametrize("choice", ["earliest", "latest"])
+def test_a_batch_that_goes_over_to_a_new_topic_is_known_to_the_next_run(
+    node: NodeProcess,
+    filled: str,
+    admin: KafkaAdminClient,
+    make_topic: MakeTopic,
+    group: str,
+    choice: str,
+    is_read: bool,
+) -> None:
+    other = make_topic(f"{filled}-other")
+    options = {"subscribe": f"{filled},{other}", "groupId": group, "onTopicRecreated": choice, **EARLIEST}
+    checkpoint = Checkpoint()
+    assert len(Run(node.bootstrap, checkpoint, **options).rows()) == 100
+    recreate(admin, filled, 2)
+    write(node.bootstrap, filled, {0: 70})
+    run = Run(node.bootstrap, checkpoint, **options)
+    assert run.plan()
+    if is_read:
+        assert run.read() == []
+    write(node.bootstrap, filled, {0: 5, 1: 3})
+    begin = 70 if choice == "latest" else 0
+    assert places(Run(node.bootstrap, checkpoint, **options).rows()) == between(p0=(begin, 75), p1=(0, 3))
+    assert Run(node.bootstrap, checkpoint, **options).batches() == []
+
+
+def test_a_batch_that_is_repeated_reads_no_record_of_a_topic_created_again(
+    node: NodeProcess, filled: str, admin: KafkaAdminClient, make_topic: MakeTopic, group: str
+) -> None:
+    other = make_topic(f"{filled}-other")
+    options = {"subscribe": f"{filled},{other}", "groupId": group, **EARLIEST}
+    checkpoint = Checkpoint()
+    Run(node.bootstrap, checkpoint, **options).plan()
+    write(node.bootstrap, other, {0: 1})
+    recreate(admin, filled, 2)
+    write(node.bootstrap, filled, {0: 70, 1: 70})
+    with pytest.raises(ConsumerError, match=f"topic {filled} was deleted and created again"):
+        Run(node.bootstrap, checkpoint, **options).batch()
+    run = Run(node.bootstrap, checkpoint, onTopicRecreated="earliest", **options)
+    assert run.batch() == []
+    found = [place for batch in run.batches() for place in places(batch)]
+    assert sorted(found) == sorted([(0, 0), *between(p0=(0, 70), p1=(0, 70))])
 
 
 def test_a_group_without_offsets_is_told_and_fails_a_stream_that_is_to_know(

@@ -5,14 +5,16 @@ import datetime as dt
 import socket
 import struct
 import threading
+import uuid
 from collections.abc import Sequence
 from typing import Any, Final, Self
 
 import kio.schema.api_versions.v4.response as api_versions
 import kio.schema.list_offsets.v11.response as list_offsets
 import kio.schema.metadata.v13.response as metadata
+from kio.static.primitive import i16
 
-from esp.consumer.messages import EARLIEST
+from esp.consumer.messages import EARLIEST, LATEST
 from esp.model.errors import ErrorCode
 from esp.protocol.fetch_codec import FetchPartition, FetchResult, decode_fetch, encode_fetch_response
 from esp.protocol.headers import read_request_header
@@ -47,6 +49,9 @@ class FakeLeader:
         asked: the fetches, in order.
         connections: the number of connections on which records were asked for.
         batches_most: the number of batches of an answer.
+        topic_id: the id of the topic; if there is one, fetches by ids are served.
+        hidden: for so many answers to Metadata the broker does not know the topic.
+        arriving: batches that are written as soon as the end was asked for.
     """
 
     def __init__(self, topic: str, batches: Sequence[bytes], script: Sequence[Step] = (), log_start: int = 0) -> None:
@@ -55,6 +60,9 @@ class FakeLeader:
         self.connections = 0
         self.batches_most = 1
         self.epoch = 5
+        self.topic_id: uuid.UUID | None = None
+        self.hidden = 0
+        self.arriving: list[bytes] = []
         self._batches = list(batches)
         self._script = list(script)
         self._log_start = log_start
@@ -116,7 +124,10 @@ class FakeLeader:
             return True
         if step == CLOSE:
             return False
-        result = self._result(wanted, step if isinstance(step, int) else 0)
+        error = step if isinstance(step, int) else 0
+        if not isinstance(wanted.topic, str) and (self.topic_id is None or wanted.topic != self.topic_id.bytes):
+            error = ErrorCode.unknown_topic_id.value
+        result = self._result(wanted, error)
         answer = b"".join(encode_fetch_response(version, number, [result]))
         connection.sendall(answer[: len(answer) // 2] if step == CUT else answer)
         return step != CUT
@@ -130,15 +141,26 @@ class FakeLeader:
             records = b"".join(later[: self.batches_most])
             assert not records or read_size(records) <= len(records)
         end = self.end_offset
-        return FetchResult(self.topic, 0, error, end, end, self._log_start, records)
+        return FetchResult(wanted.topic, 0, error, end, end, self._log_start, records)
 
     def _answer(self, key: int, version: int, body: bytes) -> Any:
         if key == ApiKey.API_VERSIONS:
-            return api_versions.ApiVersionsResponse(error_code=ErrorCode.none, api_keys=(), throttle_time=NO_TIME)
+            return api_versions.ApiVersionsResponse(
+                error_code=ErrorCode.none, api_keys=self._versions(), throttle_time=NO_TIME
+            )
         request = decode_request(key, version, body)
-        return self._metadata() if key == ApiKey.METADATA else self._offsets(request)
+        return self._metadata(request) if key == ApiKey.METADATA else self._offsets(request)
 
-    def _metadata(self) -> Any:
+    def _versions(self) -> tuple[api_versions.ApiVersion, ...]:
+        """All of the three APIs where fetches by ids are served, else none, which is said of all."""
+        served = (ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA) if self.topic_id is not None else ()
+        return tuple(
+            api_versions.ApiVersion(api_key=i16(key), min_version=i16(0), max_version=i16(13)) for key in served
+        )
+
+    def _metadata(self, request: Any) -> Any:
+        is_known = self.hidden <= 0
+        self.hidden -= 1
         led = metadata.MetadataResponsePartition(
             error_code=ErrorCode.none,
             partition_index=0,
@@ -154,20 +176,32 @@ class FakeLeader:
             brokers=(metadata.MetadataResponseBroker(node_id=1, host=HOST, port=self.port, rack=None),),
             cluster_id="fake",
             controller_id=1,
-            topics=(
+            topics=()
+            if request.topics is None and not is_known
+            else (
                 metadata.MetadataResponseTopic(
-                    error_code=ErrorCode.none, name=self.topic, topic_id=None, is_internal=False, partitions=(led,)
+                    error_code=ErrorCode.none if is_known else ErrorCode.unknown_topic_or_partition,
+                    name=self.topic,
+                    topic_id=self.topic_id if is_known else None,
+                    is_internal=False,
+                    partitions=(led,) if is_known else (),
                 ),
             ),
         )
 
     def _offsets(self, request: Any) -> Any:
         timestamp = request.topics[0].partitions[0].timestamp
+        offset = self._log_start if timestamp == EARLIEST else self.end_offset
+        if timestamp >= 0:
+            offset = int(read_header(self._batches[-1]).base_offset)
+        if timestamp == LATEST:
+            self._batches += self.arriving
+            self.arriving = []
         found = list_offsets.ListOffsetsPartitionResponse(
             partition_index=0,
             error_code=ErrorCode.none,
             timestamp=-1,
-            offset=self._log_start if timestamp == EARLIEST else self.end_offset,
+            offset=offset,
             leader_epoch=self.epoch,
         )
         topic = list_offsets.ListOffsetsTopicResponse(name=self.topic, partitions=(found,))

@@ -119,6 +119,28 @@ def test_the_trigger_available_now_keeps_to_limits_where_spark_tells_it_to_the_s
         assert batches.positions() == written
 
 
+def test_a_topic_that_joined_in_a_run_of_one_batch_is_known_to_the_next_run(
+    cluster: Cluster, topic: str, make_topic: MakeTopic, batches: BatchSink
+) -> None:
+    make_topic()
+    options = {"subscribePattern": f"^{topic}", "startingOffsets": "earliest", "groupId": f"own-{topic}"}
+    stream = cluster.read_stream("esp", **options)
+
+    def run() -> int:
+        """The records that a run has read."""
+        before = sum(map(len, batches.batches.values()))
+        with_slow_starts(lambda: batches.writer(stream).trigger(availableNow=True).start().awaitTermination())
+        return sum(map(len, batches.batches.values())) - before
+
+    cluster.produce(topic, records_in_turn(10, 1))
+    assert run() == 10
+    joined = make_topic(f"{topic}-joined")
+    cluster.produce(joined, records_in_turn(20, 1))
+    assert run() == 20
+    cluster.produce(joined, records_in_turn(3, 1, first=20))
+    assert run() == 3
+
+
 def test_the_lag_of_a_query_by_both_sources_is_seen_from_outside(
     cluster: Cluster, topic: str, make_topic: MakeTopic, admin: KafkaAdminClient, tmp_path: Path
 ) -> None:

@@ -2,13 +2,15 @@
 
 import contextlib
 import datetime as dt
+import uuid
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from esp.consumer import messages
-from esp.consumer.messages import Api, Broker, FoundOffset, Leader, Partition, TopicInfo, Wanted
+from esp.consumer.messages import Api, Broker, Fetched, FoundOffset, Leader, Partition, TopicInfo, Wanted
 from esp.protocol.errors import DecodeError
 from esp.protocol.messages import load_class
 from esp.protocol.reader import compile_reader
@@ -25,6 +27,7 @@ DECODERS = {
     messages.METADATA: messages.decode_metadata,
     messages.LIST_OFFSETS: messages.decode_list_offsets,
     messages.FETCH: messages.decode_fetch,
+    messages.FETCH_BY_ID: messages.decode_fetch_by_id,
     messages.API_VERSIONS: messages.decode_api_versions,
     messages.SASL_HANDSHAKE: messages.decode_handshake,
     messages.SASL_AUTHENTICATE: messages.decode_authenticate,
@@ -99,7 +102,17 @@ def test_offsets_are_read(answer) -> None:
 @SOME
 @given(
     wanted=st.builds(
-        Wanted, PARTITIONS, I64, I32, I32, I32, I32, st.integers(0, 2**31 - 1), st.booleans(), st.text(max_size=3)
+        Wanted,
+        PARTITIONS,
+        I64,
+        I32,
+        I32,
+        I32,
+        I32,
+        st.integers(0, 2**31 - 1),
+        st.booleans(),
+        st.text(max_size=3),
+        st.just(b""),
     )
 )
 def test_records_are_asked_for_outside_of_any_session(wanted: Wanted) -> None:
@@ -121,18 +134,33 @@ def test_records_are_asked_for_outside_of_any_session(wanted: Wanted) -> None:
     )
 
 
+@given(topic_id=st.uuids())
+def test_records_are_asked_for_by_the_id_of_their_topic(topic_id: uuid.UUID) -> None:
+    wanted = Wanted(Partition("t", 3), 7, 2, 100, 200, 1, 500, False, "", topic_id.bytes)
+    [topic] = read_request(messages.FETCH_BY_ID, messages.encode_fetch(wanted)).topics
+    assert topic.topic_id == (topic_id if topic_id.int else None)
+    assert [each.fetch_offset for each in topic.partitions] == [7]
+
+
+@pytest.mark.parametrize(
+    ("api", "decode"),
+    [(messages.FETCH, messages.decode_fetch), (messages.FETCH_BY_ID, messages.decode_fetch_by_id)],
+)
 @SOME
-@given(answer=answers(messages.FETCH))
-def test_records_are_read_where_they_stand(answer) -> None:
+@given(data=st.data())
+def test_records_are_read_where_they_stand(
+    api: Api, decode: Callable[[memoryview], Fetched], data: st.DataObject
+) -> None:
+    answer = data.draw(answers(api))
     body = view(answer)
     partitions = [each for topic in answer.responses for each in topic.partitions]
     if not answer.responses:
-        assert messages.decode_fetch(body).error == (answer.error_code.value or -1)
+        assert decode(body).error == (answer.error_code.value or -1)
     elif len(answer.responses[0].partitions) != 1:
         with pytest.raises(DecodeError, match="where one was asked for"):
-            messages.decode_fetch(body)
+            decode(body)
     else:
-        found, expected = messages.decode_fetch(body), partitions[0]
+        found, expected = decode(body), partitions[0]
         assert found.error == answer.error_code.value or expected.error_code.value
         assert found[1:4] == (expected.high_watermark, expected.last_stable_offset, expected.log_start_offset)
         assert found.aborted == [(each.producer_id, each.first_offset) for each in expected.aborted_transactions or ()]

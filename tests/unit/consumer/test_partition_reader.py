@@ -1,5 +1,6 @@
 """A partition's reader against a leader that misbehaves, behind a real socket."""
 
+import uuid
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -26,14 +27,17 @@ BATCHES = [
 MOVED = ErrorCode.not_leader_or_follower.value
 FENCED = ErrorCode.fenced_leader_epoch.value
 NOT_KNOWN = ErrorCode.offset_not_available.value
+UNKNOWN_ID = ErrorCode.unknown_topic_id.value
 DENIED = ErrorCode.topic_authorization_failed.value
 
 
-def reader_of(leader: FakeLeader, *, is_known: bool = True, warn=print, **terms: object) -> PartitionReader:
+def reader_of(
+    leader: FakeLeader, *, is_known: bool = True, warn=print, topic_id: bytes = b"", **terms: object
+) -> PartitionReader:
     known = LedPartition(Broker(1, HOST, leader.port), leader.epoch) if is_known else None
     fetch_terms = FetchTerms(**{"backoff_s": 0.001, "stall_s": 5.0, "max_wait_ms": 0, **terms})
     connection = Terms(request_timeout_s=0.5, connect_timeout_s=2)
-    return PartitionReader(PARTITION, [Address(HOST, leader.port)], known, connection, fetch_terms, warn)
+    return PartitionReader(PARTITION, [Address(HOST, leader.port)], known, connection, fetch_terms, warn, topic_id)
 
 
 def read(reader: PartitionReader, first: int = 0, end: int = 100) -> Iterator[int]:
@@ -104,6 +108,27 @@ def test_what_is_not_allowed_fails_at_once() -> None:
         with pytest.raises(ConsumerError, match=r"partition 0 of topic t, offset 0: this user may not read it"):
             list(read(reader_of(leader)))
         assert len(leader.asked) == 1
+
+
+OLD, NEW = uuid.UUID(int=1), uuid.UUID(int=2)
+
+
+def test_records_are_read_by_the_id_of_their_topic_where_the_broker_serves_that() -> None:
+    with FakeLeader("t", BATCHES, [None, MOVED, UNKNOWN_ID]) as leader:
+        leader.topic_id = OLD
+        assert list(read(reader_of(leader, topic_id=OLD.bytes))) == list(range(100))
+        assert {wanted.topic for wanted in leader.asked} == {OLD.bytes}
+    with FakeLeader("t", BATCHES) as leader:
+        assert list(read(reader_of(leader, topic_id=OLD.bytes))) == list(range(100))
+        assert {wanted.topic for wanted in leader.asked} == {"t"}
+
+
+def test_no_record_of_a_topic_that_was_created_again_is_read() -> None:
+    with FakeLeader("t", BATCHES) as leader:
+        leader.topic_id = NEW
+        words = "partition 0 of topic t: the topic was deleted and created again since it was planned .*: start the query again"
+        with pytest.raises(ConsumerError, match=words):
+            list(read(reader_of(leader, topic_id=OLD.bytes)))
 
 
 def test_records_that_are_gone_are_an_error_or_passed_over_with_a_word() -> None:

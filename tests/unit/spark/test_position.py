@@ -8,6 +8,7 @@ from esp.consumer.errors import ConsumerError
 from esp.consumer.messages import Partition
 from esp.spark.position import (
     ends_of,
+    find_added,
     find_backlog,
     find_recreated,
     from_json,
@@ -49,6 +50,10 @@ def test_a_topic_with_another_id_was_created_again() -> None:
     assert find_recreated({"a": bytes(16), "b": old}, {"a": new, "b": bytes(16)}) == []
     [gone] = find_recreated({"a": b""}, {"a": new})
     assert "(id deleted with its offsets, now AgIC" in str(gone)
+
+
+def test_a_batch_reads_for_the_first_time_what_the_position_has_not() -> None:
+    assert find_added({A0: 3, Partition("gone", 0): 1}, {A0: 5, A2: 4, A1: 0}) == [A1, A2]
 
 
 def test_a_backlog_ends_at_the_bounds_and_begins_at_the_start_of_what_was_added() -> None:

@@ -33,6 +33,17 @@ def test_settings_have_kafka_s_names() -> None:
     assert (found.terms.client_id, found.terms.request_timeout_s, found.others) == ("me", 1.0, {"topic": "t"})
 
 
+def test_settings_of_transactions_are_refused_where_there_are_none() -> None:
+    given = {**SERVERS, "kafka.transaction.timeout.ms": "7000"}
+    with pytest.raises(OptionError) as caught:
+        parse_write_options(given, is_transactional=False)
+    words = (
+        "option kafka.transaction.timeout.ms=7000: it has no effect on writes by esp without transactions: remove it"
+    )
+    assert str(caught.value).startswith(words)
+    assert "kafka.transaction.timeout.ms" not in str(caught.value).removeprefix(words)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
