@@ -81,11 +81,17 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._buffer.wanted = length
 
     def share_memory(self, common: memoryview) -> None:
-        """Receive into memory that other connections of the loop receive into as well.
+        """Receive into memory that other connections of the loop receive into as well, from the next read on.
 
         For an owner that takes what it is offered as a whole, and keeps no view of it.
         """
-        self._buffer.common = common
+        self._buffer.share(common)
+
+    def let_others_receive(self) -> None:
+        """Receive no more before other connections that have much under way have had their turn."""
+        if not self._paused and not self._transport.is_closing():
+            self._transport.pause_reading()
+            self._turns.wait(self._receive)
 
     def pause_reading(self) -> None:
         """See :class:`esp.ports.network.Connection`."""
@@ -152,7 +158,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
                 # uvloop begins to read when connection_made has returned, also if it paused reading: then this is the first read
                 self._transport.pause_reading()
             elif nbytes >= RECEIVED_UNNOTICED_MAX and buffer.is_large:
-                self._let_others_receive()
+                self.let_others_receive()
             buffer.keep()
         elif self._waits_for_turn or (began_ns and self.share.is_spent(perf_counter_ns())):
             self._wait_for_turn()
@@ -213,11 +219,6 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         except OSError as error:
             log.warning("closing the connection of %s: no memory for its request: %s", self.peer, error)
             self._transport.abort()
-
-    def _let_others_receive(self) -> None:
-        if not self._paused and not self._transport.is_closing():
-            self._transport.pause_reading()
-            self._turns.wait(self._receive)
 
     def _receive(self) -> None:
         """Receive more, unless there is a reason not to; without more to come the connection ends."""

@@ -53,8 +53,7 @@ class ReceiveBuffer:
         self._on_grown = on_grown
         self.view = _NONE_YET
         self.common: memoryview | None = None
-        """Of the initial size, for what is taken at once; set before the first read, if at all. After a read that leaves bytes here
-        :meth:`keep` is called."""
+        """See :meth:`share`."""
         self.start = 0
         self.end = 0
         self.wanted = 0
@@ -82,13 +81,20 @@ class ReceiveBuffer:
         return self.view[end : end + (RECEIVED_PER_TURN_MAX if self.is_large else RECEIVED_AT_ONCE_MAX)]
 
     def _first(self) -> memoryview:
-        self.view = _storage(self._initial_bytes) if self.common is None else self.common
+        self.view = _storage(self._initial_bytes)
         return self.view
+
+    def share(self, common: memoryview) -> None:
+        """Receive into memory that other buffers have too. After a read that leaves bytes here :meth:`keep` is called."""
+        if self.view is self.common or not self.view:
+            assert not self.end, "what was not taken has been kept"
+            self.view, self.capacity = common, len(common)
+        self.common = common
 
     def keep(self) -> None:
         """Let the bytes that were not taken stay, also where they lie in memory that others receive into next."""
         if self.end and self.view is self.common:
-            self._move(self.capacity)
+            self._move(min(self.capacity, max(self._initial_bytes, len(self) * _GROWTH)))
             self._on_grown(self)
 
     @property
@@ -121,8 +127,8 @@ class ReceiveBuffer:
         needed, initial = max(self.peak, self.wanted, len(self) + 1), self._initial_bytes
         self.peak = 0
         if self.common is not None:
-            if needed <= initial and not self.end:
-                self.view, self.capacity = self.common, initial
+            if needed <= len(self.common) and not self.end:
+                self.view, self.capacity = self.common, len(self.common)
             return self.view is self.common
         if needed <= initial < self.capacity:
             self._move(initial)

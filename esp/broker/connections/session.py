@@ -156,8 +156,9 @@ class Session:
                     self._connection.expect(4 + length)
                 break
             frame = received if not position and frame_end == end else received[position:frame_end]
-            # With a frame that came alone the shortcut was asked before, if it may be.
-            answer = self._answer_shortly(frame) if frame is not received and not self._parked else None
+            # The shortcut was asked before, if it may be, with a frame that came alone and was not under way before this read.
+            was_asked = frame is received and not self._taken_bytes
+            answer = None if was_asked or self._parked else self._answer_shortly(frame)
             if answer is not None:
                 self._out.append(answer)
                 spent += _SHORTCUT_COST

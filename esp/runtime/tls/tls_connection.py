@@ -62,8 +62,10 @@ class TlsParts:
         self.sweeper = sweeper
         self.turns = turns
         self.handshakes = Handshakes()
-        self.arriving = memoryview(bytearray(INITIAL_BYTES))
+        self.arriving = memoryview(bytearray(DECRYPTED_BYTES))
         """Where ciphertext is received, which OpenSSL copies at once."""
+        self.beginning = self.arriving[:INITIAL_BYTES]
+        """Where it is received from a peer whose connection is not secure yet: OpenSSL keeps as much memory as it was ever given bytes."""
 
 
 class TlsConnection:
@@ -100,7 +102,7 @@ class TlsConnection:
         self.peer: Address = below.peer
         self.on_secured: Callable[[bytes | None], None] = _nothing
         self._below = below
-        below.share_memory(parts.arriving)
+        below.share_memory(parts.beginning)
         self._parts = parts
         self._shares = shares
         self._make_owner = make_owner
@@ -111,6 +113,7 @@ class TlsConnection:
         self._arrived = ssl.MemoryBIO()
         self._leaving = ssl.MemoryBIO()
         self._engine = engine(self._arrived, self._leaving)
+        self._read = cast("Callable[[int, memoryview], int]", self._engine.read)
         self._buffer = ReceiveBuffer(parts.sweeper.watch, _PLAIN_BYTES)
         self._is_secure = False
         self._has_begun = not is_server
@@ -121,7 +124,6 @@ class TlsConnection:
         self._is_counted = False
         self._turn_bytes = 0
         self._paused = False
-        self._waits_for_turn = False
         self._outgoing: deque[memoryview] = deque()
         self._outgoing_bytes = 0
         self._sends_in_turns = False
@@ -219,9 +221,7 @@ class TlsConnection:
         self._turn_bytes = self._turn_bytes + len(received) if len(received) >= DECRYPTED_BYTES // 2 else 0
         if self._turn_bytes >= TURN_BYTES and not self._paused:  # the transport would go on reading
             self._turn_bytes = 0
-            self._waits_for_turn = True
-            self._below.pause_reading()
-            self._parts.turns.wait(self._end_turn)
+            self._below.let_others_receive()
         return len(received)
 
     def on_closed(self) -> None:
@@ -280,6 +280,7 @@ class TlsConnection:
 
     def _become_secure(self) -> None:
         self._is_secure = True
+        self._below.share_memory(self._parts.arriving)
         self._time_limit.cancel()
         try:
             if self._owner is None:
@@ -324,13 +325,12 @@ class TlsConnection:
 
     def _decrypt(self) -> bool:
         """Fill the buffer from what has arrived; return whether there may be more."""
-        buffer, engine, arrived = self._buffer, self._engine, self._arrived
-        read = engine.read
+        buffer, read, engine, arrived = self._buffer, self._read, self._engine, self._arrived
         try:
             while True:
                 room = buffer.room()
                 while left := len(room):
-                    count = cast("int", read(left, room))  # a record, of 16 KiB at most
+                    count = read(left, room)  # a record, of 16 KiB at most
                     if not count:
                         self._end_with_peer()
                         return False
@@ -378,10 +378,6 @@ class TlsConnection:
         if missing > 0:
             self._below.expect(min(missing, DECRYPTED_BYTES))
 
-    def _end_turn(self) -> None:
-        self._waits_for_turn = False
-        self._receive()
-
     def _go_on(self) -> None:
         """Offer what is there, and receive more."""
         if self._has_ended or not self._is_secure or self._paused:
@@ -400,7 +396,7 @@ class TlsConnection:
     def _receive(self) -> None:
         """Receive more, unless there is a reason not to."""
         is_held = self._paused and self._is_secure  # a handshake goes on also while the owner wants nothing yet
-        if not (is_held or self._waits_for_turn or self._is_stepping or self._has_ended):
+        if not (is_held or self._is_stepping or self._has_ended):
             self._below.resume_reading()
 
     # --- bytes out ---------------------------------------------------------------------------------------------------------------

@@ -39,15 +39,15 @@ def receive(buffer: ReceiveBuffer, data: bytes) -> None:
         st.tuples(st.integers(1, 20_000), st.sampled_from([0, 30, 100, 100]), st.sampled_from([0, 1, 20_000, 60_000]))
     ),
     st.booleans(),
-    st.booleans(),
+    st.sampled_from([0, INITIAL_BYTES, 8 * INITIAL_BYTES]),
 )
 def test_offers_exactly_what_arrived_and_was_not_taken(
-    reads: list[tuple[int, int, int]], sweeping: bool, sharing: bool
+    reads: list[tuple[int, int, int]], sweeping: bool, common_bytes: int
 ) -> None:
     buffer = new_buffer()
-    common = memoryview(bytearray(INITIAL_BYTES))
-    if sharing:
-        buffer.common = common
+    common = memoryview(bytearray(common_bytes))
+    if common:
+        buffer.share(common[:INITIAL_BYTES])
     untaken = b""
     sent = 0
     for size, taken_percent, expected in reads:
@@ -64,9 +64,10 @@ def test_offers_exactly_what_arrived_and_was_not_taken(
             buffer.wanted = max(expected, len(untaken) - taken + 1)
         buffer.take(taken)
         untaken = untaken[taken:]
-        if sharing:
+        if common:
             buffer.keep()
-            common[:] = bytes((255,)) * INITIAL_BYTES  # others receive
+            common[:] = bytes((255,)) * common_bytes  # others receive
+            buffer.share(common)
         if sweeping:
             buffer.shrink()
         assert len(buffer) == len(untaken)
@@ -87,7 +88,7 @@ def test_a_buffer_has_no_memory_before_bytes_come() -> None:
 def test_a_buffer_returns_to_the_common_memory_when_it_is_empty() -> None:
     grown: list[ReceiveBuffer] = []
     buffer = ReceiveBuffer(grown.append)
-    buffer.common = memoryview(bytearray(INITIAL_BYTES))
+    buffer.share(memoryview(bytearray(INITIAL_BYTES)))
     receive(buffer, b"abc")
     buffer.keep()
     assert grown == [buffer]
@@ -97,6 +98,21 @@ def test_a_buffer_returns_to_the_common_memory_when_it_is_empty() -> None:
     buffer.take(3)
     assert buffer.shrink()
     assert buffer.view is buffer.common
+
+
+def test_bytes_that_leave_the_common_memory_get_little_of_their_own() -> None:
+    common = memoryview(bytearray(8 * INITIAL_BYTES))
+    buffer = new_buffer()
+    buffer.share(common)
+    assert len(buffer.room()) == len(common)
+    buffer.wanted = len(common)
+    receive(buffer, bytes(10))
+    buffer.keep()
+    assert buffer.capacity == INITIAL_BYTES
+    buffer.take(10)
+    buffer.wanted = 0
+    buffer.shrink()
+    assert buffer.room() is common
 
 
 def test_a_frame_that_only_claims_to_be_large_gets_little_memory() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from esp.broker.connections.session import MAX_HELD_BUFFERS, MAX_PARKED_REQUESTS, MAX_REQUESTS_PER_TURN, Session
 from esp.broker.request import LATER, NEVER, ClientContext, Excess, Request
-from esp.broker.turns.request_memory import NO_LIMIT, RequestMemory
+from esp.broker.turns.request_memory import FREE_BYTES, NO_LIMIT, RequestMemory
 from esp.model.client_quotas import client_alone
 from esp.ports.network import TURN_US, Address
 from esp.protocol.errors import DecodeError
@@ -204,6 +204,17 @@ def test_a_shortcut_is_asked_once_for_a_frame_that_comes_alone():
     played.receive(frame(2)[:9])
     played.receive(frame(2)[9:])
     assert (played.answers, shortcut.asked) == (b"1;2!", [1, 2])
+
+
+def test_a_shortcut_is_asked_for_a_large_frame_that_comes_in_parts():
+    memory = RequestMemory(NO_LIMIT)
+    played = Played(max_frame_bytes=2 * FREE_BYTES, memory=memory)
+    played.session.client.shortcut = shortcut = PlayedShortcut()
+    large = frame(2, body=bytes(FREE_BYTES))
+    for part in (large[:FREE_BYTES], large[FREE_BYTES:], frame(4)):
+        played.receive(part)
+    assert (played.answers, shortcut.asked, played.dispatcher.seen) == (b"2!4!", [2, 4], [])
+    assert not memory.taken_bytes
 
 
 def test_a_shortcut_is_asked_by_its_counter_alone_and_among_others():

@@ -25,9 +25,9 @@ from esp.runtime.asyncio_connection import WRITE_HIGH_BYTES
 from esp.runtime.asyncio_network import AsyncioNetwork
 from esp.runtime.buffer_sweeper import BufferSweeper
 from esp.runtime.loop_shares import LoopShares
-from esp.runtime.receive_buffer import RECEIVED_AT_ONCE_MAX
+from esp.runtime.receive_buffer import INITIAL_BYTES, RECEIVED_AT_ONCE_MAX
 from esp.runtime.tls.stores import Trust
-from esp.runtime.tls.tls_connection import PIECE_BYTES, TlsConnection, TlsParts
+from esp.runtime.tls.tls_connection import DECRYPTED_BYTES, PIECE_BYTES, TlsConnection, TlsParts
 from esp.runtime.transfer_turns import TransferTurns
 from tests.models.certificates import DAY, Authority, Issued
 
@@ -628,11 +628,19 @@ class PlayedBelow:
 
     def __init__(self) -> None:
         self.aborted = False
+        self.shared: list[int] = []
+        """The sizes of the memories that it was told to receive into."""
+        self.turns_left = 0
+        """The number of times that it let others receive."""
 
     def abort(self) -> None:
         self.aborted = True
 
-    def share_memory(self, common: memoryview) -> None: ...
+    def share_memory(self, common: memoryview) -> None:
+        self.shared.append(len(common))
+
+    def let_others_receive(self) -> None:
+        self.turns_left += 1
 
     def pause_reading(self) -> None: ...
 
@@ -725,6 +733,38 @@ async def test_handshakes_and_encryption_count_and_an_address_that_has_had_its_s
         shares.waiting.clear()
         go_on()
     assert (engine.taken, shares.waiting) == (6 * PIECE_BYTES, [])
+    connection.on_closed()
+
+
+async def test_a_peer_that_sends_much_lets_others_receive_and_little_memory_is_its_own_before_it_is_secure():
+    below, owners = PlayedBelow(), []
+
+    def accept(connection: Connection) -> Frames:
+        owners.append(Frames(connection))
+        return owners[0]
+
+    parts = TlsParts(BufferSweeper(), TransferTurns())
+    connection = TlsConnection(
+        below,
+        lambda *memories: PlayedEngine(),
+        parts,
+        LoopShares(),
+        accept,
+        pytest.fail,
+        lambda connection, engine: lambda: None,
+        5,
+        is_server=True,
+    )
+    assert below.shared == [INITIAL_BYTES]
+    connection.on_bytes(memoryview(b"\x16"))
+    await until(lambda: owners[0].certificates)
+    assert below.shared == [INITIAL_BYTES, DECRYPTED_BYTES]
+    much, little = memoryview(bytes(DECRYPTED_BYTES)), memoryview(bytes(100))
+    turns_left = []
+    for received in (much, much, much, little, much, much):  # a read of little has found no more
+        connection.on_bytes(received)
+        turns_left.append(below.turns_left)
+    assert turns_left == [0, 1, 1, 1, 1, 2]
     connection.on_closed()
 
 
