@@ -277,6 +277,44 @@ def test_an_offset_is_renewed_as_it_is(bootstrap: str, topic: str, make_topic: M
     assert writer.write([rows_of_batch(0)], share) is Action.SKIP
 
 
+def test_the_first_look_of_a_run_renews_offsets(bootstrap: str, topic: str, make_topic: MakeTopic) -> None:
+    """A job that is started every hour ends before the first of its daily renewals, and may have no rows for a week."""
+    make_topic(partitions=3)
+    asked: list[tuple[int, str]] = []
+    share = Share(0, 20, 5, 1)
+    for number in range(2):
+        writer_of(bootstrap, topic, partition=number).write([rows_of_batch(0)], share._replace(rows=20 + number))
+    for number in range(3):
+        writer_of(bootstrap, topic, partition=number, hook=partial(note, asked, number)).take_over()
+    assert [number for number, name in asked if name == "TxnOffsetCommit"] == [0, 1]
+    assert [number for number, name in asked if name == "InitProducerId"] == [0, 1, 2]
+    for number in range(2):
+        found = writer_of(bootstrap, topic, partition=number).take_over()
+        assert found == share._replace(rows=20 + number).to_committed()
+
+
+def note(asked: list[tuple[int, str]], number: int, event: str, api: Api) -> None:
+    """Keep the name of a request of a writer."""
+    if event == "sent":
+        asked.append((number, api.name))
+
+
+def test_a_sink_of_which_no_batch_had_rows_goes_on_after_a_restart(
+    bootstrap: str, admin: KafkaAdminClient, topic: str, make_topic: MakeTopic
+) -> None:
+    make_topic(partitions=2)
+    first = planner_of(bootstrap, topic)
+    for batch in range(5):
+        first.plan(batch)
+        first.note_done(has_rows=False)
+    assert planner_of(bootstrap, topic).plan(5) == BatchPlan(2, {})
+    add_partitions(admin, topic, 3)
+    assert planner_of(bootstrap, topic).plan(5) == BatchPlan(3, {})
+    admin.delete_group_offsets("esp-sink.s", [TopicPartition(topic, 2)])  # as if it had expired
+    with pytest.raises(RefusedError, match=f"sink s has no offsets of topic {topic}, and the query is at batch 5: "):
+        planner_of(bootstrap, topic).plan(5)
+
+
 def test_rows_of_a_batch_that_differ_are_refused(bootstrap: str, topic: str, make_topic: MakeTopic) -> None:
     make_topic()
     run_batch(order_of(bootstrap, topic, 0, 1))
