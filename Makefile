@@ -85,8 +85,8 @@ ecosystem: $(STAMP)  ## Run Streams, Connect, MirrorMaker, Spark and Kafka's too
 capture-kills: $(STAMP)  ## Kill runners of a capture, two at once, and see that no record is missing or comes twice (KILLS=20 SEED=1)
 	ESP_CAPTURE_KILLS=$(or $(KILLS),20) ESP_CAPTURE_SEED=$(or $(SEED),1) $(BIN)/pytest -n 0 tests/integration/test_capture.py -k kills_of_two_runners $(ARGS)
 
-spark-kills: $(STAMP)  ## Kill everything that an exactly-once query of Spark depends on, and see each row once (KILLS=30 ROWS=100000 SEED=1)
-	ESP_SPARK_KILLS=$(or $(KILLS),30) ESP_SPARK_ROWS=$(or $(ROWS),100000) ESP_SPARK_SEED=$(or $(SEED),1) $(BIN)/pytest -n 0 -rP tests/integration/spark/test_sink_kills.py $(ARGS)
+spark-kills: $(STAMP)  ## Kill everything that an exactly-once query of Spark depends on, and see each row once; then the same with Spark's own sink (KILLS=30 ROWS=100000 SEED=1)
+	ESP_SPARK_KILLS=$(or $(KILLS),30) ESP_SPARK_ROWS=$(or $(ROWS),100000) ESP_SPARK_SEED=$(or $(SEED),1) ESP_SPARK_OTHER=1 $(BIN)/pytest -n 0 -rP tests/integration/spark/test_sink_kills.py $(ARGS)
 
 spark:  ## Run the tests of format("esp") on another PySpark, without a jar (PYSPARK=4.3; ARGS=...)
 	test -x $(OTHER_VENV)/bin/pytest || ($(PYTHON) -m venv $(OTHER_VENV) && $(OTHER_VENV)/bin/python -m pip install --quiet --editable ".[dev,pipeline,spark]")

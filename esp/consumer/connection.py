@@ -7,7 +7,7 @@ import struct
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 from esp.authentication.errors import AuthenticationError
 from esp.authentication.login import ROUNDS_MAX, begin_login
@@ -231,18 +231,34 @@ def _words(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-class Deadline:
-    """A time by which work must be done."""
+class Clock(Protocol):
+    """A clock, and a way to wait by it, as the module ``time`` has them."""
 
-    def __init__(self, timeout_s: float) -> None:
+    def monotonic(self) -> float:
+        """Seconds since some moment."""
+
+    def sleep(self, seconds: float, /) -> None:
+        """Return after some seconds."""
+
+
+class Deadline:
+    """A time by which work must be done.
+
+    Args:
+        timeout_s: the time from now on.
+        clock: the clock.
+    """
+
+    def __init__(self, timeout_s: float, clock: Clock = time) -> None:
         self.timeout_s = timeout_s
-        self._until = time.monotonic() + timeout_s
+        self._clock = clock
+        self._until = clock.monotonic() + timeout_s
 
     @property
     def is_over(self) -> bool:
         """True from that time on."""
-        return time.monotonic() >= self._until
+        return self._clock.monotonic() >= self._until
 
     def pause(self, seconds: float) -> None:
         """Sleep, but not beyond it."""
-        time.sleep(max(0.0, min(seconds, self._until - time.monotonic())))
+        self._clock.sleep(max(0.0, min(seconds, self._until - self._clock.monotonic())))

@@ -14,7 +14,7 @@ from esp.protocol.errors import DecodeError
 _MOVED: Final = frozenset({14, 15, 16})  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 _UNSTABLE: Final = 88
 """UNSTABLE_OFFSET_COMMIT: a transaction that changes the offsets is not decided yet."""
-_NAMES: Final = {
+GROUP_ERRORS: Final = {
     14: "its coordinator starts (COORDINATOR_LOAD_IN_PROGRESS)",
     15: "it has no coordinator (COORDINATOR_NOT_AVAILABLE)",
     16: "its coordinator moves (NOT_COORDINATOR)",
@@ -24,6 +24,7 @@ _NAMES: Final = {
     30: "this user may not use it (GROUP_AUTHORIZATION_FAILED): grant READ on the group",
     _UNSTABLE: "a transaction that changes its offsets is not decided (UNSTABLE_OFFSET_COMMIT)",
 }
+"""Error codes of a group in words."""
 
 _Found = TypeVar("_Found")
 
@@ -140,4 +141,4 @@ class GroupOffsets:
         deadline.pause(self._backoff_s)
 
     def _words(self, error: int) -> str:
-        return f"group {self._group}: {_NAMES.get(error) or describe(error)}"
+        return f"group {self._group}: {GROUP_ERRORS.get(error) or describe(error)}"

@@ -49,7 +49,8 @@ class BatchPlanner:
         self._has_written = False
 
     def plan(self, batch: int) -> BatchPlan:
-        """Return how a batch is divided, once all partitions say so. The first look of a run ends the transactions that older runs left.
+        """Return how a batch is divided, once all partitions say so. The first look of a run ends the transactions that older runs left,
+        and renews the offsets.
 
         Raises:
             RefusedError: rows would be missing, or come twice.

@@ -7,15 +7,17 @@ from esp.consumer import group_messages
 from esp.consumer.cluster import Address, Cluster
 from esp.consumer.connection import Deadline
 from esp.consumer.errors import NO_ERROR, ConnectionLostError, ConsumerError, describe, is_retriable
+from esp.consumer.group_offsets import GROUP_ERRORS
 from esp.consumer.messages import Api
 from esp.protocol.errors import DecodeError
-from esp.sink.errors import BeginAnewError
+from esp.sink.errors import BeginAnewError, FencedError
 
 COORDINATOR_LOAD_IN_PROGRESS: Final = 14
 CONCURRENT_TRANSACTIONS: Final = 51
 """The transaction before is being ended."""
 _MOVED: Final = frozenset({15, 16})  # COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 _WAITING: Final = frozenset({COORDINATOR_LOAD_IN_PROGRESS, CONCURRENT_TRANSACTIONS})
+_FENCED: Final = frozenset({47, 90})  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
 _OVER: Final = {
     45: "a batch is missing before it (OUT_OF_ORDER_SEQUENCE_NUMBER)",
     46: "a batch came twice (DUPLICATE_SEQUENCE_NUMBER)",
@@ -27,11 +29,8 @@ _OVER: Final = {
     120: "its transaction must be aborted (TRANSACTION_ABORTABLE)",
 }
 _NAMES: Final = {
-    COORDINATOR_LOAD_IN_PROGRESS: "its coordinator starts (COORDINATOR_LOAD_IN_PROGRESS)",
-    15: "it has no coordinator (COORDINATOR_NOT_AVAILABLE)",
-    16: "its coordinator moves (NOT_COORDINATOR)",
+    **GROUP_ERRORS,
     29: "this user may not write to it (TOPIC_AUTHORIZATION_FAILED): grant WRITE and DESCRIBE on the topic",
-    30: "this user may not use it (GROUP_AUTHORIZATION_FAILED): grant READ on the group",
     50: "the brokers allow no such time for a transaction (INVALID_TRANSACTION_TIMEOUT): lower kafka.transaction.timeout.ms, or raise "
     "transaction.max.timeout.ms of the brokers",
     CONCURRENT_TRANSACTIONS: "its last transaction is being ended (CONCURRENT_TRANSACTIONS)",
@@ -51,12 +50,15 @@ def check_code(code: int, subject: str) -> None:
         subject: what it is about, for messages.
 
     Raises:
+        FencedError: another producer has a newer epoch.
         BeginAnewError: another attempt may succeed.
         ConsumerError: it cannot.
     """
     if code == NO_ERROR:
         return
     words = f"{subject}: {_NAMES.get(code) or describe(code)}"
+    if code in _FENCED:
+        raise FencedError(words)
     if code in _OVER or code in _WAITING or code in _MOVED or is_retriable(code):
         raise BeginAnewError(words)
     raise ConsumerError(words)

@@ -86,13 +86,13 @@ def plan_batch(
         committed: what the sink has committed, by partition.
         partitions: the partitions of the topic.
         batch: the number of the batch.
-        may_begin: whether a sink without offsets may begin with this batch.
+        may_begin: whether a sink without offsets may begin with this batch. One whose offsets prove that it has written nothing may.
 
     Raises:
         RefusedError: the sink is further than the batch, or has no offsets although it is not the first.
     """
     before = {partition: _read(place, partition, each) for partition, each in sorted(committed.items())}
-    if batch > 0 and not may_begin and not has_written(committed):
+    if batch > 0 and not may_begin and not has_written(committed) and not _is_untouched(before):
         raise RefusedError(
             f"sink {place.sink} has no offsets of topic {place.topic}, and the query is at batch {batch}: they expired, the topic was "
             "created again, the sink was reset, or is new here: pass begin=True if none of the rows from here on are in the topic"
@@ -117,6 +117,17 @@ def plan_batch(
 def has_written(committed: Mapping[int, Committed]) -> bool:
     """Return True if a batch of the sink is in one of its partitions."""
     return any(each.offset > NO_BATCH + 1 for each in committed.values())
+
+
+def _is_untouched(before: Mapping[int, Share]) -> bool:
+    """Return True if the shares prove that no batch had rows.
+
+    Before a task writes, each partition of its batch says the number of them. So a share that is missing, as its offset has expired, is one
+    of those that the others count.
+    """
+    shares = before.values()
+    counted = max((share.division_next for share in shares), default=0)
+    return bool(before) and before.keys() >= set(range(counted)) and all(share.batch == NO_BATCH for share in shares)
 
 
 def is_divided(committed: Mapping[int, Committed], plan: BatchPlan, batch: int) -> bool:

@@ -5,6 +5,10 @@ class BeginAnewError(Exception):
     """The producer was fenced, a broker moved or did not answer, or a transaction is not known any more; the text is the reason."""
 
 
+class FencedError(BeginAnewError):
+    """Another producer of the transactional id has a newer epoch, and may be writing."""
+
+
 class BatchTooLargeError(Exception):
     """A broker takes no batch of that size.
 

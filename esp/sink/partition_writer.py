@@ -69,13 +69,15 @@ class PartitionWriter:
         return self._in_attempts(attempt, f"batch {share.batch}")
 
     def take_over(self) -> Committed | None:
-        """Fence all other writers of the partition, end what they left, and return what is committed.
+        """Fence all other writers of the partition, end what they left, and return what is committed, which is committed again.
+
+        A run of a query that is shorter than the time between two renewals keeps its offsets by that.
 
         Raises:
             ConsumerError: that is not possible, or not in time.
         """
         self._producer.forget_epoch()
-        return self._in_attempts(self._look, "the sink's offset")
+        return self.renew()
 
     def divide(self, batch: int, partitions: int, *, is_proven: bool) -> None:
         """Fence all other writers of the partition, and commit the number of partitions among which a batch is divided, if another stands.
@@ -99,19 +101,20 @@ class PartitionWriter:
         self._producer.forget_epoch()
         self._in_attempts(attempt, f"the division of batch {batch}")
 
-    def renew(self) -> None:
-        """Commit again what is committed, so that it does not expire.
+    def renew(self) -> Committed | None:
+        """Commit again what is committed, so that it does not expire, and return it.
 
         Raises:
             ConsumerError: that is not possible, or not in time.
         """
 
-        def attempt(deadline: Deadline) -> None:
+        def attempt(deadline: Deadline) -> Committed | None:
             committed = self._look(deadline)
             if committed is not None:
                 self._write((), committed, deadline)
+            return committed
 
-        self._in_attempts(attempt, "the sink's offset")
+        return self._in_attempts(attempt, "the sink's offset")
 
     def _in_attempts(self, attempt: Callable[[Deadline], _Found], subject: str) -> _Found:
         failure = f"{subject} was not written to {self._partition}"

@@ -1,4 +1,4 @@
-"""Writes to a topic in which each row comes once, however often tasks, drivers or jobs are started again.
+"""Writes to a topic in which each row comes once, however often tasks, drivers or jobs are started again while brokers keep the offsets.
 
 The driver looks at what the sink has committed, and has Spark shuffle the rows of a batch to one task per target partition. Each task
 writes its partition in one transaction (:mod:`esp.sink.partition_writer`).
@@ -44,13 +44,16 @@ def exactly_once(
 ) -> "DataStreamWriter":
     """Return a writer of a stream to a topic, which writes each row once; set its checkpoint and trigger, and start it.
 
+    Kafka forgets a sink that has committed nothing for ``offsets.retention.minutes``. A query that is further than batch 0 is refused then.
+
     Args:
         stream: with a column ``value``, and ``key``, ``headers``, ``timestamp`` and ``partition`` if wanted.
         topic: the topic; it exists.
         sink: a name for this query's writes to the topic, as its checkpoint is for its reads. No other query has it.
         options: ``kafka.*`` settings. Without them the cluster is that of the stream's source.
         tasks: so many tasks write, each perhaps several partitions; None: one for each partition.
-        begin: whether a sink that has committed nothing may begin with another batch than the first.
+        begin: whether a sink that has committed nothing may begin with another batch than the first. A sink whose offsets expired has
+            committed nothing either: leave it out once the query has written.
 
     Raises:
         OptionError: an argument, an option or a column cannot be used.
@@ -72,10 +75,13 @@ def write_once(
 ) -> None:
     """Write rows to a topic, each once, however often this is called with the same rows and ``transaction``.
 
+    On Kafka each call must come within ``offsets.retention.minutes`` of the last: later Kafka has forgotten the name, and rows are written
+    again. ESP keeps names until ``esp spark sinks reset``.
+
     Args:
         frame: as that of :func:`exactly_once`.
         topic: the topic; it exists.
-        transaction: a name for this write, which no other has.
+        transaction: a name for this write, which no other has: letters, digits, ``_`` and ``-``.
         options: ``kafka.*`` settings.
         tasks: as there.
 

@@ -1,5 +1,6 @@
 """The renewal of a sink's offsets once a day: Kafka lets them expire after a week in which nothing is committed.
 
+The first look of each run renews them as well (:meth:`esp.sink.batch_planning.BatchPlanner.plan`), since a run may be shorter than a day.
 (Nodes of ESP keep them: ``offsets.retention.exempt.groups``.)
 """
 

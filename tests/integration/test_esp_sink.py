@@ -5,8 +5,10 @@
 
 import pickle
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
 
 import pyarrow as pa
@@ -177,6 +179,40 @@ def test_two_drivers_at_once_write_each_row_once(bootstrap: str, topic: str, mak
     assert done.count(Action.WRITE) <= batches  # a commit whose answer was lost is found, and counts as skipped
 
 
+_WRITE_REQUESTS = ("AddPartitionsToTxn", "Produce", "AddOffsetsToTxn", "TxnOffsetCommit")
+
+
+def test_of_two_writers_whose_writes_take_longer_than_a_pause_both_end(
+    bootstrap: str, topic: str, make_topic: MakeTopic
+) -> None:
+    """Each of them fences the other one in its write, until one waits for long enough. (Without that both fail.)"""
+    make_topic()
+    both = threading.Barrier(2)
+    epochs: list[str] = []
+    done: list[Action] = []
+
+    def slow(event: str, api: Api) -> None:
+        if (event, api.name) == ("answered", "InitProducerId"):
+            epochs.append(api.name)
+        elif event == "answered" and api.name in _WRITE_REQUESTS:
+            time.sleep(0.15)  # as if the rows were many
+
+    def drive() -> None:
+        both.wait(30)
+        done.append(
+            writer_of(bootstrap, topic, hook=slow, timeout_s=30.0).write([rows_of_batch(0)], Share(0, 20, 5, 1))
+        )
+
+    threads = [threading.Thread(target=drive) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(action.value for action in done) == ["skipped", "written"]
+    assert len(epochs) <= 12
+    assert committed_values(bootstrap, topic) == values_of_batches(1)
+
+
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_sink_with_a_known_bug_is_noticed(bootstrap: str, topic: str, make_topic: MakeTopic, bug: str) -> None:
     """Each bug doubles rows where tasks die."""
@@ -239,6 +275,44 @@ def test_an_offset_is_renewed_as_it_is(bootstrap: str, topic: str, make_topic: M
     writer.renew()
     assert writer.take_over() == share.to_committed()
     assert writer.write([rows_of_batch(0)], share) is Action.SKIP
+
+
+def test_the_first_look_of_a_run_renews_offsets(bootstrap: str, topic: str, make_topic: MakeTopic) -> None:
+    """A job that is started every hour ends before the first of its daily renewals, and may have no rows for a week."""
+    make_topic(partitions=3)
+    asked: list[tuple[int, str]] = []
+    share = Share(0, 20, 5, 1)
+    for number in range(2):
+        writer_of(bootstrap, topic, partition=number).write([rows_of_batch(0)], share._replace(rows=20 + number))
+    for number in range(3):
+        writer_of(bootstrap, topic, partition=number, hook=partial(note, asked, number)).take_over()
+    assert [number for number, name in asked if name == "TxnOffsetCommit"] == [0, 1]
+    assert [number for number, name in asked if name == "InitProducerId"] == [0, 1, 2]
+    for number in range(2):
+        found = writer_of(bootstrap, topic, partition=number).take_over()
+        assert found == share._replace(rows=20 + number).to_committed()
+
+
+def note(asked: list[tuple[int, str]], number: int, event: str, api: Api) -> None:
+    """Keep the name of a request of a writer."""
+    if event == "sent":
+        asked.append((number, api.name))
+
+
+def test_a_sink_of_which_no_batch_had_rows_goes_on_after_a_restart(
+    bootstrap: str, admin: KafkaAdminClient, topic: str, make_topic: MakeTopic
+) -> None:
+    make_topic(partitions=2)
+    first = planner_of(bootstrap, topic)
+    for batch in range(5):
+        first.plan(batch)
+        first.note_done(has_rows=False)
+    assert planner_of(bootstrap, topic).plan(5) == BatchPlan(2, {})
+    add_partitions(admin, topic, 3)
+    assert planner_of(bootstrap, topic).plan(5) == BatchPlan(3, {})
+    admin.delete_group_offsets("esp-sink.s", [TopicPartition(topic, 2)])  # as if it had expired
+    with pytest.raises(RefusedError, match=f"sink s has no offsets of topic {topic}, and the query is at batch 5: "):
+        planner_of(bootstrap, topic).plan(5)
 
 
 def test_rows_of_a_batch_that_differ_are_refused(bootstrap: str, topic: str, make_topic: MakeTopic) -> None:
@@ -384,6 +458,21 @@ def test_a_record_that_no_batch_can_hold_is_told_with_its_size(
         run_batch(order_of(bootstrap, topic, 0, 1), rows)
     assert committed_values(bootstrap, topic) == []
     assert run_batch(order_of(bootstrap, topic, 0, 1)) == {0: "written"}  # nothing is left open
+
+
+def test_a_producer_that_goes_on_after_a_refused_row_writes_all_rows(
+    bootstrap: str, topic: str, make_topic: MakeTopic
+) -> None:
+    """The batch before the refused row stands aborted in the log: the leader would take rows with its sequences for the same."""
+    make_topic(max_message_bytes=20_000)
+    writer = writer_of(bootstrap, topic)
+    large = pa.RecordBatch.from_pydict(
+        {"key": pa.array([b"k"], pa.binary()), "value": pa.array([bytes(30_000)], pa.binary())}
+    )
+    with pytest.raises(ConsumerError, match="a record makes a batch of"):
+        writer.write([rows_of_batch(0), large], Share(0, 21, 5, 1))
+    assert writer.write([rows_of_batch(0)], Share(0, 20, 5, 1)) is Action.WRITE
+    assert committed_values(bootstrap, topic) == values_of_batches(1)
 
 
 def test_a_compacted_topic_refuses_rows_without_a_key(bootstrap: str, topic: str, make_topic: MakeTopic) -> None:

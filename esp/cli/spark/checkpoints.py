@@ -119,7 +119,8 @@ def set_back_to(
 ) -> None:
     """Set a query back, so that it reads records again under new batch numbers.
 
-    The query must be stopped, with no batch under way, and have no state. The checkpoint is copied first.
+    Stop the query first: one without new records, or with a long trigger, is not recognised while it runs, goes on from memory, and the
+    change has no effect. No batch may be under way, and the query must have no state. The checkpoint is copied first.
 
     [bold]Examples[/bold]
 

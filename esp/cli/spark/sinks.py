@@ -78,7 +78,8 @@ def reset_sink(
 ) -> None:
     """Make a sink forget what it has written, for a query that begins anew: its next batch is written whatever the topic holds.
 
-    The query must be stopped. Rows that come again are then in the topic twice.
+    Stop the query first: the command cannot know whether it runs, and the next batch of one that runs is refused. Rows that come again are
+    then in the topic twice.
 
     [bold]Examples[/bold]
 
@@ -106,7 +107,10 @@ def reset_sink(
     ]
     print_columns([("PARTITION", _WIDTH), ("FORGETS UP TO BATCH", _WIDTH)], rows)
     if execute:
-        print_note(f"Sink {name} has no batches now. A query that is further than batch 0 needs begin=True.")
+        print_note(
+            f"Sink {name} has no batches now. A query that is further than batch 0 needs begin=True, and the next batch of one that runs "
+            "is refused."
+        )
     else:
         print_note("Nothing was changed. Add --execute to do it.")
 

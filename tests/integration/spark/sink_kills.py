@@ -17,12 +17,13 @@ from esp.groups.partitioning import partition_for
 from esp.sink.share import group_of, transactional_id_of
 from esp.testing.cluster import Cluster
 from esp.testing.ports import free_port
+from pyspark_jobs.session import KAFKA_CONNECTOR
 from tests.integration.cluster.observer import Observer
 from tests.integration.conftest import eventually
 from tests.integration.spark.programs import ROOT
 from tests.integration.spark.session import QUICK_START
-from tests.integration.spark.sink_deaths import AFTER_COMMIT, AFTER_SINK, BEFORE_COMMIT, IN_COMMIT, Orders
-from tests.integration.spark.sink_program import SINK
+from tests.integration.spark.sink_deaths import AFTER_COMMIT, AFTER_SINK, BEFORE_COMMIT, HELD, IN_COMMIT, Orders
+from tests.integration.spark.sink_program import ESP, KAFKA, SINK
 from tests.integration.spark.standalone import HOST, StandaloneCluster
 
 OFFSETS_PARTITIONS: Final = 3
@@ -40,6 +41,9 @@ _DRIVER: Final = "driver"
 _LEADER: Final = "leader"
 _COORDINATOR: Final = "coordinator"
 KINDS: Final = (*_ORDERED, _EXECUTOR, _DRIVER, _LEADER, _COORDINATOR)
+
+_HELD_EACH: Final = 5
+"""In one of so many batches a task is held until its speculative copy runs."""
 
 _FAULT_TIMEOUT_S: Final = 240.0
 
@@ -70,6 +74,7 @@ class SinkKills:
         target: the topic to write.
         directory: for the checkpoint, the orders and the logs.
         choices: by the seed.
+        sink: by which the rows are written, ``esp`` or ``kafka``.
     """
 
     def __init__(
@@ -81,7 +86,9 @@ class SinkKills:
         target: str,
         directory: Path,
         choices: random.Random,
+        sink: str = ESP,
     ) -> None:
+        self._sink = sink
         self._cluster = cluster
         self._observer = observer
         self._spark = spark
@@ -96,6 +103,11 @@ class SinkKills:
         (directory / "orders").mkdir()
         self._orders = Orders(str(directory / "orders"))
 
+    @property
+    def copies(self) -> int:
+        """The number of speculative copies that ran beside their task."""
+        return self._orders.copies()
+
     def run(self, rows_of_a_batch: int, batches: int, faults: Sequence[Fault]) -> Counter[str]:
         """Run the query to its end; return the kills by their kinds."""
         done: Counter[str] = Counter()
@@ -104,10 +116,13 @@ class SinkKills:
             for batch in range(batches):
                 now = [fault.kind for fault in faults if fault.batch == batch]
                 ordered = [kind for kind in now if kind in _ORDERED]
+                if self._sink == ESP and batch % _HELD_EACH == 1:
+                    self._orders.place(HELD)
                 for kind in ordered:
                     self._orders.place(kind)
                 self._orders.allow(batch)
                 self._keep(lambda batch=batch: self._orders.begun() >= batch, rows_of_a_batch, starts_most)
+                self._keep(lambda: not self._orders.is_held, rows_of_a_batch, starts_most)
                 for kind in now:
                     if kind not in _ORDERED:
                         self._strike(kind)
@@ -193,12 +208,13 @@ class SinkKills:
             "spark.task.maxFailures": "20",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
+            **({"spark.jars.packages": KAFKA_CONNECTOR} if self._sink == KAFKA else {}),
         }
         command = [
             *(sys.executable, "-m", "tests.integration.spark.sink_program", "--master", self._spark.master),
             *("--bootstrap", self._cluster.bootstrap, "--source", self._source, "--target", self._target),
             *("--checkpoint", str(self._directory / "checkpoint"), "--orders", self._orders.directory),
-            *("--rows-of-a-batch", str(rows_of_a_batch)),
+            *("--rows-of-a-batch", str(rows_of_a_batch), "--sink", self._sink),
             *(f"--conf={name}={value}" for name, value in settings.items()),
         ]
         environment = {

@@ -19,21 +19,28 @@ START_TIMEOUT_S = 60.0
 
 
 class StandaloneCluster:
-    """Runs until ``stop``; logs and work directories below ``directory``."""
+    """Runs until ``stop``; logs and work directories below ``directory``.
 
-    def __init__(self, directory: Path, workers: int) -> None:
+    Args:
+        directory: the directory.
+        workers: the number of workers.
+        are_apart: whether each worker has a host of its own. Spark starts speculative copies on other hosts only.
+    """
+
+    def __init__(self, directory: Path, workers: int, *, are_apart: bool = False) -> None:
         self._directory = directory
         self._processes: list[subprocess.Popen[bytes]] = []
         self._ui_port = free_port()
         port = free_port()
         self.master = f"spark://{HOST}:{port}"
         try:
-            self._start("master.Master", "--host", HOST, "--port", str(port), "--webui-port", str(self._ui_port))
+            self._start("master.Master", HOST, "--port", str(port), "--webui-port", str(self._ui_port))
             self._wait_for_workers(0)
             for number in range(workers):
                 self._start(
                     "worker.Worker",
-                    *("--host", HOST, "--port", str(free_port()), "--webui-port", str(free_port())),
+                    f"127.0.0.{number + 1}" if are_apart else HOST,
+                    *("--port", str(free_port()), "--webui-port", str(free_port())),
                     *("--cores", "1", "--memory", "1g", "--work-dir", str(directory / f"work-{number}"), self.master),
                 )
             self._wait_for_workers(workers)
@@ -68,15 +75,16 @@ class StandaloneCluster:
                 process.kill()
                 process.wait()
 
-    def _start(self, role: str, *arguments: str) -> None:
+    def _start(self, role: str, host: str, *arguments: str) -> None:
         home = os.path.dirname(pyspark.__file__)
-        command = [os.path.join(home, "bin", "spark-class"), f"org.apache.spark.deploy.{role}", *arguments]
+        program = os.path.join(home, "bin", "spark-class")
+        command = [program, f"org.apache.spark.deploy.{role}", "--host", host, *arguments]
         scratch = self._directory / "scratch"
         scratch.mkdir(exist_ok=True)
         environment = {
             **os.environ,
             "SPARK_HOME": home,
-            "SPARK_LOCAL_IP": HOST,
+            "SPARK_LOCAL_IP": host,
             "SPARK_LOCAL_DIRS": str(scratch),
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData {QUICK_START}",

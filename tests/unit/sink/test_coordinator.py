@@ -11,7 +11,7 @@ from esp.consumer.errors import ConnectionLostError, ConsumerError
 from esp.consumer.messages import Api, Partition
 from esp.protocol.primitives import pack_nullable_text, pack_uvarint
 from esp.sink import producer_messages
-from esp.sink.errors import BeginAnewError
+from esp.sink.errors import BeginAnewError, FencedError
 from esp.sink.producer_messages import Owner, ProducerId
 from esp.sink.transactional_producer import TransactionalProducer
 
@@ -92,6 +92,15 @@ def test_a_transaction_that_is_lost_or_fenced_is_begun_anew(code: int) -> None:
     assert cluster.asked == ["InitProducerId", "EndTxn"]
 
 
+@pytest.mark.parametrize(("code", "is_fenced"), [(47, True), (90, True), (LOST, False), (48, False)])
+def test_a_producer_that_was_fenced_is_told_from_one_whose_coordinator_is_away(code: int, is_fenced: bool) -> None:
+    one = producer(FakeCluster(0, code))
+    one.begin_epoch(Deadline(5))
+    with pytest.raises(BeginAnewError) as caught:
+        one.end(Deadline(5), is_commit=True)
+    assert isinstance(caught.value, FencedError) == is_fenced
+
+
 @pytest.mark.parametrize("code", [14, 51, 16])
 def test_a_coordinator_that_does_not_get_ready_ends_an_attempt(code: int) -> None:
     with pytest.raises(BeginAnewError, match=r"transactional id id: its "):
@@ -118,6 +127,15 @@ def test_a_coordinator_that_does_not_get_ready_ends_an_attempt(code: int) -> Non
             "group group, by transactional id id: this user may not use it (GROUP_AUTHORIZATION_FAILED): grant READ on the gro",
         ),
         ((0, 0, 0, 30), "group group: this user may not use it (GROUP_AUTHORIZATION_FAILED): grant READ on the group"),
+        (
+            (0, 0, 0, 25),
+            "group group: it has members that consume (UNKNOWN_MEMBER_ID): choose another group",
+        ),
+        (
+            (0, 0, 0, 22),
+            "group group: it has members that consume (ILLEGAL_GENERATION): choose another group",
+        ),
+        ((0, 0, 0, 24), "group group: its name is no name of a group (INVALID_GROUP_ID)"),
         ((0, 0, 0, 999), "group group: error 999"),
     ],
 )

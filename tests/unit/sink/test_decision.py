@@ -92,6 +92,15 @@ def test_a_share_is_written_skipped_or_refused_by_what_was_committed(
             "sink flights has no offsets of topic t, and the query is at batch 17: ",
         ),
         ({0: UNUSED, 1: UNUSED}, 4, 17, True, BatchPlan(4, {})),
+        (dict.fromkeys(range(4), UNUSED), 4, 17, False, BatchPlan(4, {})),  # no batch had rows yet
+        (dict.fromkeys(range(4), UNUSED), 6, 17, False, BatchPlan(6, {})),  # likewise, and the topic grew
+        (
+            {**dict.fromkeys(range(3), UNUSED), 3: Share(NO_BATCH, 0, 0, 4, 6).to_committed()},
+            6,
+            17,
+            False,
+            "sink flights has no offsets of topic t, and the query is at batch 17: ",
+        ),  # rows may have been divided among six, and the offsets of two have expired
         (
             {2: Share(16, 1, 2, 4, 6).to_committed()},
             4,
