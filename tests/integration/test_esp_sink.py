@@ -420,7 +420,7 @@ def test_two_drivers_write_each_row_once_while_the_topic_grows(
                 except RefusedError as error:
                     if "by another driver" in str(error):
                         continue  # as a query that is started again
-                    if f"has written batch {batch}" in str(error):
+                    if f"has written batch {batch} " in str(error):
                         failures.append(error)
                 except Exception as error:
                     failures.append(error)
