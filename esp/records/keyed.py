@@ -8,7 +8,7 @@ A batch is malformed if its records do not match its header. Its checksum may be
 producers send. Nothing is believed of such a batch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence, Set
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
@@ -103,23 +103,31 @@ def index_keys(data: bytes, position: int, end: int, header: BatchHeader) -> dic
 
 
 def choose_records(
-    data: bytes, position: int, end: int, header: BatchHeader, latest: Mapping[bytes, int], *, drops_tombstones: bool
+    data: bytes,
+    position: int,
+    end: int,
+    header: BatchHeader,
+    superseded: Set[bytes],
+    surviving: Sequence[int] | None,
+    *,
+    drops_tombstones: bool,
 ) -> Kept:
-    """Find the records that stay: those with a key of which ``latest`` knows no later offset.
+    """Find the records that stay: those with a key that stand at one of the offsets ``surviving``, if these are known, or else those with a
+    key that is not among ``superseded``.
 
     Args:
         data: holds the records, decompressed.
         position: where the first record begins.
         end: where the last record ends.
         header: the batch's.
-        latest: twice the latest offset of keys.
+        superseded: keys that have later records.
+        surviving: twice the offsets of the records that nothing supersedes, few; None if they are not known.
         drops_tombstones: whether records without a value go.
 
     Raises:
         CorruptionError: the batch is malformed.
     """
     base = 2 * header.base_offset
-    find = latest.get
     count = header.record_count
     has_tombstones = False
     ranges: list[tuple[int, int]] = []
@@ -153,7 +161,7 @@ def choose_records(
             previous = delta
             if (
                 not key & 1
-                and find(data[position:key_end], -1) <= base + delta
+                and (data[position:key_end] not in superseded if surviving is None else base + delta in surviving)
                 and (data[key_end] != _ABSENT or not drops_tombstones)
             ):
                 has_tombstones |= data[key_end] == _ABSENT

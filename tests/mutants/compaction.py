@@ -108,9 +108,11 @@ COMPACTION_MUTANTS: Final = (
         "map-knows-hash-values-only",
         "Kafka's own map",
         "CLEAN-2",
-        "esp.storage.compaction.key_map",
-        "        offsets.update(found)",
-        "        offsets.update({key[:-1]: doubled for key, doubled in found.items()})",
+        "esp.storage.compaction.key_set",
+        "        new = set(found).difference(self._keys)\n",
+        """        found = {key[:-1]: doubled for key, doubled in found.items()}
+        new = set(found).difference(self._keys)
+""",
         tiers=(LOG,),
     ),
     Mutant(
@@ -129,13 +131,30 @@ COMPACTION_MUTANTS: Final = (
         "KAFKA-13727",
         "CLEAN-2",
         "esp.storage.compaction.round",
-        """                return False
-            self.end_offset = header.next_offset
+        """                if header.base_offset < self.end_offset:  # the part ends with a whole batch, and has one at least
+                    self.end_offset = header.base_offset if header.base_offset > start else header.next_offset
 """,
-        """                self.end_offset = self._cleanable.end
-                return False
-            self.end_offset = header.next_offset
-""",
+        "",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "first-record-of-a-chunk-stays",
+        "CLEAN-2 broken",
+        "CLEAN-2",
+        "esp.storage.compaction.round",
+        "        for index, header in reversed(chunk.batches):\n",
+        "        for index, header in chunk.batches:\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "keys-of-a-pass-that-began-anew-are-kept",
+        "CLEAN-2 broken",
+        "CLEAN-2",
+        "esp.storage.compaction.round",
+        """            self._begin_learning()
+            self.counts""",
+        """            self._keys = KeySet(self._limits.map_bytes)
+            self.counts""",
         tiers=(LOG,),
     ),
     Mutant(
@@ -143,8 +162,8 @@ COMPACTION_MUTANTS: Final = (
         "Kafka checks no checksum there",
         "CLEAN-6",
         "esp.storage.compaction.chunks",
-        "            if crc32c(view[index + ATTRIBUTES_OFFSET : index + size]) != header.crc:\n",
-        "            if crc32c(view[index + ATTRIBUTES_OFFSET : index + size]) < 0:\n",
+        "        if crc32c(view[index + ATTRIBUTES_OFFSET : end]) != header.crc:\n",
+        "        if crc32c(view[index + ATTRIBUTES_OFFSET : end]) < 0:\n",
         tiers=(LOG,),
     ),
     Mutant(
@@ -343,8 +362,8 @@ COMPACTION_MUTANTS: Final = (
         "KAFKA-8522",
         "CLEAN-2",
         "esp.storage.compaction.fates",
-        "            return choose_records(*opened, header, self._latest, drops_tombstones=drops_tombstones)\n",
-        "            return choose_records(*opened, header, self._latest, drops_tombstones=False)\n",
+        "            return choose_records(*opened, header, self._keys, surviving, drops_tombstones=drops_tombstones)\n",
+        "            return choose_records(*opened, header, self._keys, surviving, drops_tombstones=False)\n",
         tiers=(LOG,),
     ),
 )

@@ -1,4 +1,4 @@
-"""Reads the batches of a sealed segment in chunks, each batch held against its checksum (CLEAN-6)."""
+"""Reads the batches of a sealed segment in chunks, from either end, each batch held against its checksum (CLEAN-6)."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from crc32c import crc32c
 
 from esp.model.errors import CorruptionError
 from esp.ports.disk import File
-from esp.records.batch_header import ATTRIBUTES_OFFSET, HEADER_SIZE, MAGIC, BatchHeader, read_header
+from esp.records.batch_header import ATTRIBUTES_OFFSET, HEADER_SIZE, MAGIC, BatchHeader, read_header, read_size
 from esp.storage.segment import Segment
 
 
@@ -31,41 +31,83 @@ def iterate_chunks_blocking(file: File, segment: Segment, chunk_bytes: int) -> I
         CorruptionError: a batch is not the one that was written there.
         OSError: the device failed.
     """
-    position = 0
     next_offset = segment.base_offset
-    end, end_offset = segment.size, segment.next_base_offset
+    for position, data, size in _iterate_data_blocking(file, segment, chunk_bytes):
+        batches = _read_batches(file, position, data, size, next_offset, segment.next_base_offset)
+        next_offset = batches[-1][1].next_offset
+        yield Chunk(position, data, batches)
+
+
+def iterate_chunks_back_blocking(file: File, segment: Segment, chunk_bytes: int) -> Iterator[Chunk]:
+    """Yield the same chunks as :func:`iterate_chunks_blocking`, the last one first.
+
+    Batches say where the next one begins, and not where the one before does. So all of the segment is read to find the chunks, and chunks
+    without batches are yielded meanwhile; then each is read once more.
+
+    Raises:
+        CorruptionError: a batch is not the one that was written there.
+        OSError: the device failed.
+    """
+    places: list[tuple[int, int]] = []
+    for position, data, size in _iterate_data_blocking(file, segment, chunk_bytes):
+        places.append((position, size))
+        yield Chunk(position, data, [])
+    end_offset = segment.next_base_offset
+    for position, size in reversed(places):
+        data = bytes(file.read_blocking(position, size))
+        batches = _read_batches(file, position, data, size, segment.base_offset, end_offset)
+        end_offset = batches[0][1].base_offset
+        yield Chunk(position, data, batches)
+
+
+def _iterate_data_blocking(file: File, segment: Segment, chunk_bytes: int) -> Iterator[tuple[int, bytes, int]]:
+    """Pieces of a segment: position, bytes, and how many of these are whole batches, by the lengths that batches give."""
+    position, end = 0, segment.size
     length = chunk_bytes
     while position < end:
         data = bytes(file.read_blocking(position, min(max(length, HEADER_SIZE), end - position)))
         length = chunk_bytes
-        view = memoryview(data)
-        batches: list[tuple[int, BatchHeader]] = []
-        index = 0
-        while len(data) - index >= HEADER_SIZE:
-            header = read_header(data, index)
-            size = header.size
-            if size < HEADER_SIZE or position + index + size > end or header.magic != MAGIC:
+        index, whole = 0, len(data) - HEADER_SIZE
+        while index <= whole:
+            size = read_size(data, index)
+            if size < HEADER_SIZE or position + index + size > end:
                 raise CorruptionError(f"{file.path} holds no batch at {position + index}")
             if index + size > len(data):
                 length = size
                 break
-            if crc32c(view[index + ATTRIBUTES_OFFSET : index + size]) != header.crc:
-                raise CorruptionError(
-                    f"{file.path} is corrupt at {position + index}: a batch that does not match its checksum"
-                )
-            is_misplaced = (
-                not next_offset <= header.base_offset <= header.last_offset < end_offset
-            )  # no checksum covers it
-            if is_misplaced or header.record_count < 0:
-                raise CorruptionError(f"{file.path} is corrupt at {position + index}: {header}")
-            next_offset = header.next_offset
-            batches.append((index, header))
             index += size
-        if not index:
-            if length <= len(data):
-                raise CorruptionError(f"{file.path} ends in the middle of the batch at {position}")
-            continue
-        if batches:
-            yield Chunk(position, data, batches)
-        position += index
-        length = max(chunk_bytes, HEADER_SIZE)
+        if index:
+            yield position, data, index
+            position += index
+        elif length <= len(data):
+            raise CorruptionError(f"{file.path} ends in the middle of the batch at {position}")
+
+
+def _read_batches(
+    file: File, position: int, data: bytes, size: int, next_offset: int, end_offset: int
+) -> list[tuple[int, BatchHeader]]:
+    """The batches that fill the first ``size`` bytes of ``data``, with offsets from ``next_offset`` on, below ``end_offset``.
+
+    Raises:
+        CorruptionError: a batch is not the one that was written there.
+    """
+    view = memoryview(data)
+    batches: list[tuple[int, BatchHeader]] = []
+    index = 0
+    while index < size:
+        header = read_header(data, index) if size - index >= HEADER_SIZE else None
+        if header is None or header.magic != MAGIC or not HEADER_SIZE <= header.size <= size - index:
+            raise CorruptionError(f"{file.path} holds no batch at {position + index}")
+        end = index + header.size
+        if crc32c(view[index + ATTRIBUTES_OFFSET : end]) != header.crc:
+            raise CorruptionError(
+                f"{file.path} is corrupt at {position + index}: a batch that does not match its checksum"
+            )
+        # No checksum covers offsets.
+        is_misplaced = not next_offset <= header.base_offset <= header.last_offset < end_offset
+        if is_misplaced or header.record_count < 0:
+            raise CorruptionError(f"{file.path} is corrupt at {position + index}: {header}")
+        next_offset = header.next_offset
+        batches.append((index, header))
+        index = end
+    return batches

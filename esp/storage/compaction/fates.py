@@ -1,7 +1,7 @@
 """The fate of each batch when a log is copied: it stays whole, or with fewer records, or as a header, or goes (CLEAN-2, CLEAN-5)."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -111,9 +111,10 @@ class Fates:
     (CLEAN-3). What is left of the last marker of a producer says its epoch.
 
     Args:
-        latest: twice the latest offset of each key of the dirty part.
-        survivors: the same offsets, by batch; None if batches of the dirty part stay without being understood.
+        keys: those of the dirty part, which supersede all records before it.
+        survivors: the records of the dirty part that nothing supersedes, by batch.
         end_offset: the end of that part; batches from there on stay as they are.
+        malformed: the base offsets of batches of the dirty part that stay without being understood.
         now_ms: wall time.
         delete_retention_ms: for how long a tombstone stays after the first round that finds nothing older of its key.
         last_of_producers: of each producer that the log knows, the end of the first of its last batches below ``end_offset``.
@@ -124,10 +125,11 @@ class Fates:
 
     def __init__(
         self,
-        latest: Mapping[bytes, int],
-        survivors: Survivors | None,
+        keys: Set[bytes],
+        survivors: Survivors,
         end_offset: int,
         *,
+        malformed: Set[int],
         now_ms: int,
         delete_retention_ms: int,
         last_of_producers: Mapping[int, int],
@@ -135,7 +137,8 @@ class Fates:
         aborted: Aborted,
         open_at_start: Iterable[int],
     ) -> None:
-        self._latest = latest
+        self._keys = keys
+        self._malformed = malformed
         self._survivors = survivors
         self._end_offset = end_offset
         self._now_ms = now_ms
@@ -172,7 +175,9 @@ class Fates:
             self._passed.on_records(header)
             if self._aborted.has(header):
                 return empty_batch(header) if must_stay else GONE
-        surviving = self._survivors.find(header) if self._survivors is not None else None
+        if header.base_offset in self._malformed:
+            return None
+        surviving = self._survivors.find(header)
         if surviving is not None and not surviving:
             return empty_batch(header) if must_stay else GONE
         try:
@@ -190,14 +195,14 @@ class Fates:
         return rebuild_batch(header, opened.data, kept, self._horizon_ms if sets_horizon else None)
 
     def _choose(self, header: BatchHeader, opened: Opened, surviving: list[int] | None) -> Kept:
-        """Find the records that stay, where ``surviving`` are twice the offsets of those that nothing supersedes, if these are known.
+        """Find the records that stay: ``surviving`` are twice the offsets of those that nothing supersedes, None before the dirty part.
 
         Raises CorruptionError.
         """
         drops_tombstones = self._is_past_horizon(header)
         has_gaps = header.record_count <= header.last_offset_delta
         if surviving is None or has_gaps or drops_tombstones:
-            return choose_records(*opened, header, self._latest, drops_tombstones=drops_tombstones)
+            return choose_records(*opened, header, self._keys, surviving, drops_tombstones=drops_tombstones)
         numbers = [(doubled >> 1) - header.base_offset for doubled in surviving]
         return pick_records(opened.data, opened.position, header, numbers)
 

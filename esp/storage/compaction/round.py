@@ -1,16 +1,16 @@
 """One round of compaction of one log, in steps (Kafka's ``Cleaner``).
 
-The first pass learns the latest offset of each key in the dirty part, until the map is full. The second copies all segments up to the end
-of that part without the superseded records, each batch read once and in its order (CLEAN-4). Both run in a worker thread, a chunk at a
-time, beside the loop, which may append, read, flush, and drop segments from the front meanwhile. A cut of the log makes the round void, as
-records that superseded others may be gone (:attr:`CleaningRound.is_void`).
+The first pass learns the keys of the dirty part from its end on backwards: the first record of a key that it meets is the latest one, which
+stays. Where memory does not suffice for all keys, the pass begins anew with as many offsets from the start of the dirty part on as it had
+got through, so that a round cleans a first part of it whole. The second pass copies all segments up to the end of that part without the
+superseded records, each batch read once and in its order (CLEAN-4). Both run in a worker thread, a chunk at a time, beside the loop, which
+may append, read, flush, and drop segments from the front meanwhile. A cut of the log makes the round void, as records that superseded
+others may be gone (:attr:`CleaningRound.is_void`).
 """
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
@@ -18,9 +18,9 @@ from esp.records.batch_header import BatchHeader, read_header
 from esp.records.keyed import index_keys
 from esp.settings.setting import LONG_MAX
 from esp.storage.compaction.choice import Cleanable, GroupedSegment, group_segments
-from esp.storage.compaction.chunks import Chunk, iterate_chunks_blocking
+from esp.storage.compaction.chunks import Chunk, iterate_chunks_back_blocking, iterate_chunks_blocking
 from esp.storage.compaction.fates import ANY_BATCH, Aborted, Fates, open_batch
-from esp.storage.compaction.key_map import KeyMap
+from esp.storage.compaction.key_set import KeySet
 from esp.storage.compaction.output import CleanedSegment, LeftAloneError
 from esp.storage.compaction.survivors import Survivors
 from esp.storage.layout import INDEX_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX
@@ -31,12 +31,9 @@ from esp.storage.transaction_index import AbortedTransaction
 if TYPE_CHECKING:
     from esp.storage.log import Log
 
-_KEYS_AT_ONCE: Final = 5_000
-"""Their offsets are taken in between two steps of a round, in part of a millisecond."""
-
 
 class CleanerLimits(NamedTuple):
-    """The memory of a round in bytes: for its map, and for one chunk that is read."""
+    """The memory of a round in bytes: for its keys, and for one chunk that is read."""
 
     map_bytes: int
     chunk_bytes: int
@@ -53,8 +50,9 @@ class RoundCounts:
     bytes_after: int = 0
     batches_malformed: int = 0
     map_utilization: float = 0.0
+    """The part of the memory for keys that was used; 1 if it did not suffice for all."""
     memory_bytes: int = 0
-    """The most memory that the round has held at one time: the map of keys, the chunk that was read, and the one that is written of it."""
+    """The most memory that the round has held at one time: the keys, the chunk that was read, and the one that is written of it."""
 
 
 class CleaningRound:
@@ -86,24 +84,29 @@ class CleaningRound:
         self._now_ms = now_ms
         self._truncations = log.truncations
         self._aborted = Aborted(aborted)
-        self._last_markers: dict[int, int] = {}
-        """The offset of each producer's last marker in the dirty part."""
         self._known_markers = {
             producer_id: state.marker_offset for producer_id, state in log.producers.items() if state.marker_offset >= 0
         }
         """The offset of the last marker of each producer of which the log knows it."""
         self._open_at_start: tuple[int, ...] = ()
         """The producers with a transaction that is open in the producer snapshot with which the log begins."""
-        self._map = KeyMap(limits.map_bytes)
-        self._survivors = Survivors(cleanable.start)
+        self._begin_learning()
         self._segments = [segment for segment in log.files.segments if segment.next_base_offset <= cleanable.end]
         self._producers = {
             producer_id: tuple(batch.last_offset for batch in state.batches)
             for producer_id, state in log.producers.items()
         }
         """The ends of the last batches of each producer that the log knows."""
-        self._last_dirty: dict[int, deque[int]] = {}
-        """The ends of each producer's last batches in the dirty part."""
+
+    def _begin_learning(self) -> None:
+        self._keys = KeySet(self._limits.map_bytes)
+        self._survivors = Survivors(self._cleanable.start)
+        self._malformed: set[int] = set()
+        """The base offsets of batches of the dirty part that stay without being understood."""
+        self._last_markers: dict[int, int] = {}
+        """The offset of each producer's last marker in the dirty part."""
+        self._last_dirty: dict[int, list[int]] = {}
+        """The ends of each producer's last batches in the dirty part, the last one first."""
 
     @property
     def is_void(self) -> bool:
@@ -125,37 +128,40 @@ class CleaningRound:
     # --- the first pass ------------------------------------------------------------------------------------------------------------
 
     def indexing_blocking(self) -> Iterator[None]:
-        """Learn the keys of the dirty part, and which of its records stay; yields after each chunk, and each part of the map.
+        """Learn the keys of the dirty part, and which of its records stay; yields after each chunk.
 
         Raises:
             CorruptionError: a batch is not the one that was written.
             OSError: the device failed.
         """
-        yield from self._learning_keys_blocking()
-        latest = iter(self._map.latest.values())
-        while part := tuple(islice(latest, _KEYS_AT_ONCE)):
-            self._survivors.add(part)
-            yield
-
-    def _learning_keys_blocking(self) -> Iterator[None]:
-        start = self._cleanable.start
         self._read_first_snapshot_blocking()
-        for segment in self._segments:
-            if segment.next_base_offset <= start:
+        start = self._cleanable.start
+        self.end_offset = self._cleanable.end
+        while (missed := (yield from self._learning_keys_blocking())) is not None:
+            self.end_offset = start + self.end_offset - missed
+            self._begin_learning()
+            self.counts.map_utilization = 1.0
+        self._survivors.turn()
+        self.counts.batches_malformed = len(self._malformed)
+        self.counts.map_utilization = max(self.counts.map_utilization, self._keys.utilization)
+
+    def _learning_keys_blocking(self) -> Generator[None, None, int | None]:
+        """Learn the keys from :attr:`end_offset` on backwards; returns the end of the first batch for which there is no room, or None."""
+        start = self._cleanable.start
+        for segment in reversed(self._segments):
+            if segment.base_offset >= self.end_offset:
                 continue
-            source = self._open(segment)
-            if source is None:
-                self.end_offset = segment.next_base_offset
-                continue
+            if segment.next_base_offset <= start or (source := self._open(segment)) is None:
+                break  # what stands before it is older, or was dropped as well
             try:
-                for chunk in iterate_chunks_blocking(source.file, segment, self._limits.chunk_bytes):
+                for chunk in iterate_chunks_back_blocking(source.file, segment, self._limits.chunk_bytes):
                     self.counts.bytes_read += len(chunk.data)
-                    if not self._index_chunk(chunk, start):
-                        return
+                    if (missed := self._index_chunk(chunk)) is not None:
+                        return missed
                     yield
             finally:
                 source.close()
-            self.end_offset = segment.next_base_offset
+        return None
 
     def _read_first_snapshot_blocking(self) -> None:
         for segment in self._segments[:1]:
@@ -167,20 +173,26 @@ class CleaningRound:
                 producer_id for producer_id, state in states.items() if state.transaction_first_offset >= 0
             )
 
-    def _index_chunk(self, chunk: Chunk, start: int) -> bool:
-        """Take in the keys of a chunk; False if the map is full."""
-        for index, header in chunk.batches:
+    def _index_chunk(self, chunk: Chunk) -> int | None:
+        """Take in the keys of a chunk; returns the end of the first batch for which there is no room, or None."""
+        start = self._cleanable.start
+        for index, header in reversed(chunk.batches):
             if header.last_offset < start:
-                continue
+                break
+            if header.last_offset >= self.end_offset:
+                if header.base_offset < self.end_offset:  # the part ends with a whole batch, and has one at least
+                    self.end_offset = header.base_offset if header.base_offset > start else header.next_offset
+                if header.last_offset >= self.end_offset:
+                    continue
             if self._supersedes(header) and not self._index_batch(header, chunk.data, index):
-                return False
-            self.end_offset = header.next_offset
+                return header.next_offset
             if header.is_control:
-                self._last_markers[header.producer_id] = header.base_offset
+                self._last_markers.setdefault(header.producer_id, header.base_offset)
             elif header.producer_id >= 0:
-                self._last_dirty.setdefault(header.producer_id, deque(maxlen=BATCHES_KEPT)).append(header.last_offset)
-        self.counts.map_utilization = self._map.utilization
-        return True
+                ends = self._last_dirty.setdefault(header.producer_id, [])
+                if len(ends) < BATCHES_KEPT:
+                    ends.append(header.last_offset)
+        return None
 
     def _supersedes(self, header: BatchHeader) -> bool:
         """True if keys of the batch may supersede others: not those of aborted transactions, nor those of markers."""
@@ -189,16 +201,16 @@ class CleaningRound:
         return not (header.is_transactional and self._aborted.has(header))
 
     def _index_batch(self, header: BatchHeader, data: bytes, index: int) -> bool:
+        """Take in the keys of a batch; False if there is no room for them."""
         try:
             opened = open_batch(header, data, index)
             found = index_keys(*opened, header)
         except CorruptionError:  # its producer wrote it so: the batch stays as it is, and supersedes nothing
-            self.counts.batches_malformed += 1
+            self._malformed.add(header.base_offset)
             return True
-        if not self._map.has_room(len(found), opened.end - opened.position):
-            self.counts.map_utilization = 1.0
+        if not self._keys.has_room(len(found), opened.end - opened.position):
             return False
-        self._map.add(found)
+        self._survivors.add(self._keys.add(found))
         return True
 
     @property
@@ -215,9 +227,10 @@ class CleaningRound:
     def fates(self) -> Fates:
         """Decides about all batches, from the first one on."""
         return Fates(
-            self._map.latest,
-            None if self.counts.batches_malformed else self._survivors,
+            self._keys.keys,
+            self._survivors,
             self.end_offset,
+            malformed=self._malformed,
             now_ms=self._now_ms,
             delete_retention_ms=self.log.settings.delete_retention_ms,
             last_of_producers={
@@ -286,7 +299,7 @@ class CleaningRound:
                     is_last = segment is output.sources[-1] and chunk.position + len(chunk.data) >= segment.size
                     # Also where nothing is written any more: markers behind the group must know the records in it (CLEAN-4).
                     headers, data = self._decide(chunk, fates, output, is_last=is_last)
-                    held_bytes = self._map.size + len(chunk.data) + sum(map(len, data))
+                    held_bytes = self._keys.size + len(chunk.data) + sum(map(len, data))
                     self.counts.memory_bytes = max(self.counts.memory_bytes, held_bytes)
                     output.note_aborted(fates.take_aborted())
                     if left_alone is None:

@@ -58,6 +58,6 @@ def test_nothing_is_taken_for_even_that_is_not_sound(
     for size in (len(data), draw.draw(st.integers(0, len(data)))):
         content = bytes(damaged[:size])
         with suppress(CorruptionError):
-            choose_records(content, 0, size, header, {}, drops_tombstones=False)
+            choose_records(content, 0, size, header, set(), None, drops_tombstones=False)
             continue
         assert read_even_keys(content, 0, size, count) is None

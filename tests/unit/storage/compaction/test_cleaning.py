@@ -14,7 +14,7 @@ from esp.replication.partition_follower import append_fetched
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.disk_faults import Operation, ProcessKilledError
 from esp.storage.compaction.cleaning import clean_blocking, cleanable_part
-from esp.storage.compaction.key_map import KeyMap
+from esp.storage.compaction.key_set import KeySet
 from esp.storage.compaction.round import CleanerLimits
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
@@ -91,10 +91,9 @@ def test_two_keys_with_one_hash_value_are_two_keys() -> None:
         def __hash__(self) -> int:
             return 7
 
-    keys = KeyMap(1 << 20)
-    keys.add({Same(b"a"): 10})
-    keys.add({Same(b"b"): 12})
-    assert (keys.latest[Same(b"a")], keys.latest[Same(b"b")]) == (10, 12)
+    keys = KeySet(1 << 20)
+    assert keys.add({Same(b"a"): 16, Same(b"b"): 18}) == [18, 16]
+    assert keys.add({Same(b"c"): 12, Same(b"a"): 14}) == [12]
 
 
 def test_records_without_a_key_go_and_an_empty_key_is_a_key() -> None:
@@ -258,7 +257,7 @@ def test_a_map_that_is_full_ends_the_round_in_the_midst_of_a_segment_and_the_nex
         put(log, (b"key %d" % number, b"again"))
     settle(log)
     wanted = latest(records_of(log))
-    few = CleanerLimits(map_bytes=2000, chunk_bytes=150)
+    few = CleanerLimits(map_bytes=1500, chunk_bytes=150)
     rounds = []
     while clean(log, limits=few) is not None:
         rounds.append(log.cleaned_to)

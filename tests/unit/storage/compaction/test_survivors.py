@@ -18,7 +18,10 @@ def header(base_offset: int, last_offset: int) -> BatchHeader:
 @given(st.sets(st.integers(0, 100_000)), st.lists(st.integers(1, 40_000), min_size=1, max_size=20))
 def test_each_batch_is_told_its_own(offsets: set[int], sizes: list[int]) -> None:
     survivors = Survivors(0)
-    survivors.add(2 * offset for offset in offsets)
+    backwards = sorted(offsets, reverse=True)
+    for part in backwards[: len(offsets) // 2], backwards[len(offsets) // 2 :]:
+        survivors.add(2 * offset for offset in part)
+    survivors.turn()
     base_offset = 0
     for size in sizes:
         expected = [2 * offset for offset in sorted(offsets) if base_offset <= offset < base_offset + size]
@@ -28,7 +31,8 @@ def test_each_batch_is_told_its_own(offsets: set[int], sizes: list[int]) -> None
 
 def test_nothing_is_known_of_batches_before_the_dirty_part() -> None:
     survivors = Survivors(10)
-    survivors.add([20, 22])
+    survivors.add([22, 20])
+    survivors.turn()
     assert survivors.find(header(5, 9)) is None
     assert survivors.find(header(9, 10)) == [20]
     assert survivors.find(header(11, 12)) == [22]
