@@ -23,7 +23,6 @@ from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.cluster import bootstrap_addresses
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED
 from esp.simulation.nodes_tier.groups import STABLE_S, Groups, Key, Until
-from esp.simulation.nodes_tier.impatience import impatience
 from esp.simulation.nodes_tier.ledger import PASSING
 from esp.simulation.nodes_tier.profile import TopicProfile
 from esp.simulation.nodes_tier.share_profile import LETTERS
@@ -103,13 +102,10 @@ class ShareGroups:
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
         """Look at what leaders deliver, in runs that have share groups."""
-        profile = self._profile
-        if profile is None:
+        if self._profile is None:
             yield
             return
-        with self.checker.watched(), contextlib.ExitStack() as stack:
-            if profile.patience_s is not None:
-                stack.enter_context(impatience(profile.patience_s))
+        with self.checker.watched():
             yield
 
     def begin(self) -> None:
