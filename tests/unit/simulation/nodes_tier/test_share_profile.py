@@ -62,3 +62,5 @@ def test_records_are_delivered_again_and_all_are_done_with_in_the_end():
     assert outcome.shared_records > outcome.shared_again > 0
     assert outcome.shared_done > 0
     assert outcome.shared_passed > 0
+    assert outcome.replayed_share_groups > 10
+    assert outcome.replayed_share_states > 10
