@@ -40,7 +40,7 @@ from esp.broker.services import Services
 from esp.broker.share_states.config import share_states_config
 from esp.broker.share_states.coordinators import ShareCoordinators
 from esp.broker.share_states.other_nodes import OtherNodes
-from esp.broker.share_states.persister import ClusterPersister
+from esp.broker.share_states.persister import GIVE_UP_US, ClusterPersister
 from esp.broker.tasks import Tasks
 from esp.broker.transactions.coordinator_channel import CoordinatorChannel
 from esp.broker.transactions.coordinators import TransactionCoordinators
@@ -99,6 +99,8 @@ class ClientSide:
     """The quotas of clients."""
     endpoints: dict[str, Address]
     """The addresses at which clients find the listeners, by the listeners' names; complete once they are bound."""
+    share_patience_us: int
+    """The time for which a share coordinator is asked again."""
 
 
 class BrokerRole:
@@ -108,16 +110,26 @@ class BrokerRole:
         env: the outside.
         settings: the node's own.
         make_dispatcher: makes what is called for each request.
+        share_patience_us: the time for which a share coordinator is asked again.
     """
 
-    def __init__(self, env: Env, settings: BrokerSettings, make_dispatcher: MakeDispatcher = Dispatcher) -> None:
+    def __init__(
+        self,
+        env: Env,
+        settings: BrokerSettings,
+        make_dispatcher: MakeDispatcher = Dispatcher,
+        *,
+        share_patience_us: int = GIVE_UP_US,
+    ) -> None:
         tasks = Tasks(env.host)
         self.dispatcher = make_dispatcher(ListenerKind.BROKER, None, tasks, env.clock)
         self.quotas = QuotaSwitch()
         """The quotas of clients."""
         self.server = Server(env, self.dispatcher, connection_limits(settings), self.quotas)
         self.quotas.start(env.clock, settings, tasks, self.server.clients)
-        self._client_side = ClientSide(env, settings, tasks, self.dispatcher, self.server, self.quotas, {})
+        self._client_side = ClientSide(
+            env, settings, tasks, self.dispatcher, self.server, self.quotas, {}, share_patience_us
+        )
         self._delegation_terms = settings.delegation_terms
         self.listening: list[Address] = []
         """The addresses of the client listeners, in the order of ``listeners``, once they are bound."""
@@ -200,7 +212,7 @@ class RunningBroker:
         self._peers = BrokerPeers(env, self._address_of, client_id=f"broker-{settings.node_id}-questions", terms=terms)
         self.share_states = ShareCoordinators(env, share_states_config(settings, replicas.on_disk_error), cache, tasks)
         self._other_states = OtherNodes(env, settings.node_id, tasks, self._address_of, terms=terms)
-        self.persister = self._make_persister()
+        self.persister = self._make_persister(client_side.share_patience_us)
         self.letters = self._make_letter_desk()
         self.groups = self._make_groups()
         self.holds = RetentionHolds(self._make_hold_questions)
@@ -264,7 +276,7 @@ class RunningBroker:
         name, terms = f"broker-{settings.node_id}-dead-letters", settings.inter_broker_terms
         return LetterDesk(BrokerPeers(self._env, self._address_of, client_id=name, terms=terms), LetterCounts())
 
-    def _make_persister(self) -> ClusterPersister:
+    def _make_persister(self, patience_us: int) -> ClusterPersister:
         return ClusterPersister(
             self._env.clock,
             self._settings.node_id,
@@ -272,6 +284,7 @@ class RunningBroker:
             self.share_states,
             self._other_states,
             self._create_share_states_topic,
+            patience_us=patience_us,
         )
 
     async def join(self) -> None:

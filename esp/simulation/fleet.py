@@ -86,6 +86,8 @@ class Summary:
     shared_done: int = 0
     shared_passed: int = 0
     replaced_share_leaders: int = 0
+    replayed_share_groups: int = 0
+    replayed_share_states: int = 0
     expired_offsets: int = 0
     expired_answers: int = 0
     acked_deletions: int = 0
@@ -203,6 +205,8 @@ class Summary:
         yield f"  done with, by their answers    {self.shared_done:>12,}"
         yield f"  passed by start offsets        {self.shared_passed:>12,}"
         yield f"  of replaced leaders            {self.replaced_share_leaders:>12,}"
+        yield f"  groups held to logs            {self.replayed_share_groups:>12,}"
+        yield f"  states held to logs            {self.replayed_share_states:>12,}"
         yield f"offsets deleted by clients       {self.acked_deletions:>12,}"
         yield f"offsets that expired             {self.expired_offsets:>12,}"
         yield f"  answers that rest on that      {self.expired_answers:>12,}"

@@ -72,6 +72,10 @@ class Outcome:
     """Records of which members of share groups were answered that they are done with (INV-SHARE-ACK)."""
     shared_passed: int = 0
     """Records that start offsets of share groups passed, each for a reason (INV-SHARE-LOSS)."""
+    replayed_share_groups: int = 0
+    """The number of times that a coordinator's share group was held against the replay of its log (INV-GROUP-REPLAY)."""
+    replayed_share_states: int = 0
+    """The number of times that the states of a share coordinator were held against the replay of their log (INV-GROUP-REPLAY)."""
     replaced_share_leaders: int = 0
     """Deliveries to members of share groups by leaders that had been replaced and did not know it (INV-SHARE-ACK)."""
     expired_offsets: int = 0

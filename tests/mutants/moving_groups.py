@@ -16,6 +16,8 @@ MOVING_GROUP_MUTANTS: Final = (
         "        topic_regex=None if before is None else before.topic_regex,\n",
         kind=MOVING_GROUPS,
         is_gap=True,
+        covered_by="tests/unit/groups/consumer/test_migration.py::"
+        "test_a_classic_client_that_takes_the_place_of_a_consumer_has_no_expression",
     ),
     Mutant(
         "way-back-without-a-rebalance",
@@ -26,6 +28,8 @@ MOVING_GROUP_MUTANTS: Final = (
         "needs_rebalance=False)",
         kind=MOVING_GROUPS,
         is_gap=True,
+        covered_by="tests/unit/groups/consumer/test_migration.py::"
+        "test_with_another_subscription_the_members_join_again",
     ),
     Mutant(
         "way-back-that-failed-is-not-undone",
@@ -37,6 +41,7 @@ MOVING_GROUP_MUTANTS: Final = (
         "",
         kind=MOVING_GROUPS,
         is_gap=True,
+        covered_by="tests/unit/groups/consumer/test_migration.py::test_a_way_back_that_the_log_does_not_take_is_undone",
     ),
     Mutant(
         "classic-group-is-not-forgotten",
@@ -47,6 +52,8 @@ MOVING_GROUP_MUTANTS: Final = (
         "",
         kind=MOVING_GROUPS,
         is_gap=True,
+        covered_by="tests/unit/groups/consumer/test_migration.py::"
+        "test_a_consumer_brings_the_members_of_a_classic_group_along",
     ),
     Mutant(
         "partition-that-is-being-given-back-is-free-on-the-way",
@@ -57,6 +64,8 @@ MOVING_GROUP_MUTANTS: Final = (
         "        returned = frozenset[TopicIdPartition]()\n",
         kind=MOVING_GROUPS,
         is_gap=True,
+        covered_by="tests/unit/groups/consumer/test_migration.py::"
+        "test_a_partition_that_a_cooperative_member_is_about_to_give_back_is_not_free",
     ),
     Mutant(
         "members-come-along-with-nothing",
@@ -85,6 +94,8 @@ MOVING_GROUP_MUTANTS: Final = (
         "        owned = frozenset[TopicIdPartition]()\n",
         kind=MOVING_GROUPS,
         is_gap=True,
+        covered_by="tests/unit/groups/consumer/test_migration.py::"
+        "test_a_cooperative_member_gives_back_what_it_is_told_before_another_one_gets_it",
     ),
     Mutant(
         "classic-member-gets-its-target-at-once",
@@ -95,6 +106,7 @@ MOVING_GROUP_MUTANTS: Final = (
         "classic_assignment(member, group.target_of(member.member_id), group, self._state.topics)",
         kind=MOVING_GROUPS,
         is_gap=True,
+        covered_by="tests/unit/groups/consumer/test_migration.py::test_a_classic_client_joins_a_consumer_group",
     ),
     Mutant(
         "commit-of-an-old-generation",
@@ -105,6 +117,8 @@ MOVING_GROUP_MUTANTS: Final = (
         "    if is_classic:\n        return lambda _partition: True\n",
         kind=MOVING_GROUPS,
         is_gap=True,
+        covered_by="tests/unit/groups/consumer/test_migration.py::"
+        "test_members_of_both_protocols_commit_and_fetch_offsets",
     ),
     Mutant(
         "group-moves-to-a-generation-of-the-past",
@@ -115,6 +129,8 @@ MOVING_GROUP_MUTANTS: Final = (
         "    classic.generation_id = 1\n",
         kind=MOVING_GROUPS,
         is_gap=True,
+        covered_by="tests/unit/groups/consumer/test_migration.py::"
+        "test_the_group_is_classic_again_when_the_last_consumer_goes",
     ),
     Mutant(
         "waiting-members-are-forgotten-on-the-way",
@@ -125,5 +141,6 @@ MOVING_GROUP_MUTANTS: Final = (
         "",
         kind=MOVING_GROUPS,
         is_gap=True,
+        covered_by="tests/unit/groups/consumer/test_migration.py::test_waiting_members_are_asked_to_join_again",
     ),
 )

@@ -20,6 +20,7 @@ SHARE_GROUP_MUTANTS: Final = (
 """,
         kind=SHARE_GROUPS,
         is_gap=True,
+        covered_by="tests/unit/share/test_partition.py::test_a_lock_that_ended_during_a_write_that_failed_ends_then",
     ),
     Mutant(
         "lock-ends-during-a-write",
@@ -66,6 +67,9 @@ SHARE_GROUP_MUTANTS: Final = (
 """,
         "",
         kind=SHARE_GROUPS,
+        is_gap=True,
+        covered_by="tests/unit/share/test_partition.py::"
+        "test_a_session_that_ends_between_two_slices_leaves_what_was_said_to_its_write",
     ),
     Mutant(
         "gaps-after-a-change-of-leader-are-done-with",
@@ -76,6 +80,7 @@ SHARE_GROUP_MUTANTS: Final = (
         "            self.extend(batch.start_offset, RecordState.ARCHIVED)\n",
         kind=SHARE_GROUPS,
         is_gap=True,
+        covered_by="tests/unit/share/test_partition.py::test_a_new_leader_finds_gaps_between_what_was_written",
     ),
     Mutant(
         "available-range-stays-over-an-acceptance",
@@ -98,6 +103,7 @@ SHARE_GROUP_MUTANTS: Final = (
 """,
         kind=SHARE_GROUPS,
         is_gap=True,
+        covered_by="tests/unit/share/test_sessions.py::test_a_connection_ends_its_own_sessions_only",
     ),
     Mutant(
         "last-request-of-a-session-releases-nothing",
@@ -139,6 +145,8 @@ SHARE_GROUP_MUTANTS: Final = (
         "if one not in tries)",
         kind=SHARE_GROUPS,
         is_gap=True,
+        covered_by="tests/unit/groups/share/test_initialisation.py::"
+        "test_a_coordinator_that_refuses_is_asked_again_soon",
     ),
     Mutant(
         "state-epoch-is-not-looked-at-in-writes",
@@ -154,7 +162,6 @@ SHARE_GROUP_MUTANTS: Final = (
         _require_valid(request)
 """,
         kind=SHARE_GROUPS,
-        is_gap=True,
     ),
     Mutant(
         "leader-epoch-is-not-looked-at-in-writes",
@@ -168,7 +175,6 @@ SHARE_GROUP_MUTANTS: Final = (
         """        if request.state_epoch != state.state_epoch or not self.is_read:
 """,
         kind=SHARE_GROUPS,
-        is_gap=True,
     ),
     Mutant(
         "state-that-nobody-has-read-takes-writes",
@@ -196,7 +202,6 @@ SHARE_GROUP_MUTANTS: Final = (
         "                await persister.write(self.key, persisted.state_epoch, leader_epoch, found)\n",
         "                _ = found\n",
         kind=SHARE_GROUPS,
-        is_gap=True,
     ),
     Mutant(
         "added-partition-begins-by-the-reset",
@@ -239,6 +244,7 @@ SHARE_GROUP_MUTANTS: Final = (
 """,
         kind=SHARE_GROUPS,
         is_gap=True,
+        covered_by="tests/unit/broker/share/test_dead_letters.py::test_what_may_pass_is_tried_again",
     ),
     Mutant(
         "records-are-archived-before-their-letters",
@@ -262,5 +268,41 @@ SHARE_GROUP_MUTANTS: Final = (
         """            for run in self._window.between(condemned[0].start_offset, end_offset)
 """,
         kind=SHARE_GROUPS,
+    ),
+    Mutant(
+        "released-attempt-is-not-persisted",
+        "KIP-932 broken",
+        "SHARE-9",
+        "esp.share.partition",
+        "    return StateBatch(run.start_offset, run.end_offset, target, run.delivery_count)\n",
+        """    is_free = target is RecordState.AVAILABLE
+    return StateBatch(run.start_offset, run.end_offset, target, run.delivery_count - is_free)
+""",
+        kind=SHARE_GROUPS,
+        catchers=("INV-SHARE-COUNT",),
+    ),
+    Mutant(
+        "updates-say-nothing-of-what-is-done-with",
+        "KIP-932 broken",
+        "SHARE-21",
+        "esp.share.coordinator.state",
+        """        batches=merge((), batches, state.start_offset),
+        complete_count=state.complete_count,
+""",
+        """        batches=merge((), batches, state.start_offset),
+        complete_count=NO_COMPLETE_COUNT,
+""",
+        kind=SHARE_GROUPS,
+        catchers=("INV-GROUP-REPLAY",),
+    ),
+    Mutant(
+        "places-of-share-members-are-not-loaded",
+        "KIP-932 broken",
+        RECORDS,
+        "esp.groups.keyed_groups",
+        "        self.apply(record)\n        self.commit((record,))\n",
+        "        self.apply(record)\n        self.commit((record,) if record.key.type != 14 else ())\n",
+        kind=SHARE_GROUPS,
+        catchers=("INV-GROUP-REPLAY",),
     ),
 )

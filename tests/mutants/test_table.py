@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 from esp.simulation.tiers import TIERS
-from tests.mutants.moving_groups import MOVING_GROUP_MUTANTS
 from tests.mutants.patching import mutate
-from tests.mutants.share_groups import SHARE_GROUP_MUTANTS
 from tests.mutants.table import ALL, MUTANTS
 from tests.mutants.transaction_rows import KNOWN_BY, NO_ROW, ROW_MUTANTS
 
@@ -41,11 +39,7 @@ def test_each_of_kafkas_34_rows_has_mutants_and_each_other_invariant_a_reason():
     assert all(MUTANTS[each.name].catchers == each.catchers for each in ROW_MUTANTS)
 
 
-GAPS = [
-    mutant
-    for mutant in MUTANTS.values()
-    if mutant.is_gap and mutant not in {*MOVING_GROUP_MUTANTS, *SHARE_GROUP_MUTANTS}
-]
+GAPS = [mutant for mutant in MUTANTS.values() if mutant.is_gap]
 
 
 @pytest.mark.parametrize("mutant", GAPS, ids=lambda mutant: mutant.name)

@@ -67,6 +67,10 @@ class PartitionCoordinators(Generic[AnyDriver]):
             coordinator.end()
         self._coordinators.clear()
 
+    def coordinator_at(self, partition: int) -> AnyDriver | None:
+        """The coordinator of a partition of the internal topic; None if it is not here."""
+        return self._coordinators.get(partition)
+
     def _of_key(self, key: str) -> AnyDriver:
         """The coordinator that has a key.
 

@@ -109,10 +109,6 @@ class GroupCoordinators(PartitionCoordinators["GroupCoordinatorDriver"]):
         """Looks for the topics of members' expressions; None as long as no group was coordinated here."""
         return self._expressions
 
-    def coordinator_at(self, partition: int) -> "GroupCoordinatorDriver | None":
-        """The coordinator of a partition of ``__consumer_offsets``; None if it is not here."""
-        return self._coordinators.get(partition)
-
 
 def _load_expressions_class() -> "type[Expressions]":
     """As :func:`load_driver_class`."""

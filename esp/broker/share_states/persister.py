@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from esp.share.partition import StateWrite
 
 GIVE_UP_US: Final = 30_000_000
-"""The time for which a question is asked again."""
+"""The time for which a node asks a question again."""
 
 PAUSE_US: Final = 100_000
 """The pause before that, at first; it doubles each time."""
@@ -59,6 +59,7 @@ class ClusterPersister:
         here: the coordinators of this node.
         elsewhere: asks those of other nodes.
         create_topic: has ``__share_group_state`` created, and waits for that.
+        patience_us: the time for which a question is asked again.
     """
 
     def __init__(
@@ -69,6 +70,8 @@ class ClusterPersister:
         here: ShareCoordinators,
         elsewhere: Elsewhere,
         create_topic: Callable[[], Awaitable[None]],
+        *,
+        patience_us: int = GIVE_UP_US,
     ) -> None:
         self._clock = clock
         self._node_id = node_id
@@ -76,6 +79,7 @@ class ClusterPersister:
         self._here = here
         self._elsewhere = elsewhere
         self._create_topic = create_topic
+        self._patience_us = patience_us
 
     async def read(self, key: ShareStateKey, leader_epoch: int) -> PersistedRead:
         """See :meth:`esp.share.persister.Persister.read`."""
@@ -103,7 +107,7 @@ class ClusterPersister:
         Raises:
             ApiError: the coordinator refuses, or there was no answer in time.
         """
-        give_up_us = self._clock.monotonic_us() + GIVE_UP_US
+        give_up_us = self._clock.monotonic_us() + self._patience_us
         pause_us = PAUSE_US
         while True:
             result = await self._ask_once(request)

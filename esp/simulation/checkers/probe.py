@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Iterable
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from esp.broker.broker_role import RunningBroker
+from esp.broker.coordination.driver import CoordinatorDriver
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.raft.loader import MetadataLoader
 from esp.broker.replication.hosted_partition import HostedPartition
@@ -13,7 +14,10 @@ from esp.controller.image import EMPTY_IMAGE, ClusterImage
 from esp.controller.self_repair import Proposal
 from esp.groups.consumer.directory import ConsumerGroups
 from esp.groups.directory import GroupDirectory
+from esp.groups.share.directory import ShareGroups
 from esp.model.ids import NO_BROKER_EPOCH
+from esp.schemas.share_state_records import ShareStateKey
+from esp.simulation.checkers.share_state_log import KeptState
 from esp.simulation.checkers.throttle_checker import Rates
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.storage.log import Log
@@ -47,26 +51,54 @@ def group_generation(node: SimulatedNode, partition: int, leader_epoch: int, gro
 
 
 class GroupsAtRest(NamedTuple):
-    """The consumer groups of a coordinator of which nothing is on its way into the log."""
+    """The groups of a coordinator of which nothing is on its way into the log."""
 
     groups: ConsumerGroups
+    shares: ShareGroups
     classic: GroupDirectory
     """Those of the classic protocol, and of nothing but offsets."""
     end_offset: int
     """Of the log."""
 
 
+class ShareStatesAtRest(NamedTuple):
+    """The states of a share coordinator of which nothing is on its way into the log."""
+
+    states: dict[ShareStateKey, KeptState]
+    end_offset: int
+    """Of the log."""
+
+
 def groups_at_rest(node: SimulatedNode, partition: int, leader_epoch: int) -> GroupsAtRest | None:
-    """The consumer groups at the node, if it coordinates a partition of ``__consumer_offsets`` in this epoch, serves, and is at rest."""
+    """The groups at the node, if it coordinates a partition of ``__consumer_offsets`` in this epoch, serves, and is at rest."""
     broker = _broker(node)
     driver = broker.groups.coordinator_at(partition) if broker is not None else None
-    if driver is None or driver.has_ended or driver.leader.leader_epoch != leader_epoch:
+    if driver is None or not _is_at_rest(driver, leader_epoch):
         return None
+    state = driver._core._state  # noqa: SLF001 - the module's purpose
+    return GroupsAtRest(state.consumers, state.shares, state.directory, driver.hosted.log.log_end_offset)
+
+
+def share_states_at_rest(node: SimulatedNode, partition: int, leader_epoch: int) -> ShareStatesAtRest | None:
+    """The states at the node, if it coordinates a partition of ``__share_group_state`` in this epoch, serves, and is at rest."""
+    broker = _broker(node)
+    driver = broker.share_states.coordinator_at(partition) if broker is not None else None
+    if driver is None or not _is_at_rest(driver, leader_epoch):
+        return None
+    states = {
+        key: KeptState(entry.state, entry.snapshot, entry.snapshot_offset, entry.update_count)
+        for key, entry in driver._core._entries.items()  # noqa: SLF001 - the module's purpose
+        if entry.state is not None and entry.snapshot is not None
+    }
+    return ShareStatesAtRest(states, driver.hosted.log.log_end_offset)
+
+
+def _is_at_rest(driver: CoordinatorDriver[Any], leader_epoch: int) -> bool:
+    """True if a coordinator serves in this epoch, and its log is committed to its end."""
+    if driver.has_ended or driver.leader.leader_epoch != leader_epoch:
+        return False
     log = driver.hosted.log
-    if not driver._is_loaded or driver._appended or log.high_watermark < log.log_end_offset:  # noqa: SLF001 - the module's purpose
-        return None
-    state = driver._core._state  # noqa: SLF001
-    return GroupsAtRest(state.consumers, state.directory, log.log_end_offset)
+    return driver._is_loaded and not driver._appended and log.high_watermark >= log.log_end_offset  # noqa: SLF001 - the module's purpose
 
 
 def find_forgotten_holds(node: SimulatedNode, deleted: Collection[str], now_ms: int) -> list[str]:

@@ -10,8 +10,10 @@ from that. Nothing of what becomes of it counts (INV-SHARE-FENCE), so its delive
 
 import asyncio
 import contextlib
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from esp.broker.share.leaders import ShareLeaders
@@ -22,7 +24,7 @@ from esp.broker.share_states.persister import ClusterPersister
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
 from esp.protocol.progress import SlicedWork
-from esp.schemas.share_state_records import RecordState, ShareStateKey
+from esp.schemas.share_state_records import RecordState, ShareStateKey, StateBatch
 from esp.share.acknowledgements import AcknowledgementBatch, AcknowledgeType
 from esp.share.acquiring import AcquiredRecords
 from esp.share.coordinator.requests import Write
@@ -30,7 +32,7 @@ from esp.share.partition import SharePartition, StateWrite
 from esp.share.persister import PersistedRead
 from esp.share.sessions import SessionKey
 from esp.share.window import NO_LOCK_US, NO_WRITE
-from esp.simulation.checkers.share_state_log import NO_EPOCH, Life, ShareStateLog
+from esp.simulation.checkers.share_state_log import NO_EPOCH, Attempts, Life, ShareStateLog
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.machine.loop import Process, current_process
 
@@ -46,7 +48,7 @@ class _Hold(NamedTuple):
 
     member_id: str
     until_s: float
-    """Its lock has not ended before."""
+    """Its lock has not ended before, nor the member's session."""
 
 
 class _Word(NamedTuple):
@@ -54,6 +56,15 @@ class _Word(NamedTuple):
 
     offset: int
     type: AcknowledgeType
+
+
+class _Read(NamedTuple):
+    """The state that a leader read."""
+
+    number: int
+    """Of all reads, in the order in which they were asked for."""
+    leader_epoch: int
+    batches: Sequence[StateBatch]
 
 
 @dataclass(slots=True, eq=False)
@@ -64,6 +75,8 @@ class _Led:
     life: Life | None
     leader_epoch: int
     start_offset: int
+    read: Sequence[StateBatch] | None
+    """The states of records that it has read; None if its read was not seen."""
     holds: dict[int, _Hold] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)
     """The delivery count of each record, as told last."""
@@ -80,6 +93,7 @@ class ShareChecker:
         is_excused: whether more was lost of a share partition than is promised (ELECT-5).
         leader_epoch: of a share partition's partition, by the metadata that counts.
         on_found: told of violations that are found in the midst of a node's step.
+        soon: calls when all is seen that the present turn has committed.
     """
 
     def __init__(
@@ -89,6 +103,7 @@ class ShareChecker:
         is_excused: Callable[[ShareStateKey], bool],
         leader_epoch: Callable[[ShareStateKey], int],
         on_found: Callable[[ViolationError], None],
+        soon: Callable[[Callable[[], None]], object],
     ) -> None:
         self.delivered = 0
         """Records that leaders have delivered."""
@@ -109,10 +124,14 @@ class ShareChecker:
         self._is_excused = is_excused
         self._leader_epoch = leader_epoch
         self._on_found = on_found
+        self._soon = soon
         self._led: dict[ShareStateKey, dict[LedSharePartition, _Led]] = {}
         self._leaders: dict[LedSharePartition, ShareLeaders] = {}
         self._read_epochs: dict[ShareStateKey, int] = {}
         """The highest leader epoch in which each state was read."""
+        self._reads: dict[tuple[object, ShareStateKey], _Read] = {}
+        """The last read of each state by each node in each of its lives."""
+        self._read_count = 0
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -145,8 +164,11 @@ class ShareChecker:
             return share
 
         async def watch_read(persister: ClusterPersister, key: ShareStateKey, leader_epoch: int) -> PersistedRead:
+            self._read_count += 1
+            number = self._read_count
             found = await read(persister, key, leader_epoch)
             self._read_epochs[key] = max(self._read_epochs.get(key, NO_EPOCH), leader_epoch)
+            self._on_read(persister, key, _Read(number, leader_epoch, found.batches))
             return found
 
         async def watch_write(
@@ -179,6 +201,12 @@ class ShareChecker:
             ShareCoordinatorDriver._prune = prune  # type: ignore[method-assign]  # noqa: SLF001
             ClusterPersister.read = read  # type: ignore[method-assign]
             ClusterPersister.write = write  # type: ignore[method-assign]
+
+    def _on_read(self, persister: object, key: ShareStateKey, read: _Read) -> None:
+        """A leader has read a state; one that is asked for earlier, and answered later, is of a leader that has ended."""
+        before = self._reads.get((persister, key))
+        if before is None or before.number < read.number:
+            self._reads[persister, key] = read
 
     def _guard(self, check: Callable[[], None]) -> None:
         try:
@@ -221,8 +249,7 @@ class ShareChecker:
                 f"{member_id} gets {offset}, which {hold.member_id} has until {hold.until_s:.3f}",
             )
         before = led.counts.get(offset)
-        if before is not None and count != before + 1:
-            raise ViolationError("INV-SHARE-COUNT", f"{key}", f"delivery {count} of {offset} follows delivery {before}")
+        self._check_count(key, led, offset, count)
         led.counts[offset] = count
         if led.life is not None:
             led.life.first_delivered = min(offset, led.life.first_delivered)
@@ -236,11 +263,58 @@ class ShareChecker:
             life.exhausted.add(offset)
         if led.leader_epoch < self._leader_epoch(key):
             self.replaced += 1
-        elif offset in life.done:
+            return
+        if offset in life.done:
             raise ViolationError(
                 "INV-SHARE-ACK",
                 f"{key}",
                 f"{member_id} gets {offset}, which was accepted or rejected, and that answered",
+            )
+        limit, has_ended = core.settings.delivery_count_limit, hold is not None
+        self._soon(partial(self._check_attempts, key, life, offset, before, has_ended=has_ended, limit=limit))
+
+    def _check_count(self, key: ShareStateKey, led: _Led, offset: int, count: int) -> None:
+        """A leader counts on from the state that it has read."""
+        before, whose = led.counts.get(offset), "delivery"
+        if before is None and led.read is not None:
+            before, whose = _count_of(led.read, offset), "the persisted count"
+        if before is not None and count != before + 1:
+            raise ViolationError("INV-SHARE-COUNT", f"{key}", f"delivery {count} of {offset} follows {whose} {before}")
+
+    def _check_attempts(
+        self, key: ShareStateKey, life: Life, offset: int, before: int | None, *, has_ended: bool, limit: int
+    ) -> None:
+        """A record is delivered as often as the limit, and once more for each change of leader and each end that was not persisted.
+
+        Args:
+            key: the share partition.
+            life: the life of it.
+            offset: the record's, which was just delivered.
+            before: its delivery count at this leader before; None if there is none.
+            has_ended: whether the lock or the session of the member before has ended: the record may be delivered before that is persisted.
+            limit: ``share.delivery.count.limit``.
+        """
+        state = self._states.state(key) if life is self._states.life(key) else None
+        if state is None:  # of a life that is over, and of which another leader begins anew
+            return
+        attempts = life.attempts.setdefault(offset, Attempts())
+        attempts.count += 1
+        if before is None:
+            attempts.leaders += 1
+        elif offset >= state.start_offset and (persisted := _count_of(state.batches, offset)) < before:
+            if not has_ended:
+                raise ViolationError(
+                    "INV-SHARE-COUNT",
+                    f"{key}",
+                    f"{offset} was given back after delivery {before}, and its persisted count is {persisted}",
+                )
+            attempts.unwritten += 1
+        if attempts.count >= limit + attempts.leaders + attempts.unwritten:
+            raise ViolationError(
+                "INV-SHARE-COUNT",
+                f"{key}",
+                f"{offset} is delivered {attempts.count} times, by {attempts.leaders} leaders, "
+                f"{attempts.unwritten} times before the end of an attempt was persisted; the limit is {limit}",
             )
 
     def _check_window(self, key: ShareStateKey, led: _Led, core: SharePartition, read: ReadBatches) -> None:
@@ -305,8 +379,10 @@ class ShareChecker:
     def _on_released(self, share: LedSharePartition, member_id: str) -> None:
         led = self._led.get(share.key, {}).get(share)
         if led is not None:
-            for offset in [offset for offset, hold in led.holds.items() if hold.member_id == member_id]:
-                del led.holds[offset]
+            now_s = self._clock()
+            for offset, hold in led.holds.items():
+                if hold.member_id == member_id:
+                    led.holds[offset] = hold._replace(until_s=min(hold.until_s, now_s))
 
     def _find(self, share: LedSharePartition, core: SharePartition) -> _Led:
         known = self._led.setdefault(share.key, {})
@@ -314,7 +390,9 @@ class ShareChecker:
         if found is None:
             leader = share._leader  # noqa: SLF001 - checkers look into nodes
             life = self._states.life(share.key, core.state_epoch)
-            found = known[share] = _Led(current_process(), life, leader.leader_epoch, core.start_offset)
+            read = self._reads.get((share._parts.persister, share.key))  # noqa: SLF001
+            batches = read.batches if read is not None and read.leader_epoch == leader.leader_epoch else None
+            found = known[share] = _Led(current_process(), life, leader.leader_epoch, core.start_offset, batches)
         return found
 
     def judge(self, write: Write) -> Callable[[], None]:
@@ -391,6 +469,12 @@ class ShareChecker:
             done = [offset for offset in offsets if life.words.get(offset) == member_id]
             self.accepted += len(done)
             life.done.update(done)
+
+
+def _count_of(batches: Sequence[StateBatch], offset: int) -> int:
+    """The delivery count of a record by states that are sorted and apart; 0 if it is in none of them."""
+    place = bisect_right(batches, offset, key=lambda batch: batch.start_offset) - 1
+    return batches[place].delivery_count if place >= 0 and offset < batches[place].end_offset else 0
 
 
 def _check_released(share: LedSharePartition, member_id: str) -> None:

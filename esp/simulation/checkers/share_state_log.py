@@ -5,9 +5,9 @@ administrator alters it, and ends with the next one or with a tombstone. Within 
 that it passes has been done with for a reason that was seen.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from esp.records.batch import iterate_records
 from esp.schemas.share_state_record_codec import decode_share_state_record
@@ -18,6 +18,7 @@ from esp.schemas.share_state_records import (
     ShareStateKey,
     ShareUpdateValue,
 )
+from esp.share.coordinator.draft import Snapshot
 from esp.share.coordinator.state import ShareState, replayed
 from esp.share.window import Window
 from esp.simulation.checkers.replica_view import BatchView
@@ -26,6 +27,29 @@ from esp.simulation.checkers.violation import ViolationError
 NO_EPOCH: Final = -1
 NEVER: Final = 1 << 63
 """Above all offsets."""
+
+
+class KeptState(NamedTuple):
+    """The state of a share partition, with its place in the log."""
+
+    state: ShareState
+    snapshot: Snapshot
+    """The newest one."""
+    snapshot_offset: int
+    """Its place in the log."""
+    update_count: int
+    """The updates after it."""
+
+
+@dataclass(slots=True)
+class Attempts:
+    """The deliveries of one record in one life, by leaders that had not been replaced."""
+
+    count: int = 0
+    leaders: int = 0
+    """The leaders that delivered it. Each change of leader may cost an attempt, the end of which was not persisted."""
+    unwritten: int = 0
+    """The deliveries after an attempt whose lock or session had ended, and which the log did not have."""
 
 
 @dataclass(slots=True)
@@ -51,6 +75,8 @@ class Life:
     """Those among them that were rejected."""
     exhausted: set[int] = field(default_factory=set)
     """The offsets whose last attempt was begun."""
+    attempts: dict[int, Attempts] = field(default_factory=dict)
+    """The deliveries of each record, by offset."""
 
 
 @dataclass(slots=True)
@@ -63,6 +89,8 @@ class _Followed:
     """Of ``__share_group_state``."""
     updates: list[ShareUpdateValue] = field(default_factory=list)
     leader_epoch: int = NO_EPOCH
+    replayed: ShareState | None = None
+    """The state that these make up, if it was asked for."""
 
 
 class ShareStateLog:
@@ -82,6 +110,8 @@ class ShareStateLog:
     ) -> None:
         self.passed = 0
         """Records that start offsets have passed."""
+        self.replays = 0
+        """The number of times that a coordinator's states were held against the replay of its log."""
         self._is_excused = is_excused
         self._log_start = log_start
         self._find_missed = find_missed
@@ -107,7 +137,9 @@ class ShareStateLog:
         followed = self._followed.get(key)
         if followed is None or followed.snapshot is None:
             return None
-        return replayed(followed.snapshot, followed.updates)
+        if followed.replayed is None:
+            followed.replayed = replayed(followed.snapshot, followed.updates)
+        return followed.replayed
 
     def first_open(self, key: ShareStateKey) -> int:
         """The first offset that is not done with; NO_START_OFFSET if it is not known yet where the share partition begins."""
@@ -136,6 +168,35 @@ class ShareStateLog:
         live = (one for one in self._followed.values() if one.snapshot is not None and one.partition == partition)
         return min((one.snapshot_offset for one in live), default=None)
 
+    def check_replay(self, where: str, partition: int, states: Mapping[ShareStateKey, KeptState]) -> None:
+        """A share coordinator shows its states, when its log has ended and nothing of them is on its way.
+
+        Nothing is compacted here: the log is cut, below the oldest snapshot that is needed, so that each state is that of its newest
+        snapshot and the updates after it, wherever the log begins.
+
+        Args:
+            where: the coordinator's name.
+            partition: of ``__share_group_state``.
+            states: the states.
+
+        Raises:
+            ViolationError: INV-GROUP-REPLAY.
+        """
+        self.replays += 1
+        mine = {key: self._kept(key) for key, one in self._followed.items() if one.partition == partition}
+        for key in {**mine, **states}:
+            if mine.get(key) != states.get(key) and not self._is_excused(key):
+                raise ViolationError(
+                    "INV-GROUP-REPLAY", f"{where}, {key}", f"has {states.get(key)}, its log {mine.get(key)}"
+                )
+
+    def _kept(self, key: ShareStateKey) -> KeptState | None:
+        followed, state = self._followed[key], self.state(key)
+        if state is None or followed.snapshot is None:
+            return None
+        snapshot = Snapshot(followed.snapshot.snapshot_epoch, followed.snapshot.create_timestamp_ms)
+        return KeptState(state, snapshot, followed.snapshot_offset, len(followed.updates))
+
     def on_committed(self, partition: int, batches: Iterable[BatchView]) -> None:
         """Batches of a partition of ``__share_group_state`` were seen to be committed for the first time.
 
@@ -150,6 +211,7 @@ class ShareStateLog:
                 if decoded is None:
                     continue
                 followed = self._followed.setdefault(decoded.key, _Followed())
+                followed.replayed = None
                 if not isinstance(decoded, ShareSnapshotRecord):
                     self._on_update(decoded.key, followed, decoded.value)
                 elif decoded.value is None:

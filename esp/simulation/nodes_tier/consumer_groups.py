@@ -15,6 +15,7 @@ from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.replica_view import BatchView
 from esp.simulation.nodes_tier.groups import STABLE_S, Groups, Key, Until
 from esp.simulation.nodes_tier.ledger import PASSING
+from esp.simulation.nodes_tier.resting_coordinators import find_at_rest
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.outcome import Outcome
 from esp.simulation.workload.consumer_group_crew import ConsumerGroupCrew
@@ -58,7 +59,8 @@ class ConsumerGroups:
         self._crew: ConsumerGroupCrew | None = None
         self._working: list[asyncio.Task[None]] = []
         self._is_over = False
-        self.checker = ConsumerGroupChecker(world.loop.time, self._is_excused, self._topic_name)
+        rng = world.random("compaction of consumer groups")
+        self.checker = ConsumerGroupChecker(world.loop.time, self._is_excused, rng, self._topic_name)
 
     def begin(self) -> None:
         """Set all members to work; the topics that stay are there."""
@@ -181,16 +183,12 @@ class ConsumerGroups:
         key, profile = self._key(), self._profile
         if key is None or profile is None:
             return
-        committed = self._replicas.of_partition(key)
-        state = self._image().topics_by_id[key[0]].partitions[key[1]]
-        node = self._world.nodes.get(state.leader)
-        if committed is None or node is None or not node.is_alive:
-            return
-        at_rest = probe.groups_at_rest(node, key[1], state.leader_epoch)
-        if at_rest is not None and at_rest.end_offset == committed.end_offset:
+        found = find_at_rest(self._world, self._image(), self._replicas, key, probe.groups_at_rest)
+        if found is not None:
+            where, at_rest = found
             classic = at_rest.classic.find_committed(profile.name)
             self.checker.check_replay(
-                node.name,
+                where,
                 profile.name,
                 at_rest.groups.find_committed(profile.name),
                 is_classic=classic is not None and classic.protocol_type is not None,

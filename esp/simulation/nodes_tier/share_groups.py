@@ -14,18 +14,20 @@ from esp.ports.network import Address
 from esp.records.batch import iterate_records
 from esp.schemas.share_state_records import ShareStateKey
 from esp.share.dead_letters import read_death
+from esp.simulation.checkers import probe
 from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.replica_view import BatchView
 from esp.simulation.checkers.share_checker import ShareChecker
+from esp.simulation.checkers.share_group_checker import ShareGroupChecker
 from esp.simulation.checkers.share_state_log import ShareStateLog
 from esp.simulation.checkers.shared_records import SharedRecords
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.cluster import bootstrap_addresses
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED
 from esp.simulation.nodes_tier.groups import STABLE_S, Groups, Key, Until
-from esp.simulation.nodes_tier.impatience import impatience
 from esp.simulation.nodes_tier.ledger import PASSING
 from esp.simulation.nodes_tier.profile import TopicProfile
+from esp.simulation.nodes_tier.resting_coordinators import find_at_rest
 from esp.simulation.nodes_tier.share_profile import LETTERS
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.outcome import Outcome
@@ -43,7 +45,7 @@ READ_IN_PASSING: Final = PASSING[:2]
 """The topics that come and go of which members read: not the one whose records may be lost by a setting."""
 
 LOOK_S: Final = 0.25
-"""The interval at which locks are looked at."""
+"""The interval at which locks and coordinators are looked at."""
 
 
 class ShareGroups:
@@ -96,20 +98,25 @@ class ShareGroups:
             lambda key: replicas.highest_log_starts.get((key.topic_id, key.partition), 0),
             self.records.find_missed,
         )
-        self.checker = ShareChecker(self.states, world.loop.time, self._is_excused, self._leader_epoch, on_found)
+        self.checker = ShareChecker(
+            self.states,
+            world.loop.time,
+            self._is_excused,
+            self._leader_epoch,
+            on_found,
+            lambda check: world.loop.call_soon(check, context=world.context),
+        )
+        self.group_checker = ShareGroupChecker(self._is_group_excused, world.random("compaction of share groups"))
         self.checker.on_cut = self._on_cut
         self.checker.on_delivered = self.records.on_delivered
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
         """Look at what leaders deliver, in runs that have share groups."""
-        profile = self._profile
-        if profile is None:
+        if self._profile is None:
             yield
             return
-        with self.checker.watched(), contextlib.ExitStack() as stack:
-            if profile.patience_s is not None:
-                stack.enter_context(impatience(profile.patience_s))
+        with self.checker.watched():
             yield
 
     def begin(self) -> None:
@@ -188,14 +195,43 @@ class ShareGroups:
         )
 
     async def _look(self) -> None:
-        """Look at locks, records and topics until the end. Raises ViolationError: INV-SHARE-LOCK, INV-SHARE-COMMITTED."""
+        """Look at locks, records, coordinators and topics until the end.
+
+        Raises:
+            ViolationError: INV-SHARE-LOCK, INV-SHARE-COMMITTED, INV-GROUP-REPLAY.
+        """
         while not self._is_over:
             await asyncio.sleep(LOOK_S)
             self.checker.look()
             self.records.look()
+            self.check_replay()
             if self._profile is not None and self._profile.reads_passing:
                 self._look_for_topics()
             self._look_for_partitions()
+
+    def check_replay(self) -> None:
+        """Hold the coordinators of the groups, and of their states, against their logs, if nothing is on its way into these.
+
+        Raises:
+            ViolationError: INV-GROUP-REPLAY.
+        """
+        image = self._image()
+        for crew in self._crews:
+            key = self._group_key(crew.group_id)
+            groups = (
+                None if key is None else find_at_rest(self._world, image, self._replicas, key, probe.groups_at_rest)
+            )
+            if groups is not None:
+                where, groups_at_rest = groups
+                self.group_checker.check_replay(
+                    where, crew.group_id, groups_at_rest.shares.find_committed(crew.group_id)
+                )
+        topic = image.topics_by_name.get(SHARE_STATES_TOPIC)
+        for key in [] if topic is None else [(topic.topic_id, number) for number in range(len(topic.partitions))]:
+            states = find_at_rest(self._world, image, self._replicas, key, probe.share_states_at_rest)
+            if states is not None and not self._replicas.is_excused(key):
+                where, states_at_rest = states
+                self.states.check_replay(where, key[1], states_at_rest.states)
 
     def _look_for_partitions(self) -> None:
         """Partitions that are added to a topic which a group knows begin with their first records (KAFKA-20742).
@@ -243,6 +279,8 @@ class ShareGroups:
         """Batches were seen to be committed for the first time. Raises ViolationError: INV-SPSO, INV-SHARE-FENCE, INV-SHARE-LOSS."""
         if self._profile is not None and partition.topic == SHARE_STATES_TOPIC:
             self.states.on_committed(partition.partition, batches)
+        elif self._profile is not None and partition.topic == OFFSETS_TOPIC:
+            self.group_checker.on_committed(batches)
         elif self._profile is not None and partition.topic == LETTERS:
             self._on_letters(batches)
 
@@ -360,6 +398,8 @@ class ShareGroups:
             shared_done=checker.accepted,
             shared_passed=self.states.passed,
             replaced_share_leaders=checker.replaced,
+            replayed_share_groups=self.group_checker.replays,
+            replayed_share_states=self.states.replays,
         )
 
     # What the checkers ask.
@@ -402,6 +442,10 @@ class ShareGroups:
         """See :class:`~esp.simulation.workload.late_writes.LateWrites`."""
         states_key = self._states_key(key)
         return None if states_key is None else self._groups.leading_epoch(states_key, address)
+
+    def _is_group_excused(self, group_id: str) -> bool:
+        key = self._group_key(group_id)
+        return key is not None and self._replicas.is_excused(key)
 
     def _is_excused(self, key: ShareStateKey) -> bool:
         states_key = self._states_key(key)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from esp.broker.share_states.persister import GIVE_UP_US
 from esp.model.features import DEAD_LETTERS_FROM
 from esp.settings.broker import BrokerSettings
 
@@ -57,7 +58,9 @@ class ShareProfile:
     cold_s: float
     """``share.coordinator.cold.partition.snapshot.interval.ms`` of all nodes."""
     patience_s: float | None = None
-    """The time after which the askers of share coordinators give up (``GIVE_UP_US`` of their persister); None: as in the product."""
+    """The time for which nodes ask a share coordinator again; None: as in the product. There a write fails after half a minute, when most
+    faults are over.
+    """
     is_read_committed: bool = False
     """True if ``share.isolation.level`` of the groups is ``read_committed``."""
     reads_passing: bool = False
@@ -79,6 +82,11 @@ class ShareProfile:
     def level(self) -> int:
         """The cluster's ``share.version``."""
         return DEAD_LETTERS_FROM if self.has_letters else 1
+
+    @property
+    def patience_us(self) -> int:
+        """The time for which nodes ask a share coordinator again."""
+        return GIVE_UP_US if self.patience_s is None else int(self.patience_s * 1_000_000)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, Final
 
+from esp.broker.share_states.persister import GIVE_UP_US
 from esp.controller.bootstrap import FirstMetadata
 from esp.model.features import SHARE_VERSION, TRANSACTION_VERSION
 from esp.settings.broker import BrokerSettings
@@ -75,6 +76,7 @@ class World:
                 maybe=self._reach,
                 timing=profile.timing,
                 timing_rng=self.random(f"timing of node {number}"),
+                share_patience_us=GIVE_UP_US if profile.share is None else profile.share.patience_us,
             )
             if self.random(f"whole syncs of node {number}").random() < _WHOLE_SYNCS_SHARE:
                 self.nodes[number].disk.syncs_as_whole = 1

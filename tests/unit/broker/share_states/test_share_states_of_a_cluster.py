@@ -38,7 +38,7 @@ def accepted(offset):
 class ThreeNodes:
     """A cluster that has share groups."""
 
-    def __init__(self, loop, seed=0):
+    def __init__(self, loop, seed=0, **options):
         rng = self.rng = Random(seed)
         self.network = SimulatedNetwork(loop, Random(rng.random()))
         self.layout = Layout.combined(len(NODES))
@@ -58,6 +58,7 @@ class ThreeNodes:
                 maybe=lambda _node, _point: None,
                 timing=DEFAULT_TIMING,
                 timing_rng=Random(rng.random()),
+                **options,
             )
             for number in NODES
         }
@@ -100,9 +101,9 @@ class ThreeNodes:
         return topic.partitions[partition_for(coordinator_key(key), len(topic.partitions))].leader
 
 
-def with_three_nodes(seed=0):
+def with_three_nodes(seed=0, **options):
     async def play(loop, scenario):
-        nodes = ThreeNodes(loop, seed)
+        nodes = ThreeNodes(loop, seed, **options)
         await nodes.boot()
         await scenario(nodes)
 
@@ -130,6 +131,18 @@ async def test_each_node_reads_what_the_others_have_written(nodes):
         with pytest.raises(ApiError) as refused:
             await nodes.read(number, key)
         assert refused.value.code is ErrorCode.invalid_request
+
+
+@with_three_nodes(share_patience_us=700_000)
+async def test_node_asks_for_as_long_as_it_was_told(nodes):
+    key = next(key for key in nodes.keys if nodes.coordinator_of(key) == 2)
+    nodes.nodes[2].broker.broker.running.share_states.coordinator_of(key).end()
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    with pytest.raises(ApiError) as refused:
+        await nodes.read(1, key)
+    assert refused.value.code is ErrorCode.not_coordinator
+    assert 0.3 <= loop.time() - began <= 0.7
 
 
 async def write_on(nodes, number, key, answered, end_s):

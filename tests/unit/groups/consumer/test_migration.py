@@ -483,6 +483,17 @@ def test_a_classic_client_takes_the_place_of_a_static_consumer(world):
     assert world.error(world.consume("c", answer.member_epoch, instance_id="i")) is ErrorCode.group_id_not_found
 
 
+def test_a_classic_client_that_takes_the_place_of_a_consumer_has_no_expression(world):
+    world.topics.create("u", 1)
+    assert world.answers[world.consume("other")].error is ErrorCode.none
+    assert world.answers[world.consume("c", instance_id="i", topics=None, topic_regex="u")].error is ErrorCode.none
+    classic = ClassicClient(world, instance_id="i")
+    classic.join()
+    [about] = [member.about for member in described(world).members if member.about.instance_id == "i"]
+    assert about.classic is not None
+    assert (about.topic_names, about.topic_regex) == (("t",), None)
+
+
 @pytest.mark.parametrize("had", [{"topics": ("u",)}, {"topics": None, "topic_regex": "u"}, {"topics": ()}])
 def test_with_another_subscription_the_members_join_again(world, had):
     world.topics.create("u", 1)

@@ -1,6 +1,7 @@
 """What members of consumer groups are told, and their log: each promise broken once, and what excuses an answer."""
 
 import uuid
+from random import Random
 
 import pytest
 
@@ -40,7 +41,9 @@ class Scene:
     def __init__(self):
         self.now_s = 0.0
         self.is_excused = False
-        self.checker = ConsumerGroupChecker(lambda: self.now_s, lambda _group: self.is_excused, {TOPIC: "topic"}.get)
+        self.checker = ConsumerGroupChecker(
+            lambda: self.now_s, lambda _group: self.is_excused, Random(0), {TOPIC: "topic"}.get
+        )
         self.log(epoch(2), about("a"), about("b"), target("a", P0), target("b", P1), assigned_at(2))
 
     def tick(self):
@@ -274,7 +277,7 @@ def test_coordinator_whose_state_is_not_the_replay_of_its_log_is_found():
 
 
 def test_group_that_the_log_does_not_know_is_not_there():
-    checker = ConsumerGroupChecker(lambda: 0.0, lambda _group: False)
+    checker = ConsumerGroupChecker(lambda: 0.0, lambda _group: False, Random(0))
     checker.check_replay("node", GROUP, None, is_classic=False)
     assert checker.replays == 1
 

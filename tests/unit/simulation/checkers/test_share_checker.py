@@ -9,12 +9,12 @@ from esp.broker.share.led_partition import Wanted
 from esp.broker.share.log_reads import ReadBatches
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
-from esp.schemas.share_state_records import ShareStateKey
+from esp.schemas.share_state_records import RecordState, ShareStateKey, StateBatch
 from esp.share.acknowledgements import AcknowledgementBatch, AcknowledgeType
 from esp.share.acquiring import AcquiredRecords, AcquireMode, FetchedBatch
 from esp.share.coordinator.requests import Write
 from esp.share.partition import PersistedState, SharePartition, ShareSettings
-from esp.simulation.checkers.share_checker import ShareChecker
+from esp.simulation.checkers.share_checker import ShareChecker, _Read
 from esp.simulation.checkers.share_state_log import Life
 from esp.simulation.checkers.violation import ViolationError
 
@@ -34,6 +34,7 @@ class Share:
         self.core = SharePartition(PersistedState(1, 0), SETTINGS)
         self._hosted = SimpleNamespace(log=SimpleNamespace(log_start_offset=log_start))
         self._leader = SimpleNamespace(leader_epoch=leader_epoch)
+        self._parts = SimpleNamespace(persister=object())
 
 
 class Done:
@@ -61,16 +62,33 @@ class Scene:
         self.is_excused = False
         self.leader_epoch = 1
         self.life = Life(0, 1)
+        self.state = None
         self.found = []
-        states = SimpleNamespace(life=lambda _key, _epoch=None: self.life)
+        states = SimpleNamespace(life=lambda _key, _epoch=None: self.life, state=lambda _key: self.state)
         self.checker = ShareChecker(
-            states, lambda: self.now_s, lambda _key: self.is_excused, lambda _key: self.leader_epoch, self.found.append
+            states,
+            lambda: self.now_s,
+            lambda _key: self.is_excused,
+            lambda _key: self.leader_epoch,
+            self.found.append,
+            lambda check: check(),
         )
 
     def deliver(self, share, member_id, *pieces):
         read = ReadBatches(0, b"", (FetchedBatch(0, 10),), (0,))
         records = [AcquiredRecords(*piece) for piece in pieces]
         self.checker._on_acquired(share, read, Wanted(member_id, 10, 10, AcquireMode.BATCH_OPTIMIZED), records)
+
+    def persist(self, *batches):
+        """Let the log have these counts of available records."""
+        available = [StateBatch(start, end, RecordState.AVAILABLE, count) for start, end, count in batches]
+        self.state = SimpleNamespace(start_offset=0, batches=available)
+        return available
+
+    def read(self, share, *batches, number=1):
+        """Let a leader have read these counts."""
+        leader_epoch = share._leader.leader_epoch
+        self.checker._on_read(share._parts.persister, KEY, _Read(number, leader_epoch, self.persist(*batches)))
 
     def say(self, share, member_id, type_, offset, future):
         self.checker._on_words(share, member_id, [AcknowledgementBatch(offset, offset, [type_])], future)
@@ -169,6 +187,77 @@ def test_deliveries_are_counted_one_by_one():
     scene.now_s = LOCK_S
     with pytest.raises(ViolationError, match="INV-SHARE-COUNT"):
         scene.deliver(share, "b", (0, 1, 3))
+
+
+def test_leader_counts_on_from_the_state_that_it_has_read():
+    scene, share = Scene(), Share()
+    scene.read(share, (0, 2, 2), (4, 5, 1))
+    scene.deliver(share, "a", (0, 2, 3), (2, 4, 1), (4, 5, 2), (5, 6, 1))
+    for piece in ((0, 1, 1), (1, 2, 2), (4, 5, 1), (5, 6, 2)):
+        share = Share()
+        scene.read(share, (0, 2, 2), (4, 5, 1))
+        with pytest.raises(ViolationError, match=r"INV-SHARE-COUNT.*follows the persisted count"):
+            scene.deliver(share, "a", piece)
+
+
+def test_read_that_is_answered_late_is_of_a_leader_that_has_ended():
+    scene, share = Scene(), Share()
+    scene.read(share, (0, 1, 2), number=7)
+    scene.read(share, (0, 1, 1), number=6)
+    scene.deliver(share, "a", (0, 1, 3))
+
+
+def test_record_that_was_given_back_has_its_attempt_in_the_log():
+    scene, share = Scene(), Share()
+    scene.persist()
+    scene.deliver(share, "a", (0, 2, 1))
+    scene.say(share, "a", AcknowledgeType.RELEASE, 0, Done())
+    scene.say(share, "a", AcknowledgeType.RELEASE, 1, Done())
+    scene.persist((0, 1, 1))
+    scene.deliver(share, "b", (0, 1, 2))
+    with pytest.raises(ViolationError, match=r"INV-SHARE-COUNT.*1 was given back after delivery 1.*count is 0"):
+        scene.deliver(share, "b", (1, 2, 2))
+
+
+@pytest.mark.parametrize("end", ["of the lock", "of the session"])
+def test_attempt_that_ended_by_itself_need_not_be_persisted_and_is_one_more(end):
+    scene, share = Scene(), Share()
+    scene.persist()
+    for count in (1, 2, 3):
+        scene.deliver(share, "a", (0, 1, count))
+        scene.now_s += LOCK_S if end == "of the lock" else 0
+        scene.checker._on_released(share, "a")
+    assert scene.life.attempts[0].unwritten == 2
+    for number in range(3):  # each of them is one more change of leader
+        scene.deliver(Share(), "a", (0, 1, 1))
+        assert scene.life.attempts[0].leaders == number + 2
+
+
+def test_more_deliveries_than_the_limit_and_the_changes_of_leader_are_found():
+    scene, share, following = Scene(), Share(), Share()
+    scene.persist((0, 1, 3))
+    for count in (1, 2, 3):
+        scene.deliver(share, "a", (0, 1, count))
+        scene.now_s += LOCK_S
+    scene.deliver(following, "a", (0, 1, 1))
+    scene.now_s += LOCK_S
+    with pytest.raises(ViolationError, match=r"INV-SHARE-COUNT.*0 is delivered 5 times, by 2 leaders"):
+        scene.deliver(following, "a", (0, 1, 2))
+
+
+@pytest.mark.parametrize("why", ["replaced", "excused", "altered"])
+def test_deliveries_of_leaders_that_do_not_count_are_not_judged(why):
+    scene, share = Scene(), Share()
+    scene.deliver(share, "a", (0, 1, 1))
+    scene.say(share, "a", AcknowledgeType.RELEASE, 0, Done())
+    scene.persist()
+    if why == "replaced":
+        scene.leader_epoch = 2
+    elif why == "excused":
+        scene.is_excused = True
+    else:
+        scene.life = Life(1, 2)
+    scene.deliver(share, "b", (0, 1, 2))
 
 
 def test_last_attempt_is_a_reason_and_no_more_follow():

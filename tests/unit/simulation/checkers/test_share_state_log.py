@@ -20,8 +20,10 @@ from esp.schemas.share_state_records import (
     ShareUpdateValue,
     StateBatch,
 )
+from esp.share.coordinator.draft import Snapshot
+from esp.share.coordinator.state import ShareState
 from esp.simulation.checkers.replica_view import BatchView
-from esp.simulation.checkers.share_state_log import ShareStateLog
+from esp.simulation.checkers.share_state_log import KeptState, ShareStateLog
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.machine.file_content import FileContent
 
@@ -167,3 +169,41 @@ def test_update_belongs_to_the_snapshot_before_it():
     scene.snapshot()
     with pytest.raises(ViolationError, match="INV-SHARE-FENCE"):
         scene.update(0, epoch=7)
+
+
+def kept(start=0, complete=0, leader_epoch=0, epoch=0, updates=0):
+    return KeptState(ShareState(1, leader_epoch, start, complete, ()), Snapshot(epoch, 0), 0, updates)
+
+
+def test_share_coordinator_has_the_states_that_its_log_tells():
+    scene = Scene()
+    scene.log.check_replay("node", 0, {})
+    scene.snapshot()
+    scene.log.check_replay("node", 0, {KEY: kept()})
+    scene.update(0, leader_epoch=2)
+    scene.log.check_replay("node", 0, {KEY: kept(leader_epoch=2, updates=1)})
+    scene.log.check_replay("node", 1, {})
+    assert scene.log.replays == 4
+    scene.delete()
+    scene.log.check_replay("node", 0, {})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {KEY: kept()},
+        {KEY: kept(leader_epoch=2, updates=1, complete=1)},
+        {KEY: kept(leader_epoch=2, updates=1, start=1)},
+        {KEY: kept(leader_epoch=2, updates=1, epoch=1)},
+        {KEY: kept(leader_epoch=2, updates=1), KEY._replace(partition=1): kept()},
+    ],
+)
+def test_share_coordinator_with_another_state_than_its_log_is_found(wrong):
+    scene = Scene()
+    scene.snapshot()
+    scene.update(0, leader_epoch=2)
+    with pytest.raises(ViolationError, match="INV-GROUP-REPLAY"):
+        scene.log.check_replay("node", 0, wrong)
+    scene.is_excused = True
+    scene.log.check_replay("node", 0, wrong)

@@ -2,10 +2,11 @@
 
 import dataclasses
 
+from esp.broker.share_states.persister import GIVE_UP_US
 from esp.simulation.nodes_tier.group_profile import NO_GROUPS
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.share_profile import SHARE, ShareProfile
-from esp.simulation.nodes_tier.world import _settings
+from esp.simulation.nodes_tier.world import World, _settings
 from esp.simulation.seeds import run_seed
 from esp.simulation.streams import stream
 
@@ -45,9 +46,21 @@ def test_groups_among_others_leave_the_rest_of_the_run_as_it_is():
     assert all(name.startswith(("group_share_", "share_coordinator_")) for name in changed)
 
 
+def test_nodes_ask_share_coordinators_for_as_long_as_the_run_wants():
+    found = {}
+    for profile in drawn():
+        if profile.share is not None and profile.share.patience_s not in found:
+            world = World(profile)
+            found[profile.share.patience_s] = {node.share_patience_us for node in world.nodes.values()}
+            world.loop.close()
+    assert found == {None: {GIVE_UP_US}, 0.5: {500_000}, 2.0: {2_000_000}}
+
+
 def test_records_are_delivered_again_and_all_are_done_with_in_the_end():
     outcome = run_seed(428)  # five nodes; leaders and coordinators die
     assert outcome.violation is None
     assert outcome.shared_records > outcome.shared_again > 0
     assert outcome.shared_done > 0
     assert outcome.shared_passed > 0
+    assert outcome.replayed_share_groups > 10
+    assert outcome.replayed_share_states > 10
