@@ -10,7 +10,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from esp.groups.appends import Appends
+from esp.groups.backlog import Backlog
 from esp.groups.changes import end_transaction
+from esp.groups.consumer.assigning import Assigning
 from esp.groups.consumer.classic_members import ClassicMembers
 from esp.groups.consumer.departures import Departures
 from esp.groups.consumer.directory import ConsumerGroups
@@ -95,11 +97,13 @@ class GroupCoordinator:
             shares=ShareGroups(),
             topics=topics,
             offsets=OffsetStore(),
+            backlog=Backlog(),
         )
         self._rebalances = Rebalances(self._state)
         progress = Progress(self._state)
         self._departures = Departures(self._state, self._rebalances, progress)
-        parts = self._state, self._rebalances, progress, self._departures
+        assigning = Assigning(self._state, self._rebalances, self._departures)
+        parts = self._state, self._rebalances, progress, self._departures, assigning
         self._heartbeats = Heartbeats(*parts)
         self._classic_members = ClassicMembers(*parts)
         self._joining = Joining(self._state, self._rebalances, self._classic_members)
@@ -180,6 +184,16 @@ class GroupCoordinator:
     def on_time(self, now: Now) -> list[Effect]:
         """Do what is due: sessions and rebalances that end, offsets that expire, answers that waited too long."""
         self._state.deadlines.run(now)
+        return self._state.outbox.take()
+
+    @property
+    def has_work(self) -> bool:
+        """True if :meth:`work` is to be called, between requests, as soon as there is time. Read it after each call."""
+        return not self._state.backlog.is_empty
+
+    def work(self, now: Now) -> list[Effect]:
+        """Do a slice of what takes too long to be done at once: large assignments, timers of large groups that were loaded."""
+        self._state.backlog.go_on(now)
         return self._state.outbox.take()
 
     def on_committed(self, token: int, now: Now) -> list[Effect]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from esp.groups.appends import Appends
+from esp.groups.backlog import Backlog
 from esp.groups.consumer.directory import ConsumerGroups
 from esp.groups.consumer.topics import TopicCatalog
 from esp.groups.deadlines import Deadlines
@@ -32,6 +33,8 @@ class CoordinatorState:
     topics: TopicCatalog
     """The topics that there are."""
     offsets: OffsetStore
+    backlog: Backlog
+    """The work that goes on in slices."""
 
     def has_group_of_other_protocol(self, group_id: str) -> bool:
         """True if there is a group of this name that is not a share group."""

@@ -9,6 +9,9 @@ from typing import Final
 
 from esp.model.now import Now
 
+DUE_MAX: Final = 8
+"""Things that one call does: thousands may be due at the same time, as the sessions of a group that has lost its network."""
+
 Act = Callable[[Now], None]
 
 
@@ -91,11 +94,13 @@ class Deadlines:
         return None
 
     def run(self, now: Now) -> None:
-        """Do what is due. Timers that are set meanwhile are left for the next call, however soon it is due."""
+        """Do what is due, :data:`DUE_MAX` things at most: then the next call is due at once. Timers that are set meanwhile are left for
+        the next call, however soon it is due.
+        """
         now_us = now.monotonic_us
         due: list[Timer] = []
         heap = self._heap
-        while heap and heap[0][0] <= now_us:
+        while heap and heap[0][0] <= now_us and len(due) < DUE_MAX:
             queued_us, _sequence, timer = heapq.heappop(heap)
             if not timer.is_queued_at(queued_us):
                 continue

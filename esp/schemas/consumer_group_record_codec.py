@@ -4,10 +4,11 @@ Keys are plain, values flexible; all are of version 0, and what came later stand
 """
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from esp.model.errors import CorruptionError
+from esp.model.ids import TopicId
 from esp.schemas.assignment_fields import (
     NO_TAGS,
     decode_target,
@@ -188,10 +189,13 @@ def _decode_current(reader: ValueReader) -> CurrentValue:
 
 
 def _encode_with_epochs(partitions: Mapping[TopicIdPartition, int]) -> bytes:
-    topics = partitions_by_topic(partitions)
+    epochs_of: dict[TopicId, dict[int, int]] = {}
+    for (topic_id, number), epoch in partitions.items():
+        epochs_of.setdefault(topic_id, {})[number] = epoch
     encoded = []
-    for topic_id, numbers in sorted(topics.items()):
-        epochs = [partitions[TopicIdPartition(topic_id, number)] for number in numbers]
+    for topic_id, numbers in partitions_by_topic(partitions).items():
+        of_topic = epochs_of[topic_id]
+        epochs = [of_topic[number] for number in numbers]
         tags = NO_TAGS if NO_EPOCH in epochs else encode_tagged(encode_i32s(epochs))
         encoded.append(topic_id.bytes + encode_i32s(numbers) + tags)
     return encode_array(encoded, len(encoded))
@@ -201,17 +205,17 @@ def _read_with_epochs(reader: ValueReader) -> dict[TopicIdPartition, int]:
     found: dict[TopicIdPartition, int] = {}
     for _ in range(reader.count()):
         topic_id = read_topic_id(reader)
-        numbers = [reader.i32() for _ in range(reader.count())]
-        epochs = [NO_EPOCH] * len(numbers)
+        numbers = reader.i32s()
+        epochs: Sequence[int] = [NO_EPOCH] * len(numbers)
         tagged = reader.tags().get(_ONLY_TAG)
         if tagged is not None:
             inner = ValueReader(tagged)
             inner.is_flexible = True
-            epochs = [inner.i32() for _ in range(inner.count())]
+            epochs = inner.i32s()
             inner.require_end()
         if len(epochs) != len(numbers):
             raise CorruptionError(f"{len(numbers)} partitions have {len(epochs)} assignment epochs")
-        found.update(zip((TopicIdPartition(topic_id, number) for number in numbers), epochs, strict=True))
+        found.update(zip([TopicIdPartition(topic_id, number) for number in numbers], epochs, strict=True))
     return found
 
 

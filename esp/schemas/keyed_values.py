@@ -50,6 +50,11 @@ class ValueReader:
         """A signed number of 8 bytes."""
         return self._number(_I64)
 
+    def i32s(self) -> tuple[int, ...]:
+        """An array of signed numbers of 4 bytes."""
+        count = self.count()
+        return struct.unpack(f">{count}i", self._take(count * _I32.size))
+
     def string(self) -> str:
         """A string that is there."""
         value = self.nullable_string()

@@ -34,6 +34,9 @@ _US_PER_MS: Final = 1_000
 SLICE_WORDS: Final = 32
 """Words of a member that are taken between two yields, each of which may cost some microseconds."""
 
+SLICE_RUNS: Final = 32
+"""Runs of a write that are settled between two yields; they cost as much as words."""
+
 FENCING: Final = frozenset(
     (
         ErrorCode.fenced_leader_epoch,
@@ -341,16 +344,25 @@ class SharePartition:
         self._window.drop_below(log_start_offset)
         return self._write(())
 
-    def on_written(self, token: int) -> StateWrite | None:
+    def on_written(self, token: int) -> Generator[None, None, StateWrite | None]:
         """A write has succeeded: its changes count, and the start offset may move. If it passes offsets that were discarded, of which no
-        write has told, that is written, too: else a queue at rest would show a lag.
+        write has told, that is written, too: else a queue at rest would show a lag. Yields after each slice of the work.
+
+        Between two slices anything else may be asked. Records to which it has not come yet are locked, as if the write were on its way.
         """
-        span = self._end_write(token)
-        if span is not None:
+        place = self._window.start_offset
+        while (span := self._in_window(self._spans[token])) is not None and place < span[1]:
+            start_offset = max(place, span[0])
+            place = self._window.end_of(start_offset, SLICE_RUNS, span[1])
             self._window.change(
-                *span,
+                start_offset,
+                place,
                 lambda run: run if run.write != token else _settled(run, _target_of(run), is_rejected=run.is_rejected),
             )
+            self._window.advance()
+            if place < span[1]:
+                yield
+        del self._spans[token]
         self._window.advance()
         is_told = self._told_offset >= self._window.discarded_end_offset
         return None if is_told or self._window.discarded_end_offset > self._window.start_offset else self._write(())

@@ -146,6 +146,11 @@ class Window:
                     return run.end_offset + wanted, 0
         return self._end_offset, wanted
 
+    def end_of(self, start_offset: int, count: int, bound: int) -> int:
+        """The end of so many runs from an offset in the window on, no further than the bound."""
+        last = min(self._index(start_offset) + count, len(self._runs)) - 1
+        return min(self._runs[last].end_offset, bound)
+
     def between(self, start_offset: int, end_offset: int) -> Iterator[Run]:
         """The runs of a range, cut to it."""
         for index in range(self._index(start_offset), len(self._runs)):

@@ -12,12 +12,12 @@ CONSUMER_GROUP_MUTANTS: Final = (
         "KAFKA-16147",
         GROUPS,
         "esp.groups.consumer.group",
-        """            for partition in (*current.assigned, *current.pending_revocation):
+        """            for partition in held - held_before:
                 owner = self._owners.setdefault(partition, member_id)
                 if owner != member_id:
                     self._rivals.setdefault(partition, []).append(member_id)
 """,
-        """            for partition in (*current.assigned, *current.pending_revocation):
+        """            for partition in held - held_before:
                 owner = self._owners.setdefault(partition, member_id)
                 if owner != member_id:
                     self._rivals.setdefault(partition, []).append(member_id)
@@ -34,16 +34,8 @@ CONSUMER_GROUP_MUTANTS: Final = (
         "KAFKA-15763",
         GROUPS,
         "esp.groups.consumer.group",
-        """            for partition in (*current.assigned, *current.pending_revocation):
-                owner = self._owners.setdefault(partition, member_id)
-                if owner != member_id:
-                    self._rivals.setdefault(partition, []).append(member_id)
-""",
-        """            for partition in current.assigned:
-                owner = self._owners.setdefault(partition, member_id)
-                if owner != member_id:
-                    self._rivals.setdefault(partition, []).append(member_id)
-""",
+        "        held.update(current.pending_revocation)\n",
+        "",
         kind=CONSUMER_GROUPS,
     ),
     Mutant(

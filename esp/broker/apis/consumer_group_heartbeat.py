@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat (68), versions 0-1: a member of a consumer group joins, shows that it lives, or leaves (KIP-848)."""
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -34,12 +34,14 @@ if TYPE_CHECKING:  # a node without groups does without them
 
 CLIENT_MAKES_ID_FROM: Final = 1
 
+AT_ONCE_PARTITIONS: Final = 1_000
+"""The answer that brings a larger assignment is made in slices."""
+
 AnyRequest = RequestOf0 | ConsumerGroupHeartbeatRequest
+Answer = ConsumerGroupHeartbeatResponse | Generator[None, None, ConsumerGroupHeartbeatResponse]
 
 
-def handle(
-    services: Services, request: Request, message: AnyRequest
-) -> ConsumerGroupHeartbeatResponse | Coroutine[Any, Any, ConsumerGroupHeartbeatResponse]:
+def handle(services: Services, request: Request, message: AnyRequest) -> Answer | Coroutine[Any, Any, Answer]:
     """Answer when all that follows from the heartbeat is committed; at once, also when it is repeated, where nothing follows.
 
     If it brings an expression, the topics that it matches are found first.
@@ -79,18 +81,18 @@ def handle(
         expressions, regex = services.groups.expressions, heartbeat.topic_regex
         if regex and expressions is not None and len(regex) <= STRING_BYTES_MAX and not expressions.knows(regex):
             return _answer_later(coordinator, expressions, heartbeat)
-        return answered(coordinator.ask(coordinator.core.consumer_group_heartbeat, heartbeat), _response)
+        return answered(coordinator.ask(coordinator.core.consumer_group_heartbeat, heartbeat), _answer)
     except ApiError as error:
         return _response(ConsumerGroupHeartbeatResult(error=error.code, error_message=error.message))
 
 
 async def _answer_later(
     coordinator: "GroupCoordinatorDriver", expressions: "Expressions", heartbeat: ConsumerGroupHeartbeat
-) -> ConsumerGroupHeartbeatResponse:
+) -> Answer:
     """The heartbeat brings an expression of which it is not known which of the topics it matches."""
     await expressions.look(heartbeat.topic_regex or "")
     try:
-        return _response(await coordinator.ask(coordinator.core.consumer_group_heartbeat, heartbeat))
+        return _answer(await coordinator.ask(coordinator.core.consumer_group_heartbeat, heartbeat))
     except ApiError as error:
         return _response(ConsumerGroupHeartbeatResult(error=error.code, error_message=error.message))
 
@@ -103,6 +105,17 @@ def _is_repeated(services: Services, heartbeat: ConsumerGroupHeartbeat, before: 
         return coordinator.beat_at_rest(heartbeat) == before
     except ApiError:
         return False
+
+
+def _answer(result: ConsumerGroupHeartbeatResult) -> Answer:
+    is_large = result.assignment is not None and len(result.assignment) > AT_ONCE_PARTITIONS
+    return _in_slices(result) if is_large else _response(result)
+
+
+def _in_slices(result: ConsumerGroupHeartbeatResult) -> Generator[None, None, ConsumerGroupHeartbeatResponse]:
+    """The message is made in one slice, and encoded in many."""
+    yield
+    return _response(result)
 
 
 def _response(result: ConsumerGroupHeartbeatResult) -> ConsumerGroupHeartbeatResponse:

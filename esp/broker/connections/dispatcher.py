@@ -35,7 +35,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from esp.broker.kept_answer import keep_answer
-from esp.broker.request import LATER, Answer, ClientContext, Request
+from esp.broker.request import LATER, NEVER, Answer, ClientContext, Request
 from esp.broker.tasks import Tasks
 from esp.broker.turns.long_requests import SHORT_BYTES, LongRequests, done
 from esp.broker.turns.turns import Turns
@@ -44,6 +44,7 @@ from esp.ports.clock import Clock
 from esp.ports.network import Address
 from esp.protocol import messages
 from esp.protocol.error_responses import error_response, error_response_in_slices
+from esp.protocol.errors import DecodeError
 from esp.protocol.headers import RequestHeader
 from esp.protocol.progress import begin
 from esp.protocol.registry import SERVED_ON, ApiKey, ListenerKind
@@ -149,6 +150,31 @@ class Dispatcher:
         if len(body) > SHORT_BYTES:
             self.long_requests.begin(request, body)
             return LATER
+        if not self.turns.has_time():
+            request.client.hold.begin()
+            self.turns.put_off(partial(self._answer_later, request, body))
+            return LATER
+        return self._answer(request, body)
+
+    def _answer_later(self, request: Request, body: memoryview) -> None:
+        """Answer a short request that was put off, whose body is where it was received, as its connection has been held."""
+        if request.is_abandoned:
+            return
+        hold = request.client.hold
+        hold.is_held = False  # for handlers, which treat requests of a held connection in another way; the next request still waits
+        try:
+            answer = self._answer(request, body)
+        except DecodeError as error:
+            hold.end(str(error))
+            return
+        if answer is not LATER and answer is not NEVER:
+            request.reply(answer)
+        if not hold.is_held:  # else the handler ends that
+            hold.end()
+
+    def _answer(self, request: Request, body: memoryview) -> Answer:
+        """See :meth:`dispatch`; for a short request, at once."""
+        api_key, version = request.api_key, request.api_version
         answer = self._handle(request, messages.decode_request(api_key, version, body))
         if isinstance(answer, Coroutine):
             self._tasks.start(self._finish(request, answer), name=self.served[api_key].name, for_request=True)

@@ -24,6 +24,7 @@ from esp.broker.waiting import Waiters
 from esp.model.buffers import Buffer
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.now import Now
+from esp.ports.clock import Clock
 from esp.ports.env import Env
 from esp.records.builder import NewRecord, build_batch
 from esp.replication.partition_leader import ALL_REPLICAS, Appended, PartitionLeader
@@ -33,8 +34,11 @@ log = logging.getLogger(__name__)
 LOAD_SLICE_BYTES: Final = 32 * 1024
 """Bytes of the log that are read in one turn of the loop: a few milliseconds of work."""
 
-_REPLAY_SLICE: Final = 500
-"""Records that are replayed in one turn of the loop."""
+_REPLAY_SLICE_BYTES: Final = 8 * 1024
+"""Bytes of records that are replayed in one turn of the loop: their fields take a microsecond for some bytes."""
+
+_RECORD_BYTES: Final = 64
+"""A record counts so many bytes besides its own."""
 
 _LOOK_AGAIN_US: Final = 1_000_000
 """The interval at which a request that waits for a commit looks although no commit was reported."""
@@ -387,10 +391,18 @@ class KeyedCoordinatorDriver(CoordinatorDriver[AnyKeyedCore]):
         return len(latest.by_key)
 
     async def _replay(self, latest: LatestRecords) -> None:
-        for number, (key, value) in enumerate(latest.by_key.items()):
-            self._core.replay(key, value)
-            if number % _REPLAY_SLICE == _REPLAY_SLICE - 1:
-                await self._clock.sleep_us(0)
+        await replay_in_slices(self._core, latest, self._clock)
+
+
+async def replay_in_slices(core: KeyedCore, latest: LatestRecords, clock: Clock) -> None:
+    """Have a core replay the records of a log, some kilobytes in one turn of the loop."""
+    size_bytes = 0
+    for key, value in latest.by_key.items():
+        core.replay(key, value)
+        size_bytes += len(value) + _RECORD_BYTES
+        if size_bytes >= _REPLAY_SLICE_BYTES:
+            size_bytes = 0
+            await clock.sleep_us(0)
 
 
 def give_answer(effect: AnswerEffect) -> None:

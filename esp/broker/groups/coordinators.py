@@ -9,6 +9,7 @@ from esp.broker.coordination.coordinators import PartitionCoordinators
 from esp.broker.groups.config import CoordinatorConfig
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.tasks import Tasks
+from esp.broker.turns.turns import Turns
 from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import OFFSETS_TOPIC, TopicPartition
@@ -51,6 +52,7 @@ class GroupCoordinators(PartitionCoordinators["GroupCoordinatorDriver"]):
         self._env = env
         self._config = config
         self._states = states
+        self._turns = Turns(env.clock)
         self._topics: MetadataTopics | None = None
         self._expressions: Expressions | None = None
 
@@ -58,7 +60,9 @@ class GroupCoordinators(PartitionCoordinators["GroupCoordinatorDriver"]):
         if self._topics is None:
             self._expressions = _load_expressions_class()(self._metadata, self._env, self._tasks)
             self._topics = _load_topics_class()(self._metadata, self._expressions)
-        return load_driver_class()(self._env, hosted, self._config, self._topics, self._tasks, self._states)
+        return load_driver_class()(
+            self._env, hosted, self._config, self._topics, self._tasks, self._turns, self._states
+        )
 
     def on_metadata(self, before: ClusterImage, image: ClusterImage, delta: ClusterDelta) -> None:
         """Forget the offsets of topics that are gone; of one in the trash when it is purged, or another one has its name (TRASH-3).

@@ -1,7 +1,7 @@
 """The coordinator of one partition of ``__consumer_offsets`` while this node leads it in one leader epoch."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -13,6 +13,7 @@ from esp.broker.groups.topics import MetadataTopics
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.request import ClientContext
 from esp.broker.tasks import Tasks
+from esp.broker.turns.turns import Turns
 from esp.groups.coordinator import GroupCoordinator
 from esp.groups.effects import Answer, Append, Effect
 from esp.groups.requests import ConsumerGroupHeartbeat, Heartbeat
@@ -37,6 +38,7 @@ class GroupCoordinatorDriver(KeyedCoordinatorDriver[GroupCoordinator]):
         config: the node's.
         topics: the topics that there are.
         tasks: the tasks in which share coordinators are asked.
+        turns: the turns in which long work of coordinators goes on.
         states: the share coordinators; None where share groups are not offered.
     """
 
@@ -49,12 +51,16 @@ class GroupCoordinatorDriver(KeyedCoordinatorDriver[GroupCoordinator]):
         config: CoordinatorConfig,
         topics: MetadataTopics,
         tasks: Tasks,
+        turns: Turns,
         states: StateKeeping | None = None,
     ) -> None:
         settings = replace(config.settings, offers_share_groups=states is not None)
         core = GroupCoordinator(settings, env.random, topics)
         super().__init__(env, hosted, core, DriverConfig(config.codec, config.on_disk_error))
         self._topics = topics
+        self._tasks = tasks
+        self._turns = turns
+        self._is_going_on = False
         self._questions = (
             None if states is None else ShareStateQuestions(env.clock, tasks, states, self._on_states_answered)
         )
@@ -68,6 +74,20 @@ class GroupCoordinatorDriver(KeyedCoordinatorDriver[GroupCoordinator]):
         await super()._replay(latest)
         for producer_id, records in latest.pending():
             self._core.replay_pending(producer_id, records)
+
+    def _work(self, effects: Sequence[Any]) -> None:
+        super()._work(effects)
+        if self._core.has_work and not self._is_going_on and not self._has_ended:
+            self._is_going_on = True
+            self._tasks.start(self._go_on(), name=f"go on with the groups of {self._hosted.name}")
+
+    async def _go_on(self) -> None:
+        """Do what takes the core too long to be done at once, slice by slice."""
+        while self._core.has_work and self._leads():
+            await self._turns.wait()
+            if self._leads():
+                self._work(self._core.work(self.now()))
+        self._is_going_on = False
 
     def _on_loaded(self) -> None:
         if self._deleted:

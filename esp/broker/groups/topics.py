@@ -122,12 +122,16 @@ class MetadataTopics:
 
 
 def _work_out(topic: TopicImage, racks: Mapping[NodeId, str | None]) -> KnownTopic:
-    of_partitions = tuple(
-        frozenset(rack for node in partition.replicas if (rack := racks.get(node))) for partition in topic.partitions
-    )
-    digest = hashlib.blake2b(topic.topic_id.bytes, digest_size=_DIGEST_BYTES)
-    for number, found in enumerate(of_partitions):
-        digest.update(b"%d" % number)
-        for rack in sorted(found):
-            digest.update(b"\x00" + rack.encode())
-    return KnownTopic(AssignedTopic(topic.topic_id, of_partitions), digest.digest())
+    # partitions of the same replicas have the same racks
+    sets: dict[Sequence[NodeId], tuple[frozenset[str], bytes]] = {}
+    of_partitions = []
+    parts = [topic.topic_id.bytes]
+    for number, partition in enumerate(topic.partitions):
+        known = sets.get(partition.replicas)
+        if known is None:
+            found = frozenset(rack for node in partition.replicas if (rack := racks.get(node)))
+            known = sets[partition.replicas] = found, b"".join(b"\x00" + rack.encode() for rack in sorted(found))
+        of_partitions.append(known[0])
+        parts.append(b"%d%b" % (number, known[1]))
+    digest = hashlib.blake2b(b"".join(parts), digest_size=_DIGEST_BYTES)
+    return KnownTopic(AssignedTopic(topic.topic_id, tuple(of_partitions)), digest.digest())

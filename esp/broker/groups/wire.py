@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from kio.static.primitive import i32
 
 from esp.controller.image import ClusterImage
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
+from esp.schemas.assignment_fields import partitions_by_topic
 from esp.schemas.consumer_group_records import TopicIdPartition
 
 Result = TypeVar("Result")
@@ -61,10 +62,11 @@ def milliseconds(duration: timedelta) -> int:
 
 def by_topic(partitions: Iterable[TopicIdPartition]) -> dict[TopicId, tuple[i32, ...]]:
     """The numbers of partitions by topic, both in order."""
-    topics: dict[TopicId, list[i32]] = {}
-    for topic_id, partition in sorted(partitions):
-        topics.setdefault(topic_id, []).append(i32(partition))
-    return {topic_id: tuple(numbers) for topic_id, numbers in topics.items()}
+    # the numbers are in range, as topics have no more partitions; to look at each takes longer than all the rest
+    return {
+        topic_id: cast("tuple[i32, ...]", tuple(numbers))
+        for topic_id, numbers in partitions_by_topic(partitions).items()
+    }
 
 
 def text_of(error: ErrorCode, message: str | None = None) -> str | None:

@@ -323,7 +323,9 @@ class LedSharePartition:
                     again.append((write, future))
                     continue
                 if core is not None and error is ErrorCode.none:
-                    self._put(core.on_written(write.token))
+                    follows = await self._finish(core.on_written(write.token))
+                    if self._core is core:
+                        self._put(follows)
                 elif core is not None:
                     core.on_write_failed(write.token, error)
                 _settle(future, _for_client(error))
@@ -337,6 +339,15 @@ class LedSharePartition:
                 self._look_for_letters()
                 self._wake()
         self._is_writing = False
+
+    async def _finish(self, work: SlicedWork[StateWrite | None]) -> StateWrite | None:
+        """Do work in slices, of which there is mostly one; return its result."""
+        try:
+            next(work)
+        except StopIteration as end:
+            result: StateWrite | None = end.value
+            return result
+        return await self._parts.turns.run(work)
 
     # Dead letters.
 
@@ -368,9 +379,9 @@ class LedSharePartition:
         core = self._core
         if core is None:  # it has ended between the start of this task and its first step
             return ErrorCode.not_leader_or_follower
-        *_, newest = writes
+        *older, newest = writes
         batches = [batch for write in writes for batch in write.batches]
-        together = newest._replace(batches=merge((), batches, newest.start_offset))
+        together = newest._replace(batches=merge((), batches, newest.start_offset)) if older else newest
         try:
             await self._parts.persister.write(self.key, core.state_epoch, self._leader.leader_epoch, together)
         except ApiError as error:

@@ -19,6 +19,10 @@ TURN_US: Final = 100
 SLICES_MAX: Final = 8
 """Of one turn."""
 
+ROUND_US: Final = 5_000
+"""After that time in one round of the loop short work is put off to the next rounds: thousands of clients may ask something at the
+same time."""
+
 Result = TypeVar("Result")
 
 
@@ -35,6 +39,26 @@ class Turns:
         self._is_due = False
         self._slices_left = 0
         self._ends_us = 0
+        self._is_in_round = False
+        self._round_ends_us = 0
+        self._put_off: deque[Callable[[], None]] = deque()
+        self._is_put_off_due = False
+
+    def has_time(self) -> bool:
+        """True if short work may be done at once: the present round of the loop has not lasted long since this was asked first in it."""
+        if self._is_in_round:
+            return self._now_us() < self._round_ends_us
+        self._is_in_round = True
+        self._round_ends_us = self._now_us() + ROUND_US
+        asyncio.get_running_loop().call_soon(self._end_round)
+        return True
+
+    def put_off(self, work: Callable[[], None]) -> None:
+        """Do short work in one of the next rounds of the loop, in the order of these calls: as much in each as fits into ROUND_US."""
+        self._put_off.append(work)
+        if not self._is_put_off_due:
+            self._is_put_off_due = True
+            asyncio.get_running_loop().call_soon(self._do_put_off)
 
     def call(self, go_on: Callable[[], None]) -> None:
         """Call ``go_on`` when it is its turn, in one of the next rounds of the loop."""
@@ -63,6 +87,17 @@ class Turns:
             except StopIteration as end:
                 result: Result = end.value
                 return result
+
+    def _end_round(self) -> None:
+        self._is_in_round = False
+
+    def _do_put_off(self) -> None:
+        ends_us = self._now_us() + ROUND_US
+        while self._put_off and self._now_us() < ends_us:
+            self._put_off.popleft()()
+        self._is_put_off_due = bool(self._put_off)
+        if self._is_put_off_due:
+            asyncio.get_running_loop().call_soon(self._do_put_off)
 
     def _give_turn(self) -> None:
         self._waiting.popleft()()

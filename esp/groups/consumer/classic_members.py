@@ -8,6 +8,7 @@ to join again whenever it has a step to take towards its target.
 from functools import partial
 from typing import Final
 
+from esp.groups.consumer.assigning import Assigning
 from esp.groups.consumer.conversion import classic_assignment, owned_of
 from esp.groups.consumer.departures import Departures
 from esp.groups.consumer.group import NOTHING, ConsumerGroup, ConsumerMember
@@ -43,15 +44,22 @@ class ClassicMembers:
         rebalances: moves groups of the classic protocol through their states.
         progress: takes members towards their targets.
         departures: takes members out, and holds their timers.
+        assigning: computes assignments.
     """
 
     def __init__(
-        self, state: CoordinatorState, rebalances: Rebalances, progress: Progress, departures: Departures
+        self,
+        state: CoordinatorState,
+        rebalances: Rebalances,
+        progress: Progress,
+        departures: Departures,
+        assigning: Assigning,
     ) -> None:
         self._state = state
         self._rebalances = rebalances
         self._progress = progress
         self._departures = departures
+        self._assigning = assigning
 
     def has(self, group_id: str) -> bool:
         """True if requests of the classic protocol to this group are decided here: it is a consumer group, and not empty."""
@@ -113,7 +121,7 @@ class ClassicMembers:
         has_changed = operation.group.topics_of(about) != topics_before
         self._progress.refresh(operation, has_changed=has_changed)
         if not is_downgrade:
-            self._progress.assign_if_due(operation, now)
+            self._assigning.assign_if_due(operation, now)
         was = NOTHING if before is None else before.current
         owned = owned_of(subscription, self._state.topics)
         current = was

@@ -23,6 +23,7 @@ from esp.groups.consumer.topics import hash_topics
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.member_timers import MemberTimers
 from esp.groups.rebalances import Rebalances
+from esp.groups.steps import SteppedWork, Steps, in_steps
 from esp.groups.timing import timing_of
 from esp.model.errors import ErrorCode
 from esp.model.now import Now
@@ -38,12 +39,17 @@ from esp.schemas.consumer_group_records import (
 _logger = logging.getLogger(__name__)
 
 _Type = ConsumerGroupRecordType
+_KIND: Final = "timers"
 _RETRY_MS: Final = 1_000
 """The time after which a member that could not be fenced, as the log took nothing, is looked at again."""
 
 
 def _ignore(_error: ErrorCode | None, _now: Now) -> None:
     """If the log does not take it the next coordinator tries again."""
+
+
+def _do_nothing(_done: None, _now: Now) -> None:
+    """Timers that run again change nothing else."""
 
 
 class Departures:
@@ -68,7 +74,7 @@ class Departures:
     def begin(self, now: Now) -> None:
         """All records are replayed: members have their full time from now on."""
         for group in self._state.consumers.newest():
-            self.restart(group, now)
+            self._look_after(group.group_id, now)
             contested = group.contested
             if contested:
                 self._settle(group, contested, now)
@@ -89,6 +95,25 @@ class Departures:
         for member in group:
             self.restart_session(group, member.member_id, now)
             self.watch_revocation(group, member.member_id, member.current, member.current, now)
+
+    def _look_after(self, group_id: str, now: Now) -> None:
+        """Members that have no time running have their full time from now on: in slices, as there may be many."""
+        key = _KIND, group_id
+        if key not in self._state.backlog:
+            self._state.backlog.add(key, SteppedWork(self._restart_missing(group_id, now)), _do_nothing)
+
+    def _restart_missing(self, group_id: str, now: Now) -> Steps[None]:
+        group = self._state.consumers.find(group_id)
+        for member_ids in in_steps([] if group is None else [member.member_id for member in group]):
+            group = self._state.consumers.find(group_id)
+            for member_id in member_ids:
+                member = None if group is None else group.find(member_id)
+                if group is None or member is None:
+                    continue
+                if not self._sessions.is_running(group_id, member_id):
+                    self.restart_session(group, member_id, now)
+                self.watch_revocation(group, member_id, member.current, member.current, now)
+            yield
 
     # Timers.
 
@@ -232,13 +257,7 @@ class Departures:
     def on_undone(self, group_id: str, now: Now) -> None:
         """The log has not taken what was decided: members that have no time running have their full time again."""
         self._progress.forget(group_id)
-        group = self._state.consumers.find(group_id)
-        if group is None:
-            return
-        for member in group:
-            if not self._sessions.is_running(group_id, member.member_id):
-                self.restart_session(group, member.member_id, now)
-            self.watch_revocation(group, member.member_id, member.current, member.current, now)
+        self._look_after(group_id, now)
 
     def _on_not_fenced(self, group_id: str, member_id: str, now: Now) -> None:
         self.on_undone(group_id, now)

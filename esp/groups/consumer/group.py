@@ -71,6 +71,7 @@ class ConsumerGroup(AssignedGroup[ConsumerGroupKey, Value]):
         self._classic_count = 0
         self._classic_protocols: Final[Counter[str]] = Counter()
         self._regex_counts: Final[Counter[str]] = Counter()
+        self._basis_version = 0
 
     def apply(self, record: ConsumerGroupRecord) -> ConsumerGroupRecord:
         """Let one key have this value, or none; returns the record that undoes it."""
@@ -82,12 +83,15 @@ class ConsumerGroup(AssignedGroup[ConsumerGroupKey, Value]):
             case _Type.TARGET_EPOCH:
                 self._set_target_epoch(value)
             case _Type.MEMBER:
+                self._basis_version += 1
                 self._set_about(key.name, value if isinstance(value, MemberValue) else None)
             case _Type.CURRENT:
                 self._set_current(key.name, value if isinstance(value, CurrentValue) else None)
             case _Type.TARGET:
+                self._basis_version += 1
                 self._set_target(key.name, value)
             case _Type.REGEX:
+                self._basis_version += 1
                 self._set_regex(key.name, value if isinstance(value, RegexValue) else None)
             case _Type.PARTITION_METADATA:
                 pass
@@ -107,6 +111,11 @@ class ConsumerGroup(AssignedGroup[ConsumerGroupKey, Value]):
             for member in self
         )
         return ConsumerGroupState.STABLE if is_stable else ConsumerGroupState.RECONCILING
+
+    @property
+    def basis_version(self) -> int:
+        """Rises with each change of something that an assignment rests on: members, their targets, the topics of expressions."""
+        return self._basis_version
 
     # Members.
 
@@ -130,7 +139,7 @@ class ConsumerGroup(AssignedGroup[ConsumerGroupKey, Value]):
     def owner_of(self, partition: TopicIdPartition) -> str | None:
         """The id of the member that has a partition, or has not given it back yet."""
         owner = self._owners.get(partition)
-        if owner in self._about:
+        if owner is None or owner in self._about:
             return owner
         return next((rival for rival in self._rivals.get(partition, ()) if rival in self._about), None)
 
@@ -147,6 +156,8 @@ class ConsumerGroup(AssignedGroup[ConsumerGroupKey, Value]):
 
     def consists_of_classic(self, *, without: Collection[str]) -> bool:
         """True if there are members besides these, and all of them speak the classic protocol."""
+        if not self._classic_count:
+            return False
         others = [about for member_id, about in self._about.items() if member_id not in without]
         return bool(others) and all(about.classic is not None for about in others)
 
@@ -165,10 +176,7 @@ class ConsumerGroup(AssignedGroup[ConsumerGroupKey, Value]):
 
     def topics_of(self, about: MemberValue) -> frozenset[str]:
         """The names of the topics to which a member is subscribed, known to the cluster or not."""
-        if about.topic_regex is None:
-            return frozenset(about.topic_names)
-        found = self._regexes.get(about.topic_regex)
-        return frozenset(about.topic_names if found is None else (*about.topic_names, *found.topics))
+        return frozenset(subscribed_names(about, self._regexes))
 
     @property
     def topic_names(self) -> frozenset[str]:
@@ -224,12 +232,12 @@ class ConsumerGroup(AssignedGroup[ConsumerGroupKey, Value]):
 
     def _set_current(self, member_id: str, current: CurrentValue | None) -> None:
         before = self._current.pop(member_id, None)
-        if before is not None:
-            for partition in (*before.assigned, *before.pending_revocation):
-                self._disown(partition, member_id)
+        held_before, held = _held(before), _held(current)
+        for partition in held_before - held:
+            self._disown(partition, member_id)
         if current is not None:
             self._current[member_id] = current
-            for partition in (*current.assigned, *current.pending_revocation):
+            for partition in held - held_before:
                 owner = self._owners.setdefault(partition, member_id)
                 if owner != member_id:
                     self._rivals.setdefault(partition, []).append(member_id)
@@ -252,3 +260,23 @@ class ConsumerGroup(AssignedGroup[ConsumerGroupKey, Value]):
             self._regexes.pop(regex, None)
         else:
             self._regexes[regex] = found
+
+
+def _held(current: CurrentValue | None) -> set[TopicIdPartition]:
+    """The partitions that a member has, or must give back."""
+    held: set[TopicIdPartition] = set()
+    if current is not None:  # no partition is hashed again
+        held.update(current.assigned)
+        held.update(current.pending_revocation)
+    return held
+
+
+def subscribed_names(about: MemberValue, regexes: Mapping[str, RegexValue]) -> tuple[str, ...]:
+    """The names of the topics to which a member is subscribed, some perhaps twice.
+
+    Args:
+        about: the member.
+        regexes: the topics of regular expressions.
+    """
+    found = None if about.topic_regex is None else regexes.get(about.topic_regex)
+    return about.topic_names if found is None else (*about.topic_names, *found.topics)

@@ -8,6 +8,7 @@ towards its target. The answer is given when all of that is committed.
 from functools import partial
 from typing import Final
 
+from esp.groups.consumer.assigning import Assigning
 from esp.groups.consumer.conversion import require_upgradable, upgraded
 from esp.groups.consumer.departures import Departures
 from esp.groups.consumer.group import NOTHING, ConsumerGroup, ConsumerMember
@@ -49,16 +50,23 @@ class Heartbeats:
         rebalances: moves groups of the classic protocol through their states.
         progress: takes members towards their targets.
         departures: takes members out, and holds their timers.
+        assigning: computes assignments.
     """
 
     def __init__(
-        self, state: CoordinatorState, rebalances: Rebalances, progress: Progress, departures: Departures
+        self,
+        state: CoordinatorState,
+        rebalances: Rebalances,
+        progress: Progress,
+        departures: Departures,
+        assigning: Assigning,
     ) -> None:
         self._state = state
         self._rebalances = rebalances
         self._groups = state.consumers
         self._progress = progress
         self._departures = departures
+        self._assigning = assigning
 
     def heartbeat(self, request: ConsumerGroupHeartbeat, ticket: object, now: Now) -> None:
         """Answer when all that follows from it is committed."""
@@ -115,7 +123,7 @@ class Heartbeats:
         topics = operation.group.topics_of(about)
         has_changed = topics != topics_before
         self._progress.refresh(operation, has_changed=has_changed)
-        self._progress.assign_if_due(operation, now)
+        self._assigning.assign_if_due(operation, now)
         was = NOTHING if before is None else before.current
         current = self._progress.advance(operation, member_id, was, request.owned, has_changed=has_changed)
         operation.put(_Type.CURRENT, current, member_id)

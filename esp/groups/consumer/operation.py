@@ -14,6 +14,7 @@ from esp.groups.keyed_groups import KeyedOperation
 from esp.groups.rebalances import Rebalances
 from esp.model.errors import ErrorCode
 from esp.model.now import Now
+from esp.records.builder import NewRecord
 from esp.schemas.consumer_group_records import ConsumerGroupKey, ConsumerGroupRecord, ConsumerGroupRecordType, Value
 
 
@@ -33,10 +34,16 @@ class Operation(KeyedOperation[ConsumerGroup, ConsumerGroupRecord]):
         self._replaced: Group | None = None
         self._successor: Group | None = None
         self._needs_rebalance = False
+        self._encoded: dict[ConsumerGroupKey, NewRecord] = {}
 
     def put(self, type_: ConsumerGroupRecordType, value: Value | None, name: str = "") -> None:
         """Let a part of the group be this from now on; nothing is written if it is so already."""
         self._write(ConsumerGroupRecord(ConsumerGroupKey(type_, self._group_id, name), value))
+
+    def put_encoded(self, record: ConsumerGroupRecord, encoded: NewRecord) -> None:
+        """As :meth:`put`, for a part of which it is known what is written."""
+        self._encoded[record.key] = encoded
+        self._write(record)
 
     def replace(self, classic: Group, records: Iterable[ConsumerGroupRecord] = ()) -> None:
         """The group takes the place of one of the classic protocol, whose offsets stay.
@@ -81,7 +88,8 @@ class Operation(KeyedOperation[ConsumerGroup, ConsumerGroupRecord]):
             return
 
         replaced, successor = self._replaced, self._successor
-        records = [consumer_group_record(record) for record in self._records]
+        encoded = self._encoded
+        records = [encoded.get(record.key) or consumer_group_record(record) for record in self._records]
         if replaced is not None:
             records.insert(0, deleted_group_record(replaced))
             self._rebalances.suspend(replaced)

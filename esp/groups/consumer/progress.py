@@ -1,30 +1,25 @@
 """The steps of a group from what its members ask for to what they have, whatever protocol they speak (KIP-848).
 
 Expressions are resolved; the group epoch rises if the topics of members, or the topics themselves, ask for another assignment; that is
-computed if it is due; and the member at hand goes a step towards its target.
+computed if it is due (:mod:`esp.groups.consumer.assigning`); and the member at hand goes a step towards its target.
 """
 
 from collections.abc import Callable, Collection
 
-from esp.groups.consumer.assignment import assign
 from esp.groups.consumer.group import ConsumerGroup
 from esp.groups.consumer.operation import Operation
 from esp.groups.consumer.reconciliation import Goal, reconcile
 from esp.groups.consumer.topics import hash_topics, resolve
 from esp.groups.coordinator_state import CoordinatorState
-from esp.groups.timing import timing_of
 from esp.model.errors import ApiError
 from esp.model.now import Now
 from esp.schemas.consumer_group_records import (
-    NO_ASSIGNMENT_TIME_MS,
     ConsumerGroupRecordType,
     CurrentValue,
     GroupEpochValue,
     MemberState,
     MemberValue,
     RegexValue,
-    TargetEpochValue,
-    TargetValue,
     TopicIdPartition,
 )
 
@@ -103,19 +98,6 @@ class Progress:
             and (regex is None or (regex in group.regexes and self._resolved.get((group.group_id, regex)) == version))
         )
 
-    def assign_if_due(self, operation: Operation, now: Now) -> None:
-        """Compute the assignment of the group epoch, unless the last one is too young."""
-        group = operation.group
-        if group.is_at_target:
-            return
-        age_ms = now.wall_ms - group.assigned_ms
-        interval_ms = timing_of(group.group_id, self._catalog, self._state.settings).assignment_interval_ms
-        if group.assigned_ms != NO_ASSIGNMENT_TIME_MS and 0 <= age_ms < interval_ms:
-            return
-        for member_id, partitions in assign(group, self._catalog, self._state.settings.consumer_assignors).items():
-            operation.put(_Type.TARGET, TargetValue(partitions), member_id)
-        operation.put(_Type.TARGET_EPOCH, TargetEpochValue(group.epoch, now.wall_ms))
-
     def advance(
         self,
         operation: Operation,
@@ -144,9 +126,12 @@ class Progress:
             for name in group.topics_of(member.about)
             if (known := self._catalog.find(name)) is not None
         }
+        target = group.target_of(member_id)
+        if not topic_ids.issuperset([one.topic_id for one in target]):
+            target = frozenset(one for one in target if one.topic_id in topic_ids)
         goal = Goal(
             group.assignment_epoch,
-            frozenset(one for one in group.target_of(member_id) if one.topic_id in topic_ids),
+            target,
             has_changed,
             lambda partition: partition.topic_id in topic_ids,
         )

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.groups.deadlines import Deadlines, Timer
+from esp.groups.deadlines import DUE_MAX, Deadlines, Timer
 from esp.model.now import Now
 
 
@@ -69,6 +69,17 @@ def test_what_is_cancelled_or_put_off_by_something_due_at_the_same_time_is_not_d
     assert done == []
     deadlines.run(at(20))
     assert done == ["later"]
+
+
+def test_thousands_of_things_are_done_in_parts():
+    deadlines, done = Deadlines(), []
+    for number in range(3 * DUE_MAX):
+        deadlines.set(Timer(), 5, lambda _now, number=number: done.append(number))
+    for parts in (1, 2, 3):
+        assert deadlines.next_us == 5
+        deadlines.run(at(9))
+        assert done == list(range(parts * DUE_MAX))
+    assert deadlines.next_us is None
 
 
 operations = st.lists(

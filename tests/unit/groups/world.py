@@ -106,14 +106,16 @@ class Topics:
 
 
 class World:
-    """One coordinator. ``log`` holds the committed records; with ``is_stuck`` appends wait for :meth:`commit` or :meth:`fail`."""
+    """One coordinator. ``log`` holds the committed records; with ``is_stuck`` appends wait for :meth:`commit` or :meth:`fail`,
+    with ``is_busy`` long work for :meth:`work`."""
 
-    def __init__(self, *, log=(), is_stuck=False, topics=None, **settings):
+    def __init__(self, *, log=(), is_stuck=False, is_busy=False, topics=None, **settings):
         self.settings = replace(coordinator_settings(BrokerSettings()), **settings)
         self.now_us = 1_000_000
         self.wall_ms = START_MS
         self.log = list(log)
         self.is_stuck = is_stuck
+        self.is_busy = is_busy
         self.waiting = {}
         self.answers = {}
         self.appends = 0
@@ -145,6 +147,15 @@ class World:
                 self.answers[effect.ticket] = effect.result
         if not self.is_stuck:
             self.commit()
+        if not self.is_busy:
+            self.work()
+
+    def work(self, most=1_000_000):
+        """Do what takes long, so many slices at most."""
+        for _ in range(most):
+            if not self.coordinator.has_work:
+                break
+            self.do(self.coordinator.work(self.now))
 
     def ask_share_coordinators(self, effect):
         """There are none here."""

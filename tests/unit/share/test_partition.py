@@ -1,5 +1,7 @@
 """A share partition: each rule by an example; the numbers are those that Kafka 4.3.1 was measured with."""
 
+from itertools import pairwise
+
 import pytest
 
 from esp.model.errors import ApiError, ErrorCode
@@ -7,7 +9,7 @@ from esp.protocol.progress import whole
 from esp.schemas.share_state_records import RecordState, StateBatch
 from esp.share.acknowledgements import SLICE_BATCHES, AcknowledgementBatch
 from esp.share.acquiring import AcquireMode, FetchedBatch
-from esp.share.partition import SLICE_WORDS, PersistedState, SharePartition, ShareSettings
+from esp.share.partition import SLICE_RUNS, SLICE_WORDS, PersistedState, SharePartition, ShareSettings
 from esp.share.window import Window
 
 LOCK_MS = 30_000
@@ -50,7 +52,7 @@ def refusal(share, first, last, *types, **more):
 def done(share, write):
     """Let a write succeed; its batches."""
     assert write is not None
-    share.on_written(write.token)
+    whole(share.on_written(write.token))
     return [tuple(batch) for batch in write.batches]
 
 
@@ -108,9 +110,9 @@ def test_a_start_offset_that_passes_what_is_not_there_later_is_written_then():
     take(share, FetchedBatch(0, 2), FetchedBatch(2, 3, is_deliverable=False))
     write = say(share, 0, 1, 1)
     assert write.start_offset == 0
-    untold = share.on_written(write.token)
+    untold = whole(share.on_written(write.token))
     assert (share.start_offset, untold.start_offset, untold.batches) == (3, 3, ())
-    assert share.on_written(untold.token) is None
+    assert whole(share.on_written(untold.token)) is None
 
 
 def test_the_window_spans_no_more_than_the_limit_and_a_batch():
@@ -368,7 +370,7 @@ def test_a_log_start_that_moves_takes_records_along_whoever_has_them():
     assert (write.start_offset, write.batches) == (5, ())
     done(share, write)
     assert say(share, 0, 1, ACCEPT) is None
-    share.on_written(pending.token)
+    whole(share.on_written(pending.token))
     assert states(share) == [(5, 7, AVAILABLE, 1), (7, 10, ACQUIRED, 1)]
     assert share.on_log_start(5) is None
     share.on_log_start(50)
@@ -407,7 +409,7 @@ def test_small_batches_and_one_word_for_each_record_cost_no_more_than_large_ones
     assert [(piece.start_offset, piece.end_offset) for piece in got.records] == [(n, n + 10) for n in range(0, 100, 10)]
     assert len(calls) == 1
     write = say_all(part, [(offset, offset, [1]) for offset in range(100)])
-    part.on_written(write.token)
+    whole(part.on_written(write.token))
     assert (part.start_offset, len(calls)) == (100, 3)
 
 
@@ -416,9 +418,9 @@ def test_words_of_many_kinds_change_the_window_together(monkeypatch):
     part.acquire("m", [FetchedBatch(0, 100)], 0, 0, records_max=100, batch_size=100)
     calls = counted(monkeypatch)
     write = say_all(part, [(offset, offset, [1 + offset % 3]) for offset in range(100) if offset not in (7, 50)])
-    part.on_written(write.token)
-    assert len(calls) == 3 + 98 // SLICE_WORDS + 1, (
-        "three stretches, which slices cut again, and all of them together when they are written"
+    whole(part.on_written(write.token))
+    assert len(calls) == 3 + 98 // SLICE_WORDS + -(-100 // SLICE_RUNS), (
+        "three stretches, which slices cut again, and slices of all of them when they are written"
     )
     assert part.start_offset == 1
     assert part.acquired_count == 2
@@ -518,7 +520,7 @@ def test_a_log_start_that_moves_between_two_slices_takes_records_along():
     share.on_log_start(48)
     write = whole(work)
     assert write.batches[0].start_offset == 48
-    share.on_written(write.token)
+    whole(share.on_written(write.token))
     assert [run for run in states(share) if run[2] is ACQUIRED] == []
 
 
@@ -540,7 +542,7 @@ def test_renewals_and_other_words_of_one_request_count_together():
     renewed = [run for run in share.runs if run.write == 0]
     assert len(renewed) == 100
     assert {run.lock_us for run in renewed} == {LOCK_US + 5_000}
-    share.on_written(write.token)
+    whole(share.on_written(write.token))
     assert (share.start_offset, share.acquired_count) == (1, 100)
 
 
@@ -559,3 +561,72 @@ def test_renewals_alone_write_nothing():
     assert whole(share.acknowledge("m", [AcknowledgementBatch(0, 63, [RENEW])], 5_000, allows_renew=True)) is None
     assert not share.has_writes
     assert {run.lock_us for run in share.runs} == {LOCK_US + 5_000}
+
+
+# Writes that have succeeded, in slices.
+
+
+def being_settled(count=4_000, *, slices=1):
+    """A share partition whose write of this many runs has succeeded, of which some slices are settled, and the rest of the work."""
+    share, words = acquired(count)
+    work = share.on_written(whole(share.acknowledge("m", words, 0)).token)
+    for _ in range(slices):
+        next(work)
+    return share, work
+
+
+def waiting(share):
+    """The number of runs that wait for a write."""
+    return sum(run.write != 0 for run in share.runs)
+
+
+def test_runs_are_settled_in_slices():
+    share, work = being_settled(slices=0)
+    left = [waiting(share), *(waiting(share) for _ in work)]
+    assert {before - after for before, after in pairwise(left)} == {SLICE_RUNS}
+    assert left[-1] <= SLICE_RUNS
+    assert (waiting(share), share.has_writes, share.acquired_count, share.start_offset) == (0, False, 0, 1)
+    assert [run[2] for run in states(share)[:3]] == [AVAILABLE, ACKNOWLEDGED, AVAILABLE]
+
+
+def test_a_write_of_few_runs_is_settled_at_once():
+    share, _ = acquired(64)
+    assert list(share.on_written(say(share, 0, 63, ACCEPT).token)) == []
+    assert share.start_offset == 64
+
+
+def test_what_is_settled_is_given_to_others_before_the_rest_is():
+    share, work = being_settled()
+    assert take(share, (0, 4_000), member="n", most=2, mode=AcquireMode.RECORD_LIMIT) == [(1, 2, 2), (3, 4, 2)]
+    assert refusal(share, 3_999, 3_999, ACCEPT) is ErrorCode.invalid_record_state, "the rest waits for its write"
+    assert whole(work) is None
+    assert [(run.start_offset, run.member_id) for run in share.runs if run.state is ACQUIRED] == [(1, "n"), (3, "n")]
+    assert done(share, say(share, 1, 1, ACCEPT, member="n")) == [(1, 2, ACKNOWLEDGED, 2)]
+    assert share.start_offset == 3
+
+
+def test_locks_and_sessions_that_end_between_two_slices_leave_the_rest_to_its_write():
+    share, work = being_settled()
+    assert share.on_time(LOCK_US) is None
+    assert share.release_member("m") is None
+    whole(work)
+    assert (share.acquired_count, waiting(share)) == (0, 0)
+
+
+@pytest.mark.parametrize("log_start", [20, 100, 3_999, 4_000, 5_000])
+def test_a_log_start_that_moves_between_two_slices_of_settling_takes_records_along(log_start):
+    share, work = being_settled()
+    share.on_log_start(log_start)
+    whole(work)
+    assert (share.acquired_count, waiting(share)) == (0, 0)
+    assert share.start_offset == log_start + (log_start in (20, 100))
+
+
+def test_two_writes_are_settled_side_by_side():
+    share, words = acquired(400)
+    first = share.on_written(whole(share.acknowledge("m", words[:200], 0)).token)
+    second = share.on_written(whole(share.acknowledge("m", words[200:], 0)).token)
+    next(first)
+    assert whole(second) is None
+    assert whole(first) is None
+    assert (share.acquired_count, waiting(share), share.has_writes) == (0, 0, False)

@@ -300,7 +300,7 @@ class ShareHistory(RuleBasedStateMachine):
         self.succeed(write)
 
     def succeed(self, write):
-        self.share.on_written(write.token)
+        whole(self.share.on_written(write.token))
         self.accepted.update(self.model.on_written(write.token))
 
     @precondition(lambda self: self.writes)

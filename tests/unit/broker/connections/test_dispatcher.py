@@ -1,6 +1,7 @@
 import asyncio
 import struct
 import sys
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +10,7 @@ from esp.broker.authorization.access import OpenAccess
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.request import LATER, ClientContext, Request
 from esp.broker.tasks import Tasks
+from esp.broker.turns.turns import ROUND_US
 from esp.model.errors import ApiError, ErrorCode
 from esp.ports.network import Address
 from esp.protocol.broker_heartbeat import BrokerHeartbeatRequest
@@ -62,7 +64,7 @@ def test_hot_handlers_get_the_bytes_as_they_came():
     assert seen == [(ApiKey.FETCH, b"body")]
 
 
-def test_a_handler_that_need_not_wait_is_answered_at_once():
+async def test_a_handler_that_need_not_wait_is_answered_at_once():
     (answer,) = new_dispatcher().dispatch(request(ApiKey.FIND_COORDINATOR, 3), find_coordinator_body())
     (length, correlation_id) = struct.unpack_from(">ii", answer)
     assert (length, correlation_id) == (len(answer) - 4, 7)
@@ -93,9 +95,75 @@ def test_a_handler_that_waits_is_answered_later():
     SimulatedLoop().run(main())
 
 
-def test_a_body_that_is_no_such_message_is_refused():
+async def test_a_body_that_is_no_such_message_is_refused():
     with pytest.raises(DecodeError):
         new_dispatcher().dispatch(request(ApiKey.FIND_COORDINATOR, 3), memoryview(b"\xff"))
+
+
+class Burst:
+    """A dispatcher whose handler takes half of a round's time, and connections that send a request each in the same round."""
+
+    def __init__(self):
+        self.now_us = 0
+        services = SimpleNamespace(transactions=SimpleNamespace(feature_level=0), access=OpenAccess())
+        self.dispatcher = Dispatcher(ListenerKind.BROKER, services, Tasks(Host()), self)
+        self._plain = self.dispatcher._load(ApiKey.FIND_COORDINATOR)
+        self.dispatcher._cold[ApiKey.FIND_COORDINATOR] = self._handle
+        self.handled = []
+        self.replied = []
+        self.ended = []
+
+    def monotonic_us(self):
+        return self.now_us
+
+    def _handle(self, services, asked, message):
+        self.handled.append(asked.correlation_id)
+        self.now_us += ROUND_US // 2
+        return self._plain(services, asked, message)
+
+    def send(self, number, body=None):
+        client = ClientContext("PLAINTEXT", Address("127.0.0.1", number))
+        client.hold.attach(lambda: None, lambda _problem: self.ended.append(number))
+        asked = Request(
+            ApiKey.FIND_COORDINATOR, 3, number, "test", client, lambda _at_once: self.replied.append(number)
+        )
+        return asked, self.dispatcher.dispatch(asked, find_coordinator_body() if body is None else body)
+
+
+async def test_of_many_requests_that_come_together_the_last_ones_are_handled_in_the_next_rounds():
+    burst = Burst()
+    answers = [burst.send(number) for number in range(7)]
+    assert [answer is LATER for _, answer in answers] == [False] * 2 + [True] * 5
+    assert [asked.client.hold.is_held for asked, _ in answers] == [False] * 2 + [True] * 5
+    seen = [len(burst.handled)]
+    while len(burst.replied) < 5:
+        await asyncio.sleep(0)
+        seen.append(len(burst.handled))
+    assert burst.handled == list(range(7))
+    assert burst.replied == [2, 3, 4, 5, 6]
+    assert max(after - before for before, after in pairwise(seen)) == 2, "as many as fit into a round"
+    assert not any(asked.client.hold.is_held for asked, _ in answers)
+
+
+async def test_a_request_of_a_later_round_does_not_wait_for_those_that_were_put_off():
+    burst = Burst()
+    for number in range(20):
+        burst.send(number)
+    await asyncio.sleep(0)
+    assert len(burst.handled) < 10
+    assert burst.send(99)[1] is not LATER
+
+
+async def test_a_request_that_was_put_off_may_be_abandoned_or_none():
+    burst = Burst()
+    for number in range(2):
+        burst.send(number)
+    gone, _ = burst.send(2)
+    burst.send(3, memoryview(b"\xff"))
+    burst.send(4)
+    gone.abandon()
+    await asyncio.sleep(0)
+    assert (burst.handled, burst.replied, burst.ended) == ([0, 1, 4], [4], [3])
 
 
 HEARTBEAT = BrokerHeartbeatRequest(
@@ -112,7 +180,7 @@ async def refuse_later(_services, _asked, _message):
     raise ApiError(ErrorCode.stale_broker_epoch, "old")
 
 
-def test_a_refusal_of_the_whole_request_is_answered_in_the_form_of_its_api():
+async def test_a_refusal_of_the_whole_request_is_answered_in_the_form_of_its_api():
     dispatcher = new_dispatcher(kind=ListenerKind.CONTROLLER)
     dispatcher._cold[ApiKey.BROKER_HEARTBEAT] = refuse
     frame = encode_request(ApiKey.BROKER_HEARTBEAT, 2, 7, None, HEARTBEAT)

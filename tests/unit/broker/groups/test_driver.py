@@ -7,7 +7,7 @@ from esp.broker.coordination.driver import LOAD_SLICE_BYTES
 from esp.broker.groups.config import coordinator_config
 from esp.broker.groups.coordinators import GroupCoordinators
 from esp.broker.request import ClientContext
-from esp.groups.requests import CommittedOffset, JoinGroup, OffsetCommit, OffsetFetch, Protocol
+from esp.groups.requests import CommittedOffset, ConsumerGroupHeartbeat, JoinGroup, OffsetCommit, OffsetFetch, Protocol
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId, TopicPartition
 from esp.ports.network import Address
@@ -303,3 +303,52 @@ async def test_who_waits_is_answered_when_the_node_stops(node):
         pass
     await node.stop()
     assert (await waiting).error_code is ErrorCode.not_coordinator
+
+
+def beat_of(number, epoch=0):
+    joins = {"topic_names": ("t",), "owned": frozenset(), "rebalance_timeout_ms": 60_000} if epoch == 0 else {}
+    return ConsumerGroupHeartbeat(group_id="g", member_id=f"m{number}", member_epoch=epoch, **joins)
+
+
+@clustered()
+async def test_a_large_assignment_is_made_in_turns_between_which_others_are_served(cluster):
+    members = 600
+    coordinate(cluster)
+    cluster.controller.create("t")
+    await cluster.until(lambda: is_served(cluster) and cluster[1].metadata.has_partition("t", 0))
+    one = coordinator(cluster)
+    joined = [await one.ask(one.core.consumer_group_heartbeat, beat_of(number)) for number in range(members)]
+    assert {each.error for each in joined} == {ErrorCode.none}
+    await asyncio.sleep(2)
+    assert (
+        await one.ask(one.core.consumer_group_heartbeat, beat_of(0, joined[0].member_epoch))
+    ).error is ErrorCode.none
+    epochs = []
+    while one.core.has_work:
+        described = one.core.describe_consumer_group("g")
+        epochs.append((described.assignment_epoch, described.epoch))
+        await asyncio.sleep(0)
+    assert len(epochs) > 10
+    assert len(set(epochs)) == 1
+    await cluster.until(lambda: one.core.describe_consumer_group("g").assignment_epoch == epochs[0][1])
+
+
+@clustered()
+async def test_a_leader_that_leads_no_more_works_no_more(cluster):
+    members = 600
+    coordinate(cluster)
+    cluster.controller.create("t")
+    await cluster.until(lambda: is_served(cluster) and cluster[1].metadata.has_partition("t", 0))
+    one = coordinator(cluster)
+    core = one.core
+    joined = [await one.ask(core.consumer_group_heartbeat, beat_of(number)) for number in range(members)]
+    await asyncio.sleep(2)
+    await one.ask(core.consumer_group_heartbeat, beat_of(0, joined[0].member_epoch))
+    assert core.has_work
+    cluster.controller.change(TOPIC, leader=NodeId(2))
+    await cluster.until(lambda: is_served(cluster, 2))
+    assert one.has_ended
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert core.has_work, "what was begun is dropped with the core"
+    await cluster.until(lambda: not coordinator(cluster, 2).core.has_work)

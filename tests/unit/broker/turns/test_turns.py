@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from esp.broker.turns.turns import SLICES_MAX, TURN_US, Turns
+from esp.broker.turns.turns import ROUND_US, SLICES_MAX, TURN_US, Turns
 
 
 class PlayedClock:
@@ -102,3 +102,24 @@ async def test_who_was_cancelled_costs_the_others_one_round() -> None:
     gone.cancel()
     await asyncio.wait_for(there, 10)
     assert gone.cancelled()
+
+
+async def test_short_work_has_time_until_its_round_of_the_loop_has_lasted_long() -> None:
+    clock = PlayedClock()
+    turns = new_turns(clock)
+    for _ in range(2):
+        assert turns.has_time()
+        clock.now_us += ROUND_US - 1
+        assert turns.has_time()
+        clock.now_us += 1
+        assert not turns.has_time()
+        await asyncio.sleep(0)
+
+
+async def test_a_round_in_which_nobody_asks_counts_for_nothing() -> None:
+    clock = PlayedClock()
+    turns = new_turns(clock)
+    assert turns.has_time()
+    await asyncio.sleep(0)
+    clock.now_us += 10 * ROUND_US
+    assert turns.has_time()

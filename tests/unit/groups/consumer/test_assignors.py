@@ -6,11 +6,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.groups.consumer.assignors import ASSIGNORS, AssignedTopic, Subscriber, assign_range, assign_uniform
+from esp.groups.consumer.assignors import ASSIGNORS, AssignedTopic, Subscriber
+from esp.protocol.progress import whole
 from esp.schemas.consumer_group_records import TopicIdPartition
+from tests.models import assignors_at_once
 from tests.unit.groups.world import topic_id
 
 RACKS = ("a", "b", "c")
+
+
+def assign(name, members, topics):
+    return whole(ASSIGNORS[name](members, topics))
+
+
+def assign_uniform(members, topics):
+    return assign("uniform", members, topics)
+
+
+def assign_range(members, topics):
+    return assign("range", members, topics)
 
 
 def topics_of(*counts, racks=None):
@@ -78,15 +92,22 @@ def settled(members, assigned):
 @given(groups())
 def test_each_partition_has_one_subscriber(name, group):
     members, topics = group
-    check_whole(ASSIGNORS[name](members, topics), members, topics)
+    check_whole(assign(name, members, topics), members, topics)
 
 
 @pytest.mark.parametrize("name", sorted(ASSIGNORS))
 @given(groups())
 def test_what_is_assigned_stays_as_it_is(name, group):
     members, topics = group
-    assigned = ASSIGNORS[name](members, topics)
-    assert ASSIGNORS[name](settled(members, assigned), topics) == assigned
+    assigned = assign(name, members, topics)
+    assert assign(name, settled(members, assigned), topics) == assigned
+
+
+@pytest.mark.parametrize("name", sorted(ASSIGNORS))
+@given(groups() | groups(alike=True))
+def test_steps_change_no_assignment(name, group):
+    members, topics = group
+    assert assign(name, members, topics) == assignors_at_once.ASSIGNORS[name](members, topics)
 
 
 @given(groups(alike=True))
@@ -159,4 +180,4 @@ def test_static_members_come_first_in_ranges():
 
 @pytest.mark.parametrize("name", sorted(ASSIGNORS))
 def test_no_members_get_nothing(name):
-    assert ASSIGNORS[name]([], topics_of(3)) == {}
+    assert assign(name, [], topics_of(3)) == {}
