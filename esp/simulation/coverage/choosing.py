@@ -59,8 +59,17 @@ WORKLOADS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     "consumer groups whose offsets expire": lambda profile: (
         profile.consumer_group is not None and profile.groups.expiry is not None
     ),
+    "consumer groups that move between the protocols": lambda profile: (
+        profile.consumer_group is not None and profile.consumer_group.classic_share > 0
+    ),
     "share groups": lambda profile: profile.share is not None,
     "share groups with recesses": lambda profile: profile.share is not None and profile.share.recess_s is not None,
+    "share groups with recesses that are kept": lambda profile: (
+        profile.share is not None and profile.share.recess_s is not None and profile.share.keeps_recesses
+    ),
+    "share groups of topics that come and go": lambda profile: (
+        profile.share is not None and profile.share.reads_passing
+    ),
     "groups": lambda profile: bool(profile.groups.groups),
     "moves between directories": lambda profile: profile.moves_directories,
     "moves between directories that take time": lambda profile: profile.directory_moves_rate is not None,

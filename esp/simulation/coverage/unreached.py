@@ -11,6 +11,8 @@ from typing import Final
 _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "The metrics of a node, for Prometheus or for tests that examine it from outside: a simulated node has no listener for metrics. "
     "tests/unit/broker/metrics, and the tests of its own module.": (
+        "esp.broker.coordination.coordinators:PartitionCoordinators.unreadable_count",
+        "esp.broker.coordination.driver:CoordinatorDriver.is_unreadable",
         "esp.broker.data_path.fetch_sessions:FetchSessions.__len__",
         "esp.broker.replication.cleaner:LogCleaner.uncleanable",
         "esp.broker.replication.session:ReplicaSession.__len__",
@@ -88,6 +90,7 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Simulated administrators do not ask for the records that members of share groups hold. "
     "tests/unit/broker/apis/test_describe_share_partitions.py.": (
+        "esp.broker.apis.describe_producers:_shares",
         "esp.broker.share.leaders:ShareLeaders.look",
         "esp.broker.share.led_partition:LedSharePartition.letters_failing_us",
         "esp.broker.share.letter_writer:LetterWriter.failing_us",
@@ -117,8 +120,11 @@ SELDOM: Final[Mapping[str, str]] = MappingProxyType(
         "esp.broker.replication.loading:ReplicaLoading._last_epoch": "a node finds a replica in two of its log directories",
         "esp.broker.replication.trash_guard:TrashGuard._purge": "a disk with a trash lacks room",
         "esp.controller.brokers:listed": "a broker is to be unregistered that holds last complete copies",
+        "esp.controller.leadership:plan_replica_gone": "a log directory of a broker that runs is lost, with a replica that is in sync",
         "esp.groups.consumer.classic_members:_may_describe": "a member of the classic protocol joins a group with a regular expression",
         "esp.groups.consumer.departures:Departures.forget_classic": "a static member returns with the consumer protocol",
+        "esp.groups.consumer.departures:Departures._settle": "a log was compacted while it was copied, and lacks the record by which a "
+        "member gave a partition back (KAFKA-19862)",
         "esp.groups.consumer.departures:Departures._on_not_revoked": "a member keeps its partitions for longer than it may",
         "esp.groups.consumer.departures:Departures._on_not_fenced": "the log refuses the record that fences a member",
         "esp.groups.consumer.group:ConsumerGroup.is_subscribed_to": "the surveyor would delete offsets of a group of KIP-848",
@@ -149,6 +155,7 @@ SELDOM: Final[Mapping[str, str]] = MappingProxyType(
         "esp.broker.coordination.driver:CoordinatorDriver._on_load_failed": "a new coordinator of groups finds that its log has rotted",
         "esp.broker.coordination.latest_records:LatestRecords._supersede": "an offset was committed within a transaction that is open "
         "when the coordinator loads, and once more outside it",
+        "esp.broker.apis.describe_topic_partitions:_without_partitions": "a broker is asked for a topic that it does not know",
         "esp.broker.apis.alter_replica_log_dirs:_request_move.is_known": "a move is asked for of a replica that the broker has not",
         "esp.broker.apis.offset_fetch:_all_topics": "the surveyor's group has a coordinator, and is asked for all its offsets",
         "esp.broker.apis.offset_fetch:_later": "offsets are asked for while one of them is being committed",
@@ -176,8 +183,10 @@ SELDOM: Final[Mapping[str, str]] = MappingProxyType(
         "esp.groups.group:Member.described": "the coordinator of a group with members is asked for it",
         "esp.groups.offset_store:OffsetStore.fail_transactional": "offsets of a transaction are not committed before their coordinator is "
         "replaced",
+        "esp.groups.rebalances:Rebalances.resume": "the log refuses the record by which a group moves to the consumer protocol",
         "esp.groups.transactional_offsets:TransactionalOffsets.remove": "as above",
         "esp.groups.transactional_offsets:TransactionalOffsets.has": "offsets are to be deleted that the group never committed",
+        "esp.groups.joining:StaticRejoin._on_outcome": "a static member returns while its group is stable",
         "esp.groups.joining:StaticRejoin._undo": "a static member's return cannot be written",
         "esp.raft.node:RaftNode.on_snapshot_refused": "a fetched snapshot has rotted on its way to the disk",
         "esp.replication.keyless:KeylessRecordsError.__init__": "a client's mistake of records without keys reaches the leader of a "

@@ -20,6 +20,9 @@ LETTERS: Final = "dlq.shared"
 
 HEARTBEATS_PER_SESSION: Final = 6
 
+KEPT_SHARE: Final = 0.6
+"""Of the runs with share groups: their recesses, if they have some, are kept by all members."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShareProfile:
@@ -77,6 +80,8 @@ class ShareProfile:
     """True if letters have copies of their records."""
     is_set_back: bool = False
     """True if in the end, when all records are done with, the groups begin at offset 0 again."""
+    keeps_recesses: bool = False
+    """True if members leave as soon as a recess begins and come back when it is over; else some join in the midst of it."""
 
     @property
     def level(self) -> int:
@@ -135,6 +140,7 @@ class ShareProfile:
             reads_passing=rng.random() < 0.4,
             grows=rng.random() < 0.3,
             copies_records=rng.random() < 0.5,
+            keeps_recesses=rng.random() < KEPT_SHARE,
         )
 
     def applied_to(self, settings: BrokerSettings, *, has_other_groups: bool) -> BrokerSettings:

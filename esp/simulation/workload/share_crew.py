@@ -24,6 +24,9 @@ OLD_CONNECTIONS_S: Final = (0.1, 3.0)
 RECESS_MAX_S: Final = 10.0
 """The longest time for which members are waited for that leave for a recess."""
 
+KEPT_ACTS: Final = (1, 2, 3)
+"""The number of things that an administrator does to a group in a recess that all members keep."""
+
 
 class ShareCrew:
     """Starts and ends the members of one group. Each member has a place; in it one process follows another.
@@ -84,15 +87,31 @@ class ShareCrew:
                     return
                 await asyncio.sleep(POLL_S)
             elif member is None or member.has_ended:
-                await asyncio.sleep(self._rng.uniform(0, 0.5 if self._is_calm else self._profile.session_s))
-                self._begin(place)
+                await self._wait(self._rng.uniform(0, 0.5 if self._is_calm else self._profile.session_s))
+                if not self._is_kept_recess:
+                    self._begin(place)
             elif self._is_calm:
                 await asyncio.sleep(POLL_S)
             else:
                 calm_s = self._profile.calm_s
-                await asyncio.sleep(min(self._rng.expovariate(1 / calm_s), 2 * calm_s))
-                if not self._is_calm:
+                await self._wait(min(self._rng.expovariate(1 / calm_s), 2 * calm_s))
+                if not (self._is_calm or self._is_kept_recess):
                     self._befall(member)
+
+    @property
+    def _is_kept_recess(self) -> bool:
+        """True during a recess in which no member joins."""
+        return self._is_recess and self._profile.keeps_recesses
+
+    async def _wait(self, seconds: float) -> None:
+        """Sleep; a recess that is kept ends it, so that the member of a place leaves at once."""
+        if not self._profile.keeps_recesses:
+            await asyncio.sleep(seconds)
+            return
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + seconds
+        while not self._is_recess and (left_s := end_s - loop.time()) > 0:  # noqa: ASYNC110 - members look each POLL_S, too
+            await asyncio.sleep(min(POLL_S, left_s))
 
     async def administer(self) -> None:
         """Look at the group now and then, and do something to it in each recess."""
@@ -117,8 +136,9 @@ class ShareCrew:
         # Members that stand still end when their time is over, and that is all there is to be waited for.
         while not self.has_ended and asyncio.get_running_loop().time() < end_s:  # noqa: ASYNC110
             await asyncio.sleep(POLL_S)
-        if not self._is_calm:
-            await self._administrator.act()
+        for _ in range(self._rng.choice(KEPT_ACTS) if self._profile.keeps_recesses else 1):
+            if not self._is_calm:
+                await self._administrator.act()
         self._is_recess = False
 
     async def begin_again(self) -> None:

@@ -5,7 +5,7 @@ import dataclasses
 from esp.broker.share_states.persister import GIVE_UP_US
 from esp.simulation.nodes_tier.group_profile import NO_GROUPS
 from esp.simulation.nodes_tier.profile import Profile
-from esp.simulation.nodes_tier.share_profile import SHARE, ShareProfile
+from esp.simulation.nodes_tier.share_profile import KEPT_SHARE, SHARE, ShareProfile
 from esp.simulation.nodes_tier.world import World, _settings
 from esp.simulation.seeds import run_seed
 from esp.simulation.streams import stream
@@ -20,6 +20,8 @@ def test_a_share_of_the_runs_has_groups():
     groups = [profile for profile in profiles if profile is not None]
     assert abs(len(groups) / 1000 - SHARE) < 0.05
     assert {len(group.names) for group in groups} == {1, 2}
+    kept = [profile for profile in groups if profile.keeps_recesses]
+    assert abs(len(kept) / len(groups) - KEPT_SHARE) < 0.1
 
 
 def test_groups_are_neither_where_nodes_are_upgraded_nor_where_transactions_are_alone():
