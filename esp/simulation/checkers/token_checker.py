@@ -104,10 +104,13 @@ class TokenChecker:
 
     def counts_at(self, node: SimulatedNode, token_id: str) -> bool | None:
         """True if a token lets its bearer in at a node now, False if it does not, None if that is not known."""
-        known, metadata = self._known.get(token_id), probe.metadata_of(node)
+        return self._counts(probe.metadata_of(node), token_id, node.clock.wall_ms())
+
+    def _counts(self, metadata: MetadataLoader | None, token_id: str, wall_ms: int) -> bool | None:
+        known = self._known.get(token_id)
         if known is None or metadata is None or metadata.image.offset < known.offset:
             return None
-        return self._expected(known, metadata.image, node.clock.wall_ms())
+        return self._expected(known, metadata.image, wall_ms)
 
     def on_log_in(
         self, node: SimulatedNode, token_id: str, expected: tuple[bool | None, bool | None], *, is_in: bool
@@ -149,14 +152,15 @@ class TokenChecker:
         """
         found = {each.token.token_id: each for each in described}
         metadata = probe.metadata_of(node)
+        wall_ms = node.clock.wall_ms()  # read once: time goes on between two readings, and that of a token may be over
         for issued in living:
             token, seen = issued.token, found.get(issued.token.token_id)
-            if metadata is None or not self.counts_at(node, token.token_id):
+            if metadata is None or not self._counts(metadata, token.token_id, wall_ms):
                 continue
             self.judged += 1
             if seen is None or seen.token != token:
                 raise ViolationError(_INVARIANT, node.name, f"{token} is described to its owner as {seen}")
-            if not logs_in(metadata.image, node.clock.wall_ms(), node.settings.delegation_terms, seen):
+            if not logs_in(metadata.image, wall_ms, node.settings.delegation_terms, seen):
                 raise ViolationError(_INVARIANT, node.name, f"{token} is described with a password that is not its own")
 
     def check_end(self, image: ClusterImage, terms: DelegationTerms) -> None:
