@@ -95,8 +95,11 @@ class ShareCrew:
             else:
                 calm_s = self._profile.calm_s
                 await self._wait(min(self._rng.expovariate(1 / calm_s), 2 * calm_s))
-                if not (self._is_calm or self._is_kept_recess):
+                if self._may_befall():
                     self._befall(member)
+
+    def _may_befall(self) -> bool:
+        return not (self._is_calm or self._is_kept_recess)
 
     @property
     def _is_kept_recess(self) -> bool:

@@ -122,6 +122,8 @@ class TransactionalProducer:
         self._count = 0
         self._is_doubtful = False
         """True if a request of this epoch had no answer: it may still arrive, and in version 1 would count for the next transaction."""
+        self._broken_since_s: float | None = None
+        """Since when no transaction came to its end."""
 
     async def run(self) -> None:
         """Send transactions until told to stop, or fenced."""
@@ -160,6 +162,7 @@ class TransactionalProducer:
             self._history.on_refusal(self._name, error.code.name)
             await self._recover(transaction, is_fenced=error.code is ErrorCode.producer_fenced)
             return
+        self._broken_since_s = None
         if self._offsets is not None and self._rng.random() < ASK_SHARE:
             await self._ask_offset(self._offsets)
         self._begin_epoch(next_producer)
@@ -374,7 +377,23 @@ class TransactionalProducer:
                 producer = await self._end(transaction, is_commit=False)
             except BrokenTransactionError as error:
                 self._history.on_refusal(self._name, f"cannot abort: {error.code.name}")
+        self._look_anew_if_stuck()
         self._begin_epoch(await self._init(producer))
+
+    def _look_anew_if_stuck(self) -> None:
+        """An application whose transactions all break for longer than its patience is started again, with metadata that are new.
+
+        A leader, or its group's coordinator, may be cut off from all other nodes, and not know that it was replaced: it refuses epochs of
+        which the transaction coordinator that it knows has not heard.
+        """
+        if self._broken_since_s is None:
+            self._broken_since_s = self._now()
+        elif self._now() - self._broken_since_s > PATIENCE_S:
+            self._broken_since_s = None
+            for partition in self._partitions:
+                self._client.client.forget_leader(partition.topic, partition.partition)
+            if self._offsets is not None:
+                self._offsets.client.forget_coordinator()
 
     async def _init(self, expected: Producer | None) -> Producer:
         """A new producer, or the next epoch of the given one.
