@@ -113,6 +113,10 @@ def test_tokens_are_described_to_their_owner_with_a_password_that_counts():
     assert checker.judged == 3
     checker.on_described(Node(1, image(5, TOKEN), 5_000), [ISSUED], [])  # it has expired
     assert checker.judged == 3
+    times = iter((4_999, 5_000))
+    node.clock.wall_ms = lambda: next(times)
+    checker.on_described(node, [ISSUED], [ISSUED])  # it expires between two readings of the clock
+    assert checker.judged == 4
 
 
 @pytest.mark.parametrize(
