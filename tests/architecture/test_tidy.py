@@ -40,7 +40,7 @@ LONGEST_FUNCTIONS: Final = {
     "esp/cli/dump_log.py:dump_log": 67,
     "esp/simulation/nodes_tier/run.py:_outcome": 74,  # the figures of a run, one in a line
     "esp/simulation/fleet.py:lines": 70,  # those of many, likewise
-    "esp/records/keyed.py:choose_records": 67,  # one pass over the bytes, without calls
+    "esp/records/keyed.py:choose_records": 75,  # one pass over the bytes, without calls
 }
 """The ten longest functions, in lines. An entry may shrink in silence and grow only here."""
 

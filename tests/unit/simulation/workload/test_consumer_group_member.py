@@ -98,7 +98,7 @@ class Scene:
     def __init__(self, *script, subscription=BY_NAME, instance_id=None):
         self.loop = SimulatedLoop()
         self.coordinator = Coordinator(self.loop, *script)
-        self.checker = ConsumerGroupChecker(self.loop.time, lambda _group: False)
+        self.checker = ConsumerGroupChecker(self.loop.time, lambda _group: False, Random(0))
         offsets = GroupChecker(self.loop.time, lambda _group: False, lambda _group, _text: True)
         self.member = ConsumerGroupMember(
             self.coordinator,
