@@ -22,13 +22,13 @@ from esp.broker.broker_role import BrokerRole
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.controller_role import ControllerRole
 from esp.broker.groups.coordinators import load_driver_class as load_group_driver
+from esp.broker.limits import REAL_LIMITS, BrokerLimits
 from esp.broker.node_directories import open_directories_blocking
 from esp.broker.raft.config import RaftConfig
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.raft.loader import MetadataLoader
 from esp.broker.raft.metadata_log import METADATA_LOG_SETTINGS, open_metadata_log_blocking
 from esp.broker.running_node import RunningNode
-from esp.broker.share_states.persister import GIVE_UP_US
 from esp.broker.transactions.coordinators import load_driver_class as load_transaction_driver
 from esp.broker.waiting import time_limit
 from esp.broker.warm_up import WarmUp
@@ -63,7 +63,7 @@ class BrokerNode:
         env: the outside.
         settings: the node's own.
         features: the levels of features that it can work at: those of this release.
-        share_patience_us: the time for which its broker asks a share coordinator again.
+        limits: of its broker.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class BrokerNode:
         settings: BrokerSettings,
         features: Mapping[str, FeatureRange] = SUPPORTED_FEATURES,
         *,
-        share_patience_us: int = GIVE_UP_US,
+        limits: BrokerLimits = REAL_LIMITS,
     ) -> None:
         self._env = env
         self._settings = settings
@@ -82,11 +82,7 @@ class BrokerNode:
         self.metrics = _make_metrics(env) if settings.metrics_listener is not None else None
         make_dispatcher = self.metrics.dispatcher if self.metrics is not None else Dispatcher
         self.controller = ControllerRole(env, settings, make_dispatcher) if settings.is_controller else None
-        self.broker = (
-            BrokerRole(env, settings, make_dispatcher, share_patience_us=share_patience_us)
-            if settings.is_broker
-            else None
-        )
+        self.broker = BrokerRole(env, settings, make_dispatcher, limits=limits) if settings.is_broker else None
         self._warm_up: WarmUp | None = None
 
     @property

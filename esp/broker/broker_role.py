@@ -28,6 +28,7 @@ from esp.broker.controller_client.producer_ids import ProducerIdBlocks, Producer
 from esp.broker.groups.config import coordinator_config
 from esp.broker.groups.coordinators import GroupCoordinators
 from esp.broker.letter_desk import LetterCounts, LetterDesk
+from esp.broker.limits import REAL_LIMITS, BrokerLimits
 from esp.broker.quotas.switch import QuotaSwitch
 from esp.broker.replication.cleaner import LogCleaner
 from esp.broker.replication.host import ReplicaHost
@@ -40,7 +41,7 @@ from esp.broker.services import Services
 from esp.broker.share_states.config import share_states_config
 from esp.broker.share_states.coordinators import ShareCoordinators
 from esp.broker.share_states.other_nodes import OtherNodes
-from esp.broker.share_states.persister import GIVE_UP_US, ClusterPersister
+from esp.broker.share_states.persister import ClusterPersister
 from esp.broker.tasks import Tasks
 from esp.broker.transactions.coordinator_channel import CoordinatorChannel
 from esp.broker.transactions.coordinators import TransactionCoordinators
@@ -99,8 +100,7 @@ class ClientSide:
     """The quotas of clients."""
     endpoints: dict[str, Address]
     """The addresses at which clients find the listeners, by the listeners' names; complete once they are bound."""
-    share_patience_us: int
-    """The time for which a share coordinator is asked again."""
+    limits: BrokerLimits
 
 
 class BrokerRole:
@@ -110,7 +110,7 @@ class BrokerRole:
         env: the outside.
         settings: the node's own.
         make_dispatcher: makes what is called for each request.
-        share_patience_us: the time for which a share coordinator is asked again.
+        limits: see there.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class BrokerRole:
         settings: BrokerSettings,
         make_dispatcher: MakeDispatcher = Dispatcher,
         *,
-        share_patience_us: int = GIVE_UP_US,
+        limits: BrokerLimits = REAL_LIMITS,
     ) -> None:
         tasks = Tasks(env.host)
         self.dispatcher = make_dispatcher(ListenerKind.BROKER, None, tasks, env.clock)
@@ -127,9 +127,7 @@ class BrokerRole:
         """The quotas of clients."""
         self.server = Server(env, self.dispatcher, connection_limits(settings), self.quotas)
         self.quotas.start(env.clock, settings, tasks, self.server.clients)
-        self._client_side = ClientSide(
-            env, settings, tasks, self.dispatcher, self.server, self.quotas, {}, share_patience_us
-        )
+        self._client_side = ClientSide(env, settings, tasks, self.dispatcher, self.server, self.quotas, {}, limits)
         self._delegation_terms = settings.delegation_terms
         self.listening: list[Address] = []
         """The addresses of the client listeners, in the order of ``listeners``, once they are bound."""
@@ -212,9 +210,9 @@ class RunningBroker:
         self._peers = BrokerPeers(env, self._address_of, client_id=f"broker-{settings.node_id}-questions", terms=terms)
         self.share_states = ShareCoordinators(env, share_states_config(settings, replicas.on_disk_error), cache, tasks)
         self._other_states = OtherNodes(env, settings.node_id, tasks, self._address_of, terms=terms)
-        self.persister = self._make_persister(client_side.share_patience_us)
+        self.persister = self._make_persister(client_side.limits.share_patience_us)
         self.letters = self._make_letter_desk()
-        self.groups = self._make_groups()
+        self.groups = self._make_groups(client_side.limits.assigned_at_once_steps)
         self.holds = RetentionHolds(self._make_hold_questions)
         self._verification = CoordinatorChannel(
             env, settings.node_id, cache, self._address_of, lambda: self.transactions, terms=terms
@@ -267,8 +265,8 @@ class RunningBroker:
             for purpose in ("heartbeats", "replication", "forwarded")
         ]
 
-    def _make_groups(self) -> GroupCoordinators:
-        config = coordinator_config(self._settings, self.replicas.on_disk_error)
+    def _make_groups(self, at_once_steps: int) -> GroupCoordinators:
+        config = coordinator_config(self._settings, self.replicas.on_disk_error, at_once_steps)
         return GroupCoordinators(self._env, config, self._cache, self._tasks, self.persister)
 
     def _make_letter_desk(self) -> LetterDesk:

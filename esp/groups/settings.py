@@ -47,6 +47,11 @@ class ShareGroupSettings:
     ``group.share.initialize.retry.interval.ms``)."""
 
 
+ASSIGNED_AT_ONCE_STEPS: Final = 256
+"""An assignment of so many steps is part of a heartbeat, which takes some milliseconds longer: that of 50 members of one subscription
+to 500 partitions has 211."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
     """The settings of an operator."""
@@ -86,3 +91,5 @@ class GroupSettings:
     """The settings of share groups."""
     offers_share_groups: bool = False
     """False where share groups are not offered: then their records are skipped, and there are none."""
+    consumer_assigned_at_once_steps: int = ASSIGNED_AT_ONCE_STEPS
+    """Steps of an assignment of a consumer group that is part of a heartbeat; a larger one goes on in slices."""

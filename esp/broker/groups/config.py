@@ -1,11 +1,11 @@
 """The facts of its node that the coordinator of a partition of groups must know."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from esp.broker.replication.hosted_partition import HostedPartition
-from esp.groups.settings import GroupSettings, MigrationPolicy, ShareGroupSettings
+from esp.groups.settings import ASSIGNED_AT_ONCE_STEPS, GroupSettings, MigrationPolicy, ShareGroupSettings
 from esp.settings.broker import BrokerSettings
 
 _MINUTE_MS: Final = 60_000
@@ -23,10 +23,13 @@ class CoordinatorConfig:
 
 
 def coordinator_config(
-    settings: BrokerSettings, on_disk_error: Callable[[HostedPartition, Exception], None]
+    settings: BrokerSettings,
+    on_disk_error: Callable[[HostedPartition, Exception], None],
+    assigned_at_once_steps: int = ASSIGNED_AT_ONCE_STEPS,
 ) -> CoordinatorConfig:
-    """Return the coordinators' configuration according to the node's settings."""
-    return CoordinatorConfig(coordinator_settings(settings), settings.offsets_topic_compression_codec, on_disk_error)
+    """Return the coordinators' configuration according to the node's settings, and to a limit that is none of these."""
+    core = replace(coordinator_settings(settings), consumer_assigned_at_once_steps=assigned_at_once_steps)
+    return CoordinatorConfig(core, settings.offsets_topic_compression_codec, on_disk_error)
 
 
 def coordinator_settings(settings: BrokerSettings) -> GroupSettings:

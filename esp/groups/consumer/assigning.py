@@ -31,10 +31,6 @@ from esp.schemas.consumer_group_records import (
     TargetValue,
 )
 
-AT_ONCE_STEPS: Final = 256
-"""An assignment of so many steps is part of a heartbeat, which takes some milliseconds longer: that of 50 members of one subscription
-to 500 partitions has 211."""
-
 RESTARTS_MAX: Final = 2
 """The times that one assignment begins again."""
 
@@ -78,7 +74,7 @@ class Assigning:
         if group.assigned_ms != NO_ASSIGNMENT_TIME_MS and 0 <= age_ms < interval_ms:
             return
         work = SteppedWork(self._compute(group))
-        if not work.go_on(AT_ONCE_STEPS):
+        if not work.go_on(self._state.settings.consumer_assigned_at_once_steps):
             self._state.backlog.add(key, work, partial(self._on_computed, group))
         elif work.result is not None:
             _put(operation, work.result, now)

@@ -83,9 +83,7 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/unit/controller/test_topics.py.": ("esp.controller.mutations:admit_all",),
     "Simulated members of the classic protocol tell of their subscriptions as clients do, and groups may move between the protocols. "
     "tests/unit/groups/consumer/test_migration.py.": ("esp.groups.consumer.conversion:_not_upgradable",),
-    "Simulated groups are small, so that assignments are part of heartbeats. tests/unit/groups/consumer/test_assigning.py, "
-    "tests/unit/broker/apis/test_consumer_group_heartbeat.py.": (
-        "esp.groups.consumer.assigning:Assigning._on_computed",
+    "Simulated groups have few partitions, so that answers are short. tests/unit/broker/apis/test_consumer_group_heartbeat.py.": (
         "esp.broker.apis.consumer_group_heartbeat:_in_slices",
     ),
     "Simulated administrators do not ask for the records that members of share groups hold. "

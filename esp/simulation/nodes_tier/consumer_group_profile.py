@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from esp.groups.settings import ASSIGNED_AT_ONCE_STEPS
 from esp.settings.broker import BrokerSettings
 
 SHARE: Final = 0.3
@@ -15,6 +16,9 @@ ALONE_SHARE: Final = 0.3
 
 ALONE_CHAOS_S: Final = (15.0, 30.0)
 """The time of the faults there, in seconds."""
+
+SLICED_SHARE: Final = 0.4
+"""Of the runs with such a group: its assignments are made in slices, as those of large groups are."""
 
 HEARTBEATS_PER_SESSION: Final = 6
 
@@ -53,6 +57,8 @@ class ConsumerGroupProfile:
     """True if such members keep their partitions when they join; else they give all back first."""
     is_alone: bool = False
     """True if there is little else in the run, and it is short."""
+    assigned_at_once_steps: int = ASSIGNED_AT_ONCE_STEPS
+    """Steps of an assignment that is part of a heartbeat: so few in some runs that each assignment goes on in slices."""
 
     @property
     def heartbeat_s(self) -> float:
@@ -82,6 +88,7 @@ class ConsumerGroupProfile:
             classic_share=rng.choice((0.0, 0.0, 0.3, 0.6)),
             is_cooperative=rng.random() < 0.5,
             is_alone=rng.random() < ALONE_SHARE,
+            assigned_at_once_steps=1 if rng.random() < SLICED_SHARE else ASSIGNED_AT_ONCE_STEPS,
         )
 
     def without_classic_members(self) -> "ConsumerGroupProfile":

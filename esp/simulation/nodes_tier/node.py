@@ -7,7 +7,7 @@ from random import Random
 from typing import Final
 
 from esp.broker.app import BrokerNode
-from esp.broker.share_states.persister import GIVE_UP_US
+from esp.broker.limits import REAL_LIMITS, BrokerLimits
 from esp.controller.features import SUPPORTED_FEATURES
 from esp.controller.image import FeatureRange
 from esp.model.errors import OperatorError
@@ -48,7 +48,7 @@ class SimulatedNode:
         maybe: called with this node at the code's named points.
         timing: how long what it computes takes.
         timing_rng: decides that; its own stream.
-        share_patience_us: the time for which its broker asks a share coordinator again.
+        limits: of its broker.
     """
 
     def __init__(
@@ -64,13 +64,13 @@ class SimulatedNode:
         maybe: Callable[["SimulatedNode", str], None],
         timing: TimingProfile,
         timing_rng: Random,
-        share_patience_us: int = GIVE_UP_US,
+        limits: BrokerLimits = REAL_LIMITS,
     ) -> None:
         self.node_id = settings.node_id
         self.name = f"node {settings.node_id}"
         self.host = host
         self.settings = settings
-        self.share_patience_us = share_patience_us
+        self.limits = limits
         self.features: Mapping[str, FeatureRange] = SUPPORTED_FEATURES
         """The features of the release with which the next process starts; assignable at any time."""
         self.running_features = self.features
@@ -172,7 +172,7 @@ class SimulatedNode:
         process.at_end(self._on_end)
         self._trace.say(self.name, f"starts, life {self.lives}")
         features = self.running_features = self.features
-        make = partial(BrokerNode, share_patience_us=self.share_patience_us)
+        make = partial(BrokerNode, limits=self.limits)
         broker = self.broker = process.context.copy().run(make, self._env(process), self.settings, features)
         try:
             await process.run(broker.start())

@@ -178,7 +178,7 @@ class Twins:
             maybe=lambda _node, _point: None,
             timing=world.profile.timing,
             timing_rng=world.random(f"timing of twin {self._count} of node {number}"),
-            share_patience_us=node.share_patience_us,
+            limits=node.limits,
         )
         twin.name = f"twin {self._count} of node {number}"
         return twin

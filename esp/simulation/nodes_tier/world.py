@@ -3,10 +3,11 @@
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
-from esp.broker.share_states.persister import GIVE_UP_US
+from esp.broker.limits import REAL_LIMITS, BrokerLimits
 from esp.controller.bootstrap import FirstMetadata
 from esp.model.features import SHARE_VERSION, TRANSACTION_VERSION
 from esp.settings.broker import BrokerSettings
@@ -76,7 +77,7 @@ class World:
                 maybe=self._reach,
                 timing=profile.timing,
                 timing_rng=self.random(f"timing of node {number}"),
-                share_patience_us=GIVE_UP_US if profile.share is None else profile.share.patience_us,
+                limits=_limits(profile),
             )
             if self.random(f"whole syncs of node {number}").random() < _WHOLE_SYNCS_SHARE:
                 self.nodes[number].disk.syncs_as_whole = 1
@@ -163,6 +164,16 @@ class World:
             await self.start(node)
 
         self.spawn(start())
+
+
+def _limits(profile: Profile) -> BrokerLimits:
+    """The limits of the brokers of a run."""
+    limits = REAL_LIMITS
+    if profile.share is not None:
+        limits = replace(limits, share_patience_us=profile.share.patience_us)
+    if profile.consumer_group is not None:
+        limits = replace(limits, assigned_at_once_steps=profile.consumer_group.assigned_at_once_steps)
+    return limits
 
 
 def _settings(number: int, profile: Profile) -> BrokerSettings:

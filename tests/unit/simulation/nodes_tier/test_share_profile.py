@@ -53,7 +53,7 @@ def test_nodes_ask_share_coordinators_for_as_long_as_the_run_wants():
     for profile in drawn():
         if profile.share is not None and profile.share.patience_s not in found:
             world = World(profile)
-            found[profile.share.patience_s] = {node.share_patience_us for node in world.nodes.values()}
+            found[profile.share.patience_s] = {node.limits.share_patience_us for node in world.nodes.values()}
             world.loop.close()
     assert found == {None: {GIVE_UP_US}, 0.5: {500_000}, 2.0: {2_000_000}}
 
