@@ -20,7 +20,6 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialDeletion,
 )
-
 from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, PartitionData, TopicData
 
 from esp.settings.broker import STANDARD_AUTHORIZER
