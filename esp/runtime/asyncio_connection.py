@@ -63,6 +63,9 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._paused = False
         self._waits_for_turn = False
         self._has_ended = False
+        self._is_resuming = False
+        """True while the owner is notified that the peer takes more."""
+        self._is_lost = False
 
     # --- esp.ports.network.Connection --------------------------------------------------------------------------------------------
 
@@ -113,11 +116,22 @@ class AsyncioConnection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """See :class:`esp.ports.network.Connection`."""
-        self._transport.close()
+        self._end(self._transport.close)
 
     def abort(self) -> None:
         """See :class:`esp.ports.network.Connection`."""
-        self._transport.abort()
+        self._end(self._transport.abort)
+
+    def _end(self, end: Callable[[], None]) -> None:
+        """asyncio's own transport must not be ended while it says that the peer takes more: it would end a second time after that."""
+        if self._is_resuming:
+            asyncio.get_running_loop().call_soon(self._end_later, end)
+        else:
+            end()
+
+    def _end_later(self, end: Callable[[], None]) -> None:
+        if not self._is_lost:
+            end()
 
     # --- asyncio.BufferedProtocol ------------------------------------------------------------------------------------------------
 
@@ -185,6 +199,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         """Notify the owner, whatever the reason."""
         if exc is not None:
             log.debug("connection with %s ended: %s", self.peer, exc)
+        self._is_lost = True
         self._sweeper.forget(self._buffer)
         self._shares.leave(self.share)
         owner, self._owner = self._owner, None
@@ -200,7 +215,9 @@ class AsyncioConnection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         """Notify the owner that the peer has caught up."""
+        self._is_resuming = True
         self._set_writable(True)
+        self._is_resuming = False
 
     # -----------------------------------------------------------------------------------------------------------------------------
 

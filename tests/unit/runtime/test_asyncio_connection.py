@@ -1,6 +1,7 @@
 """A connection on a transport that reads when uvloop's does: whatever its owner, its peer and its turns do, its buffer is never overrun."""
 
 import asyncio
+import socket
 import struct
 import time
 from random import Random
@@ -263,3 +264,48 @@ def _spend(shares: LoopShares) -> None:
     shares.leave(share)
     then_ns = time.perf_counter_ns() + 60_000_000_000
     share.spend(then_ns - 100 * BURST_NS, then_ns)
+
+
+@pytest.mark.parametrize("end", [AsyncioConnection.abort, AsyncioConnection.close])
+@pytest.mark.parametrize("is_closing", [True, False])
+def test_owner_may_end_the_connection_when_it_hears_that_the_peer_takes_more(end, is_closing):
+    """asyncio's own transport would report the end twice, and find no owner the second time."""
+    closed = []
+
+    class Owner:
+        def __init__(self, connection: Connection) -> None:
+            self.connection = connection
+
+        def on_bytes(self, received: memoryview) -> int:
+            return len(received)
+
+        def on_closed(self) -> None:
+            closed.append(True)
+
+        def on_writable(self, writable: bool) -> None:
+            if writable:
+                end(self.connection)
+
+    def take_all(peer: socket.socket) -> None:
+        while peer.recv(1 << 20):
+            pass
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        unhandled: list[object] = []
+        loop.set_exception_handler(lambda _loop, context: unhandled.append(context))
+        near, far = socket.socketpair()
+        near.setblocking(False)
+        parts = BufferSweeper(), TransferTurns(), LoopShares()
+        _, connection = await loop.create_connection(lambda: AsyncioConnection(Owner, EndedHost(), *parts), sock=near)
+        connection.write((bytes(4 << 20),))
+        if is_closing:
+            connection.close()
+        with far:
+            await asyncio.to_thread(take_all, far)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert (closed, unhandled) == ([True], [])
+
+    with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+        runner.run(scenario())
