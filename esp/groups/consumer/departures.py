@@ -90,12 +90,6 @@ class Departures:
         operation.put(_Type.GROUP_EPOCH, GroupEpochValue(group.epoch + 1, group.metadata_hash))
         operation.finish(now, _ignore, lambda _now: None)
 
-    def restart(self, group: ConsumerGroup, now: Now) -> None:
-        """All members of a group have their full time from now on."""
-        for member in group:
-            self.restart_session(group, member.member_id, now)
-            self.watch_revocation(group, member.member_id, member.current, member.current, now)
-
     def _look_after(self, group_id: str, now: Now) -> None:
         """Members that have no time running have their full time from now on: in slices, as there may be many."""
         key = _KIND, group_id
