@@ -45,7 +45,7 @@ class _RoundEndedError(Exception):
 def limits_of(settings: BrokerSettings) -> CleanerLimits:
     """The memory of each round, as the node's settings divide it among the threads.
 
-    Chunks are so small that they fit, with their headers, into what the map of keys leaves of both buffers.
+    Chunks are so small that they fit, with their headers, into the part of both buffers that the keys leave.
     """
     threads = max(1, settings.log_cleaner_threads)
     filled = settings.log_cleaner_dedupe_buffer_size * settings.log_cleaner_io_buffer_load_factor
