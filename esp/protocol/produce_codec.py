@@ -266,6 +266,9 @@ _SINGLE_V5_TAIL: Final = struct.Struct(">iihqqqi")
 _SINGLE_V8_TAIL: Final = struct.Struct(">iihqqqihi")
 """One partition, its numbers, in the last no record errors and no error message, throttle time."""
 
+_PLAIN_PARTITION: Final = struct.Struct(">ihqqqBBB")
+"""A partition's five numbers, no record errors, no error message, no tags."""
+
 _V3_PARTITION: Final = struct.Struct(">ihqq")
 _V5_PARTITION: Final = struct.Struct(">ihqqq")
 """Partition, error code, base offset, log append time and, in the second, log start offset."""
@@ -349,6 +352,10 @@ def _encode_compact(
         for result in group:
             if progress.count_one():
                 yield
+            _, partition, error, offset, time_ms, start, message, record_errors, leader_id, leader_epoch = result
+            if message is None and not record_errors and leader_id == leader_epoch == -1:
+                parts.append(_PLAIN_PARTITION.pack(partition, error, offset, time_ms, start, 1, 0, 0))
+                continue
             parts.append(_V5_PARTITION.pack(*result[1:6]))
             parts.append(pack_uvarint(len(result.record_errors) + 1))
             for index, message in result.record_errors:
@@ -413,8 +420,8 @@ NO_TAGS: Final[Buffer] = b"\0\0\0"
 """The bytes behind the records of a request's only partition: the tagged fields of partition, topic and request."""
 
 _CLIENT_ID_LENGTH: Final = struct.Struct(">h")
-_REPEATED_ACKS_TIMEOUT: Final = struct.Struct(">xxhiB")
-"""No tagged fields in the header, no transactional id, acks, timeout, one topic."""
+_REPEATED_ACKS_TIMEOUT: Final = struct.Struct(">hiB")
+"""Acks, timeout, one topic."""
 
 _PARTITION: Final = struct.Struct(">Bi")
 _NUMBERS_SIZE: Final = 24
@@ -427,11 +434,12 @@ def header_rest_size(client_id: str | None) -> int:
     return _CLIENT_ID_LENGTH.size + len((client_id or "").encode()) + 1
 
 
-def pack_client(client_id: str | None, acks: int, timeout_ms: int) -> bytes:
-    """The common bytes up to the topic: rest of the header, no transaction, ``acks``, ``timeout_ms``, one topic."""
+def pack_client(client_id: str | None, transactional_id: str | None, acks: int, timeout_ms: int) -> bytes:
+    """The common bytes up to the topic: rest of the header without tagged fields, transactional id, ``acks``, ``timeout_ms``, one topic."""
     name = b"" if client_id is None else client_id.encode()
     length = _CLIENT_ID_LENGTH.pack(-1 if client_id is None else len(name))
-    return length + name + _REPEATED_ACKS_TIMEOUT.pack(acks, timeout_ms, 2)
+    transaction = pack_nullable_text(transactional_id, flexible=True)
+    return length + name + b"\0" + transaction + _REPEATED_ACKS_TIMEOUT.pack(acks, timeout_ms, 2)
 
 
 def pack_partition(topic: TopicRef, partition: int) -> bytes:

@@ -111,6 +111,12 @@ cost."""
 read_fields: Final[Callable[[Buffer], HeaderFields]] = _HEADER.unpack_from
 """Read the header at the front of a buffer of at least ``HEADER_SIZE`` bytes. Nothing is checked."""
 
+_PRODUCER: Final = struct.Struct(f">{ATTRIBUTES_OFFSET}xh20xqh")
+"""Attributes, producer id and producer epoch."""
+
+read_producer: Final[Callable[[Buffer], tuple[int, int, int]]] = _PRODUCER.unpack_from
+"""Read attributes, producer id and producer epoch of the header at the front of a buffer, as :data:`read_fields` does."""
+
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """Read the header at ``position``; the caller made sure that ``HEADER_SIZE`` bytes stand there. Nothing is checked."""

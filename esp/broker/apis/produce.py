@@ -70,21 +70,22 @@ class ProduceHandler:
             if refusal is not None:
                 raise RefusedWithoutAnswerError(refusal)
             return NEVER
-        if len(results) == 1 and not results[0].error_code and asked.transactional_id is None:
+        if len(results) == 1 and not results[0].error_code:
             self._remember(request, asked)
         return (encode_produce_response(version, request.correlation_id, results),)
 
     def _remember(self, request: Request, asked: ProduceRequest) -> None:
         """Answer repetitions of a request for one partition by the shorter way, from now on."""
-        if not can_be_repeated(request.api_version):
+        if not can_be_repeated(request.api_version, asked.transactional_id):
             return
         topic, partition, _ = asked.partitions[0]
         client = request.client
         shortcut = client.shortcut
         if not isinstance(shortcut, ProduceRepetitions):
-            shortcut = client.shortcut = ProduceRepetitions(request, self._clock, self._appender)
+            shortcut = ProduceRepetitions(request, asked.transactional_id, self._clock, self._appender)
+            client.shortcut = shortcut
         hosted = self._appender.find(topic, partition, request)
-        shortcut.remember(request, asked.acks, asked.timeout_ms, topic, partition, hosted)
+        shortcut.remember(request, asked, hosted)
 
 
 def _finish(request: Request, results: list[ProduceResult]) -> Finish:

@@ -21,7 +21,7 @@ from esp.broker.data_path.transactional_batches import (
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.request import Request
 from esp.broker.services import Services
-from esp.broker.transactions.level import require_transactions
+from esp.broker.transactions.level import require_transactions, serves_transactions
 from esp.model.acl import AclOperation, Permission, ResourceType
 from esp.model.errors import ApiError, ErrorCode
 from esp.protocol.produce_codec import ProduceRequest, ProduceResult, TopicRef
@@ -231,6 +231,10 @@ class ProduceAppender:
             text = f"Compacted topic cannot accept message without key in topic partition {hosted.name}"
             record_errors = [(number, text) for number in error.numbers]
         return ProduceResult(topic, partition, error.code, -1, error_message=error.message, record_errors=record_errors)
+
+    def serves_transactions(self) -> bool:
+        """False if each request with a transactional id is refused."""
+        return serves_transactions(self._metadata.image)
 
     def find(self, topic: TopicRef, partition: int, request: Request) -> HostedPartition:
         """The replica of a topic's partition that a request's client may produce to.

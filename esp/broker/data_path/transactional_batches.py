@@ -86,14 +86,17 @@ def begin_verification(
         if producer_id < 0:  # in no transaction, whatever its attribute says
             guards[place] = GuardedBatch(hosted.leader, UNVERIFIED)
             continue
-        if not hosted.log.producers.has_open_transaction(producer_id, epoch) and not is_sound(records):
+        is_open = hosted.log.producers.has_open_transaction(producer_id, epoch)
+        if not is_open and not is_sound(records):
             guards[place] = GuardedBatch(hosted.leader, UNVERIFIED)  # for the leader to refuse
             continue
-        of_batch = Producer(transactional_id, producer_id, epoch)
         if producer is None:
-            producer = of_batch
-        elif producer != of_batch:
+            producer = Producer(transactional_id, producer_id, epoch)
+        elif producer_id != producer.producer_id or epoch != producer.producer_epoch:
             raise ApiError(ErrorCode.invalid_producer_id_mapping, "The batches of one request are of several producers")
+        if is_open:
+            guards[place] = GuardedBatch(hosted.leader, OPEN)
+            continue
         batches.append(Unverified(hosted, hosted.leader, sequence, client))
         places.append(place)
     if producer is None:

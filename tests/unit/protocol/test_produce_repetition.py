@@ -36,24 +36,35 @@ def topic_of(version, name):
     return uuid.uuid5(uuid.NAMESPACE_DNS, name).bytes if version >= 13 else name
 
 
-@given(VERSIONS, CLIENT_IDS, NAMES, st.sampled_from((-1, 0, 1)), st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1))
-def test_requests_for_one_partition_begin_with_the_common_bytes(version, client_id, name, acks, timeout_ms, partition):
+@given(
+    VERSIONS,
+    CLIENT_IDS,
+    st.none() | st.text(st.characters(codec="utf-8"), max_size=200),
+    NAMES,
+    st.sampled_from((-1, 0, 1)),
+    st.integers(0, 2**31 - 1),
+    st.integers(0, 2**31 - 1),
+)
+def test_requests_for_one_partition_begin_with_the_common_bytes(
+    version, client_id, transactional_id, name, acks, timeout_ms, partition
+):
     types = MODELS[version].request
     topic = topic_of(version, name)
     key = {"topic_id": uuid.UUID(bytes=topic)} if version >= 13 else {"name": name}
     data = types.PartitionProduceData(index=partition, records=b"records")
     request = types.ProduceRequest(
+        transactional_id=transactional_id,
         acks=acks,
         timeout=dt.timedelta(milliseconds=timeout_ms),
         topic_data=(types.TopicProduceData(partition_data=(data,), **key),),
     )
     frame = encode_request(ApiKey.PRODUCE, version, 77, client_id, request)
-    common = pack_client(client_id, acks, timeout_ms) + pack_partition(topic, partition)
+    common = pack_client(client_id, transactional_id, acks, timeout_ms) + pack_partition(topic, partition)
     assert frame[COMMON_OFFSET:] == common + pack_uvarint(8) + b"records" + bytes(NO_TAGS)
     *header, position = read_request_header(memoryview(frame)[4:])
     assert header == [ApiKey.PRODUCE, version, 77, client_id]
     decoded = decode_produce(memoryview(frame)[4 + position :], version)
-    assert decoded == (acks, timeout_ms, None, [(topic, partition, b"records")])
+    assert decoded == (acks, timeout_ms, transactional_id, [(topic, partition, b"records")])
 
 
 @given(VERSIONS, NAMES, INT32, INT32, INT64, INT64, INT64)
