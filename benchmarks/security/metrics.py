@@ -1,4 +1,4 @@
-"""The figures of security, with the aims of issue 20, in the order of the reports."""
+"""The figures of security, with their aims, in the order of the reports."""
 
 from typing import Final
 

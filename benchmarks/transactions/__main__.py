@@ -91,7 +91,7 @@ def main(
     rows: Annotated[list[str] | None, typer.Argument(help=f"Rows: {', '.join(ROWS)}; all without one.")] = None,
     rounds: command.Rounds = USUAL.rounds,
     warm_up: command.WarmUp = USUAL.warm_up_rounds,
-    scale: Annotated[float, typer.Option(min=0.001, help="Size of everything beside issue 19's.")] = USUAL.scale,
+    scale: Annotated[float, typer.Option(min=0.001, help="Size of everything; 1 is that of the report.")] = USUAL.scale,
     only: command.Only = "",
     quick: command.Quick = False,
     out: command.Out = command.RESULTS_DIRECTORY,

@@ -1,4 +1,4 @@
-"""The figures of transactions and of compaction, with the aims of issue 19, in the order of the report."""
+"""The figures of transactions and of compaction, with their aims, in the order of the report."""
 
 from typing import Final
 
