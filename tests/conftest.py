@@ -1,5 +1,6 @@
 """What all tests share: hypothesis profiles, and the fixtures of running nodes."""
 
+import gc
 import os
 from pathlib import Path
 from typing import Final
@@ -26,6 +27,13 @@ _LONGEST_FIRST: Final = [
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take minutes: the short ones then fill what the processes have left at the end."""
     items.sort(key=lambda item: next(n for n, folder in enumerate(_LONGEST_FIRST) if item.path.is_relative_to(folder)))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Leave what was collected out of all searches for cycles: it stays, and a search of it takes about a second."""
+    gc.collect()
+    gc.freeze()
 
 
 _WITH_A_SESSION: Final = ("tests/integration/spark/", "tests/unit/pyspark_jobs/")
