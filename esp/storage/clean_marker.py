@@ -1,6 +1,7 @@
 """The two markers of how a data directory was left: by a clean shutdown, or by a process that was killed.
 
-``.kafka_cleanshutdown`` is the marker of a clean shutdown, with the broker epoch under which it happened (REC-1, REC-2).
+``.kafka_cleanshutdown`` is the marker of a clean shutdown, with the broker epoch under which it happened (REC-1, REC-2). Beyond Kafka,
+which reads past it, it holds the numbers of segments of the logs whose segments need not meet, so that none is lost unseen (REC-11).
 
 The running marker is that of a process that runs on the data directory; by it the next process knows that nothing was lost when that one
 was killed (BRK-3). The end of a process, unlike that of its machine, loses nothing that was written: the kernel has it. So a directory that
@@ -14,7 +15,8 @@ part of the node learns of a failed sync.
 import contextlib
 import json
 import logging
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from esp.model.ids import NO_BROKER_EPOCH, BrokerEpoch
 from esp.ports.disk import Disk
@@ -22,6 +24,14 @@ from esp.storage.disk_reserve import DiskReserve
 from esp.storage.layout import CLEAN_SHUTDOWN_FILE, RUNNING_FILE
 
 _logger: Final = logging.getLogger(__name__)
+
+
+class CleanStop(NamedTuple):
+    """A clean shutdown."""
+
+    broker_epoch: BrokerEpoch
+    segments: Mapping[str, int]
+    """The number of segments by the name of the replica's directory; not of all logs, and of none where Kafka was stopped."""
 
 
 class RunningMarker:
@@ -85,7 +95,7 @@ class CleanMarker:
         self._path = f"{directory}/{CLEAN_SHUTDOWN_FILE}"
         self._reserve = reserve
 
-    def take_blocking(self) -> BrokerEpoch | None:
+    def take_blocking(self) -> CleanStop | None:
         """Read and remove it, durably; None if the last shutdown was not clean.
 
         The directory is synced even if there is none: a start that was cut off may have removed it, and a power loss would bring it back.
@@ -93,21 +103,26 @@ class CleanMarker:
         Raises:
             OSError: the device failed.
         """
-        epoch = None
+        stop = None
         if self._disk.exists(self._path):
             try:
-                epoch = BrokerEpoch(int(json.loads(self._disk.read_file(self._path))["brokerEpoch"]))
-            except (ValueError, KeyError, TypeError) as error:
+                content = json.loads(self._disk.read_file(self._path))
+                segments = {str(name): int(count) for name, count in dict(content.get("segments", {})).items()}
+                stop = CleanStop(BrokerEpoch(int(content["brokerEpoch"])), segments)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
                 _logger.warning("%s cannot be read; the last stop counts as unclean: %s", self._path, error)
             self._disk.remove(self._path)
         self._disk.sync_directory_blocking(self._directory)
-        return epoch
+        return stop
 
-    def write_blocking(self, broker_epoch: BrokerEpoch) -> None:
-        """All logs were closed under ``broker_epoch``.
+    def write_blocking(self, stop: CleanStop) -> None:
+        """All logs were closed.
 
         Raises:
             OSError: the device failed or is full: the next start finds an unclean stop.
         """
-        marker = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+        content: dict[str, object] = {"version": 0, "brokerEpoch": stop.broker_epoch}
+        if stop.segments:
+            content["segments"] = stop.segments
+        marker = json.dumps(content, separators=(",", ":"))
         self._reserve.write_blocking(lambda: self._disk.replace_file_blocking(self._path, marker.encode()))

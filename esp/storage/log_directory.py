@@ -22,7 +22,7 @@ from esp.model.errors import CorruptionError, OperatorError
 from esp.model.ids import METADATA_PARTITION, NO_BROKER_EPOCH, ZERO_UUID, BrokerEpoch, TopicId, TopicPartition
 from esp.ports.disk import Disk, FileSystem, Lock
 from esp.settings.topic import TopicSettings
-from esp.storage.clean_marker import CleanMarker, RunningMarker
+from esp.storage.clean_marker import CleanMarker, CleanStop, RunningMarker
 from esp.storage.disk_reserve import DiskReserve
 from esp.storage.layout import (
     LOCK_FILE,
@@ -40,7 +40,7 @@ from esp.storage.log import Log
 from esp.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties_blocking
 from esp.storage.offset_checkpoints import OffsetCheckpoints
 from esp.storage.partition_metadata import is_torn, read_topic_id, write_topic_id, write_topic_id_blocking
-from esp.storage.recovery import KnownOffsets, load_log_blocking
+from esp.storage.recovery import KnownOffsets, count_segments, load_log_blocking, may_have_gaps
 from esp.storage.settling import JointSettling, settle_all_blocking
 from esp.storage.trash import Trash
 from esp.storage.trashed_replicas import TrashedReplica, TrashedReplicas, name_in_trash
@@ -182,6 +182,8 @@ class LogDirectory:
         """The logs that are moving here from other data directories (KIP-113)."""
         self.left_futures: dict[str, TopicId | None] = {}
         """The directories of moves that an earlier process began, not loaded, with the topic id that each says it has."""
+        self._segments_left: dict[str, int] = {}
+        """The segments that the clean shutdown left, by directory, of logs that are not loaded yet."""
         self.trashed = TrashedReplicas(disk, path)
         """The replicas of topics in the trash."""
         self.reserve = DiskReserve(disk, path)
@@ -241,9 +243,10 @@ class LogDirectory:
     def _read_blocking(self) -> None:
         disk, path = self._disk, self.path
         self.meta = read_meta_properties(disk, f"{path}/{META_PROPERTIES_FILE}")
-        left_under = self._clean_marker.take_blocking()
-        if left_under is not None:
-            self.was_clean, self.clean_broker_epoch = True, left_under
+        stop = self._clean_marker.take_blocking()
+        if stop is not None:
+            self.was_clean, self.clean_broker_epoch = True, stop.broker_epoch
+            self._segments_left = dict(stop.segments)
         self._offsets.read()
         strays = []
         for name in disk.listdir(path):
@@ -319,7 +322,7 @@ class LogDirectory:
             if self.is_offline:
                 _logger.error("%s: a log is offline, so the stop counts as unclean", self.path)
             else:
-                self._clean_marker.write_blocking(broker_epoch)
+                self._clean_marker.write_blocking(CleanStop(broker_epoch, self._count_segments()))
                 self.running_marker.remove()
         finally:
             self.unlock()
@@ -328,6 +331,15 @@ class LogDirectory:
     def is_offline(self) -> bool:
         """True if an error of the device left one of the logs in doubt."""
         return any(log.is_offline for log in self._open_logs())
+
+    def _count_segments(self) -> dict[str, int]:
+        """The segments on disk of the logs of which a lost one would not be seen otherwise."""
+        disk = self._disk
+        return {
+            log.path.rpartition("/")[2]: count_segments(disk, log.path)
+            for log in self._open_logs()
+            if may_have_gaps(log.partition, log.settings)
+        }
 
     def _open_logs(self) -> list[Log]:
         return [*self.logs.values(), *self.futures.values()]
@@ -408,6 +420,7 @@ class LogDirectory:
         start_offset: int = 0,
     ) -> Log:
         known = self._offsets.known(partition)
+        segments_left = self._segments_left.pop(path.rpartition("/")[2], 0)
         log = load_log_blocking(
             self._disk,
             path,
@@ -416,6 +429,7 @@ class LogDirectory:
             settings,
             known,
             was_clean=was_clean,
+            segments_left=segments_left if was_clean else 0,
             now_ms=now_ms,
             producer_id_expiration_ms=self._producer_id_expiration_ms,
             trash=self._trash,
@@ -442,19 +456,26 @@ class LogDirectory:
             self._trash.add(path, now_ms + log.settings.file_delete_delay_ms, log.release)
         self._disk.sync_directory_blocking(self.path)
 
-    def mark_stray(self, partition: TopicPartition) -> None:
+    def mark_stray(self, partition: TopicPartition) -> bool:
         """Put aside a replica directory, not loaded, that the metadata does not know; it is kept for the operator.
 
+        Returns:
+            True if it was on its way into the trash when the process ended: it is in the trash then.
+
         Raises:
+            OperatorError: the file that says so is damaged.
             OSError: the device failed.
         """
         assert partition not in self.logs
         topic_id = self.replicas.pop(partition)
         path = self._paths.put_aside(partition, topic_id or TopicId(ZERO_UUID), DirectoryKind.STRAY)
         self._disk.sync_directory_blocking(self.path)
+        if self.trashed.find(path):
+            return True
         _logger.warning(
             "%s is not a replica that this node should have; it was renamed to %s", self._paths.replica(partition), path
         )
+        return False
 
     # --- topics in the trash -----------------------------------------------------------------------------------------------------
 

@@ -148,6 +148,16 @@ class KnownOffsets:
         return self.cleaned_to if self.cleaned_to <= recovery_point else 0
 
 
+def may_have_gaps(partition: TopicPartition, settings: TopicSettings) -> bool:
+    """True if the segments of a log need not meet: Kafka has compacted it, if it was Kafka's."""
+    return partition.topic in INTERNAL_TOPICS or settings.is_compacted
+
+
+def count_segments(disk: Disk, path: str) -> int:
+    """The number of segments in a replica's directory."""
+    return sum(name.endswith(LOG_SUFFIX) for name in disk.listdir(path))
+
+
 def load_log_blocking(
     disk: Disk,
     path: str,
@@ -163,6 +173,7 @@ def load_log_blocking(
     checkpoint_offsets: Callable[[], None],
     checkpoint_high_watermarks: Callable[[], None],
     unsynced_directory: str | None = None,
+    segments_left: int = 0,
     is_new: bool = False,
     start_offset: int = 0,
 ) -> Log:
@@ -182,6 +193,7 @@ def load_log_blocking(
         checkpoint_offsets: see :class:`~esp.storage.log.Log`.
         checkpoint_high_watermarks: see there.
         unsynced_directory: the directory above, if the first flush is to sync the replica's own name in it, and whose replica it is.
+        segments_left: the number of segments that the clean shutdown left, if it is known.
         is_new: whether the directory was just made: then it is not looked at.
         start_offset: where the first log of the partition began, at the least.
 
@@ -192,10 +204,11 @@ def load_log_blocking(
     if partition == METADATA_PARTITION:  # it begins where its snapshots end, which its owner looks after (REC-10)
         known = replace(known, has_log_start=False)
     known = replace(known, log_start_offset=max(known.log_start_offset, start_offset))
-    loader = _Loader(disk, path, settings, known, now_ms, is_internal=partition.topic in INTERNAL_TOPICS)
+    loader = _Loader(disk, path, settings, known, now_ms, may_have_gaps=may_have_gaps(partition, settings))
     if is_new:
         loader.begin(start_offset)
     else:
+        loader.require_segments(segments_left)
         if remove_leftovers_blocking(disk, path):
             disk.sync_directory_blocking(path)
         loader.open_segments(was_clean=was_clean)
@@ -241,16 +254,14 @@ class _Loader:
     """The steps of opening one log; their findings stand in the attributes."""
 
     def __init__(
-        self, disk: Disk, path: str, settings: TopicSettings, known: KnownOffsets, now_ms: int, *, is_internal: bool
+        self, disk: Disk, path: str, settings: TopicSettings, known: KnownOffsets, now_ms: int, *, may_have_gaps: bool
     ) -> None:
         self._disk = disk
         self._path = path
         self._settings = settings
         self._known = known
         self._now_ms = now_ms
-        self._may_have_gaps = (
-            is_internal or settings.is_compacted
-        )  # between segments: Kafka has compacted it, if it was Kafka's
+        self._may_have_gaps = may_have_gaps
         self.removed = False
         """True if segments were removed."""
         self.segments = Segments()
@@ -269,6 +280,16 @@ class _Loader:
     def begin(self, start_offset: int) -> None:
         """Begin an empty log in an empty directory."""
         self._start_empty(start_offset)
+
+    def require_segments(self, left: int) -> None:
+        """Hold the segments that are there against those that a clean shutdown left: gaps between them tell nothing in such a log (REC-11).
+
+        Raises:
+            CorruptionError: some are missing, but not all (BRK-11).
+        """
+        found = count_segments(self._disk, self._path)
+        if 0 < found < left:
+            raise CorruptionError(f"{self._path} has {found} segments, although a clean shutdown left {left}")
 
     def open_segments(self, *, was_clean: bool) -> None:
         epochs_hold = self._read_epochs()

@@ -141,7 +141,7 @@ class ReplicaChecker:
         view = self._look_at(node, hosted, known)
         key = (hosted.topic_id, hosted.name.partition)
         if not self.committed[key].is_excused and not _is_half_cut(log, view):
-            self.log_starts.on_moved(key, view, log.settings, start_offset, node.clock.wall_ms())
+            self.log_starts.on_moved(key, view, log.settings, start_offset, node.clock.latest_wall_ms())
 
     def _look_at(
         self, node: SimulatedNode, hosted: HostedPartition, known: dict[HostedPartition, ReplicaView]
@@ -379,7 +379,7 @@ class ReplicaChecker:
         leader = hosted.leader
         if log.log_start_offset > view.log_start_offset and not committed.is_excused:
             key = (hosted.topic_id, hosted.name.partition)
-            self.log_starts.on_moved(key, view, log.settings, log.log_start_offset, node.clock.wall_ms())
+            self.log_starts.on_moved(key, view, log.settings, log.log_start_offset, node.clock.latest_wall_ms())
         if log.log_start_offset < view.log_start_offset and leader is not None and leader is view.leader:
             raise ViolationError(
                 "INV-LOG-START",

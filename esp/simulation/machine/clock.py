@@ -10,6 +10,9 @@ from esp.simulation.machine.processor import LoopProcessor
 WALL_START_MS: Final = 1_795_000_000_000
 """The time that the wall clock shows when the loop begins: a day in 2026."""
 
+DECISION_S: Final = 2.0
+"""The time for which a step may go by what the wall clock showed when the step began."""
+
 
 class SimulatedClock:
     """See :class:`esp.ports.clock.Clock`.
@@ -23,13 +26,31 @@ class SimulatedClock:
         self.rate = rate
         self._loop = loop
         self._us_per_s = rate * 1_000_000
-        self.wall_shift_ms = 0
-        """The time by which the wall clock was set; it jumps when this changes."""
+        self._wall_shift_ms = 0
+        self._before_jump = (-DECISION_S, 0)
+        """The time of the last jump, and the shift before it."""
         self.lapse_ms = 0
         """The time by which the wall clocks of all nodes went ahead together; it only grows."""
         self.processor: LoopProcessor | None = None
         """Of the process that looks at it, if what that does takes time."""
         self._shown_us = 0
+
+    @property
+    def wall_shift_ms(self) -> int:
+        """The time by which the wall clock was set; it jumps when this changes."""
+        return self._wall_shift_ms
+
+    @wall_shift_ms.setter
+    def wall_shift_ms(self, shift_ms: int) -> None:
+        self._before_jump = self._loop.time(), self._wall_shift_ms
+        self._wall_shift_ms = shift_ms
+
+    def latest_wall_ms(self) -> int:
+        """The latest time by which a step may go that ends now: if the clock was just set back, the one that it would show otherwise."""
+        jumped_s, shift_ms = self._before_jump
+        if self._loop.time() - jumped_s > DECISION_S:
+            return self.wall_ms()
+        return self.wall_ms() + max(0, shift_ms - self._wall_shift_ms)
 
     def monotonic_us(self) -> int:
         """See :class:`esp.ports.clock.Clock`."""
@@ -41,7 +62,7 @@ class SimulatedClock:
 
     def wall_ms(self) -> int:
         """See :class:`esp.ports.clock.Clock`."""
-        return WALL_START_MS + self.lapse_ms + self.wall_shift_ms + self.monotonic_us() // 1000
+        return WALL_START_MS + self.lapse_ms + self._wall_shift_ms + self.monotonic_us() // 1000
 
     def call_later_us(self, delay_us: int, callback: Callable[[], None]) -> Timer:
         """See :class:`esp.ports.clock.Clock`."""

@@ -735,6 +735,29 @@ def test_a_segment_that_is_gone_is_missed_if_it_was_flushed(which: str, *, in_or
         reopen(disk, SMALL)
 
 
+@pytest.mark.parametrize("stopped_by_kafka", [False, True])
+def test_a_segment_between_others_of_a_compacted_log_is_missed_after_a_clean_shutdown(
+    *, stopped_by_kafka: bool
+) -> None:
+    """There gaps between segments tell nothing. Kafka, which leaves them, leaves no numbers of segments either."""
+    compacted = dataclasses.replace(SMALL, cleanup_policy="compact,delete")
+    disk = new_disk()
+    directory, log = filled(disk)
+    log.settings = compacted
+    _, _, middle, *_ = (segment.base_offset for segment in log.files.segments)
+    end_offset = log.log_end_offset
+    directory.close_blocking(7)
+    disk.crash()
+    for suffix in (".log", ".index", ".timeindex"):
+        disk.remove(path(middle, suffix))
+    if stopped_by_kafka:
+        disk.write_file(f"{DATA}/.kafka_cleanshutdown", b'{"version":0,"brokerEpoch":7}')
+        assert reopen(disk, compacted)[1].log_end_offset == end_offset
+    else:
+        with pytest.raises(CorruptionError, match="a clean shutdown left"):
+            reopen(disk, compacted)
+
+
 def test_a_log_whose_only_segment_is_gone_was_not_there() -> None:
     disk = new_disk()
     _, log = new_log(disk)

@@ -53,3 +53,20 @@ def test_lapse_moves_the_wall_clock_and_no_timer():
         assert clock.monotonic_us() == before_us
 
     SimulatedLoop().run(main())
+
+
+def test_a_step_may_go_by_what_the_clock_showed_before_it_was_just_set_back():
+    async def main():
+        clock = SimulatedClock(asyncio.get_running_loop())
+        clock.wall_shift_ms = -5_000
+        assert clock.latest_wall_ms() == clock.wall_ms() + 5_000
+        clock.wall_shift_ms = 3_000
+        assert clock.latest_wall_ms() == clock.wall_ms()
+        await clock.sleep_us(10_000_000)
+        clock.wall_shift_ms = 0
+        await clock.sleep_us(1_999_000)
+        assert clock.latest_wall_ms() == clock.wall_ms() + 3_000
+        await clock.sleep_us(2_000)
+        assert clock.latest_wall_ms() == clock.wall_ms()
+
+    SimulatedLoop().run(main())
