@@ -153,7 +153,6 @@ class Fate(Enum):
 _REFUSED: Final = frozenset(
     (
         ErrorCode.invalid_record,
-        ErrorCode.corrupt_message,
         ErrorCode.unsupported_for_message_format,
         ErrorCode.policy_violation,
         ErrorCode.invalid_topic_exception,
@@ -163,7 +162,9 @@ _TOO_LARGE: Final = frozenset((ErrorCode.message_too_large, ErrorCode.record_lis
 
 
 def fate_of(error: ErrorCode) -> Fate:
-    """The meaning of the answer of the queue's leader. What an operator or time may repair is worth another attempt."""
+    """The meaning of the answer of the queue's leader. What an operator or time may repair is worth another attempt, and so is what broke
+    on its way (CORRUPT_MESSAGE).
+    """
     if error is ErrorCode.none:
         return Fate.WRITTEN
     if error in _TOO_LARGE:

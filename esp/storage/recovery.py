@@ -208,10 +208,7 @@ def load_log_blocking(
     if is_new:
         loader.begin(start_offset)
     else:
-        loader.require_segments(segments_left)
-        if remove_leftovers_blocking(disk, path):
-            disk.sync_directory_blocking(path)
-        loader.open_segments(was_clean=was_clean)
+        loader.open_segments(was_clean=was_clean, left=segments_left)
         if not was_clean:
             remove_unproven_snapshots(disk, path, known.recovery_point, loader.segments[0].base_offset)
         remove_snapshots(disk, path, above=loader.end_offset, below=loader.segments[0].base_offset)
@@ -281,7 +278,7 @@ class _Loader:
         """Begin an empty log in an empty directory."""
         self._start_empty(start_offset)
 
-    def require_segments(self, left: int) -> None:
+    def _require_segments(self, left: int) -> None:
         """Hold the segments that are there against those that a clean shutdown left: gaps between them tell nothing in such a log (REC-11).
 
         Raises:
@@ -291,7 +288,11 @@ class _Loader:
         if 0 < found < left:
             raise CorruptionError(f"{self._path} has {found} segments, although a clean shutdown left {left}")
 
-    def open_segments(self, *, was_clean: bool) -> None:
+    def open_segments(self, *, was_clean: bool, left: int) -> None:
+        """Open what is there, once what a process was about to do is undone or done; ``left``: see :func:`load_log_blocking`."""
+        self._require_segments(left)
+        if remove_leftovers_blocking(self._disk, self._path):
+            self._disk.sync_directory_blocking(self._path)
         epochs_hold = self._read_epochs()
         found = self._list_segments()
         if not found:

@@ -224,5 +224,6 @@ def test_an_answer_is_an_end_or_another_attempt():
         ErrorCode.kafka_storage_error,
         ErrorCode.topic_authorization_failed,
         ErrorCode.unknown_topic_id,
+        ErrorCode.corrupt_message,
     ):
         assert fate_of(error) is Fate.AGAIN
