@@ -53,8 +53,7 @@ class HeartbeatResult:
     error: ErrorCode = ErrorCode.none
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupHeartbeatResult:
+class ConsumerGroupHeartbeatResult(NamedTuple):
     """The place of a member in its consumer group, or why it has none."""
 
     error: ErrorCode = ErrorCode.none

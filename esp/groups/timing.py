@@ -42,6 +42,8 @@ def share_timing_of(group_id: str, catalog: TopicCatalog, settings: GroupSetting
 
 def _own(family: str, group_id: str, catalog: TopicCatalog, node: Timing) -> Timing:
     configs = catalog.group_configs(group_id)
+    if not configs:
+        return node
     return Timing(
         int(configs.get(f"{family}.session.timeout.ms", node.session_timeout_ms)),
         int(configs.get(f"{family}.heartbeat.interval.ms", node.heartbeat_interval_ms)),

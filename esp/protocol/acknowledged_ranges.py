@@ -1,8 +1,8 @@
 """The offsets that members of share groups acknowledge (KIP-932), read many at once: a member may send a batch for each record.
 
 Nearly all batches of a request have one type and take the same number of bytes. Those that follow one another, and whose offsets and types
-do too, become one range: it says the same. Others stay as they were sent, also where no member may send them: what they say is judged by
-the share partition that they are for.
+do too, become one range: it says the same. Others stay as they were sent, also where no member may send them, as one that does not begin
+behind the batch before it: what they say is judged by the share partition that they are for.
 """
 
 import struct
@@ -69,6 +69,7 @@ def _take_plain(buffer: Buffer, ranges: list[AcknowledgedRange]) -> int:
     """Take batches of one type, without tagged fields, until there is another one; returns their number."""
     taken = first = end = word = 0
     is_open = False
+    before = ranges[-1].last_offset if ranges else -1
     for start, last, types, type_, tags in _OF_ONE_TYPE.iter_unpack(buffer):
         if types != _ONE or tags:
             break
@@ -77,10 +78,12 @@ def _take_plain(buffer: Buffer, ranges: list[AcknowledgedRange]) -> int:
             end = last + 1
             continue
         if is_open:
-            ranges.append(AcknowledgedRange(first, end - 1, (word,)))
+            before = end - 1
+            ranges.append(AcknowledgedRange(first, before, (word,)))
         first, end, word = start, last + 1, type_
-        is_open = last >= start
-        if not is_open:
+        is_open = before < start <= last
+        if not is_open:  # which error is the answer depends on where the batch ends
+            before = last
             ranges.append(AcknowledgedRange(start, last, (type_,)))
     if is_open:
         ranges.append(AcknowledgedRange(first, end - 1, (word,)))

@@ -176,6 +176,7 @@ def _response_writer(api_key: int, version: int) -> Any:
     return compile_writer(*_wire_and_model(api_key, version, "response"))
 
 
+@cache
 def _wire_and_model(api_key: int, version: int, kind: str) -> tuple[type[Entity], type[Entity]]:
     """The classes of one version's request or response: of the bytes, and for the handlers."""
     api = SERVED[api_key]

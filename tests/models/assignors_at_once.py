@@ -1,4 +1,10 @@
-"""The assignors without steps: their assignments are to be the same."""
+"""The assignors without steps: their assignments are to be the same.
+
+The properties in ``tests/unit/groups/consumer/test_assignors.py`` (each partition once, balance, moves of members with one subscription) do
+not prove what this copy does: that steps skip and repeat nothing in groups that are larger than one step; that of members with different
+subscriptions no more partitions move than they must, for which there is no short rule to count by; and to which of several members in its
+racks a partition goes. The copy can go when properties say these three.
+"""
 
 import heapq
 from collections import deque

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from esp.broker.cluster_view.cache import MetadataCache
@@ -15,6 +16,8 @@ from esp.settings.topic_overrides import read_hold_groups
 _DIGEST_BYTES: Final = 16
 _INTERVALS: Final = ("consumer.assignment.interval.ms", "share.assignment.interval.ms")
 """Those of these settings that a broker takes while it runs."""
+
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class MetadataTopics:
@@ -32,6 +35,9 @@ class MetadataTopics:
         self._racks: Mapping[NodeId, str | None] = {}
         self._known: dict[str, tuple[TopicImage, KnownTopic]] = {}
         self._version = 0
+        self._intervals: Mapping[str, str] = _NONE
+        self._intervals_of: Mapping[str, Mapping[str, str]] | None = None
+        """The settings of brokers in which :attr:`_intervals` were found."""
 
     @property
     def version(self) -> int:
@@ -80,11 +86,16 @@ class MetadataTopics:
 
     def group_configs(self, group_id: str) -> Mapping[str, str]:
         """The settings of a group, as they were given to it, or to the node while it runs."""
-        own = self._metadata.image.group_configs.get(group_id, {})
-        changed = {
-            name: text for name in _INTERVALS if (text := self._metadata.dynamic_setting(f"group.{name}")) is not None
-        }
-        return {**changed, **own} if changed else own
+        image = self._metadata.image
+        own = image.group_configs.get(group_id, _NONE)
+        if image.broker_configs is not self._intervals_of:  # each heartbeat asks
+            self._intervals_of = image.broker_configs
+            self._intervals = {
+                name: text
+                for name in _INTERVALS
+                if (text := self._metadata.dynamic_setting(f"group.{name}")) is not None
+            }
+        return {**self._intervals, **own} if self._intervals else own
 
     def _look(self) -> None:
         """Bring what is known up to date with the applied image."""

@@ -115,7 +115,11 @@ class Departures:
         """The member has shown that it lives."""
         member = group.find(member_id)
         if member is not None:
-            self._sessions.restart(group.group_id, member_id, self._session_timeout_ms(group, member), now)
+            self.put_off_session(group.group_id, member_id, self._session_timeout_ms(group, member), now)
+
+    def put_off_session(self, group_id: str, member_id: str, timeout_ms: int, now: Now) -> None:
+        """The same, where the member's session timeout is known already."""
+        self._sessions.restart(group_id, member_id, timeout_ms, now)
 
     def watch_revocation(
         self, group: ConsumerGroup, member_id: str, was: CurrentValue, current: CurrentValue, now: Now

@@ -26,7 +26,7 @@ from esp.groups.requests import (
     ConsumerGroupHeartbeat,
 )
 from esp.groups.responses import ConsumerGroupHeartbeatResult
-from esp.groups.timing import timing_of
+from esp.groups.timing import Timing, timing_of
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import uuid_to_base64
 from esp.model.now import Now
@@ -107,8 +107,13 @@ class Heartbeats:
             or self._state.appends.has_unsettled(request.group_id)
         ):
             return None
-        self._departures.restart_session(group, member.member_id, now)
-        return self._result(request, member.member_id, request.member_epoch)
+        timing = self._timing_of(request)
+        self._departures.put_off_session(request.group_id, request.member_id, timing.session_timeout_ms, now)
+        return ConsumerGroupHeartbeatResult(
+            member_id=request.member_id,
+            member_epoch=request.member_epoch,
+            heartbeat_interval_ms=timing.heartbeat_interval_ms,
+        )
 
     def _beat(self, operation: Operation, request: ConsumerGroupHeartbeat, now: Now) -> ConsumerGroupHeartbeatResult:
         """A member joins, or goes on. Raises ApiError."""
@@ -145,13 +150,15 @@ class Heartbeats:
         epoch: int,
         assignment: frozenset[TopicIdPartition] | None = None,
     ) -> ConsumerGroupHeartbeatResult:
-        timing = timing_of(request.group_id, self._state.topics, self._state.settings)
         return ConsumerGroupHeartbeatResult(
             member_id=member_id,
             member_epoch=epoch,
-            heartbeat_interval_ms=timing.heartbeat_interval_ms,
+            heartbeat_interval_ms=self._timing_of(request).heartbeat_interval_ms,
             assignment=assignment,
         )
+
+    def _timing_of(self, request: ConsumerGroupHeartbeat) -> Timing:
+        return timing_of(request.group_id, self._state.topics, self._state.settings)
 
     def _require_group(self, operation: Operation, request: ConsumerGroupHeartbeat, now: Now) -> None:
         """The group is a consumer group, or becomes one by the member that joins: of the classic protocol an empty group gives way, and

@@ -44,7 +44,11 @@ class ShareDepartures:
     def restart_session(self, group: ShareGroup, member_id: str, now: Now) -> None:
         """The member has shown that it lives."""
         timing = share_timing_of(group.group_id, self._state.topics, self._state.settings)
-        self._sessions.restart(group.group_id, member_id, timing.session_timeout_ms, now)
+        self.put_off_session(group.group_id, member_id, timing.session_timeout_ms, now)
+
+    def put_off_session(self, group_id: str, member_id: str, timeout_ms: int, now: Now) -> None:
+        """The same, where the group's session timeout is known already."""
+        self._sessions.restart(group_id, member_id, timeout_ms, now)
 
     def expel(self, operation: ShareOperation, member_id: str) -> None:
         """Take a member out: the others get its partitions with the next assignment."""

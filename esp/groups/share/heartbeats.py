@@ -20,7 +20,7 @@ from esp.groups.share.requests import (
     ShareGroupHeartbeat,
     ShareGroupHeartbeatResult,
 )
-from esp.groups.timing import share_timing_of
+from esp.groups.timing import Timing, share_timing_of
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.now import Now
 from esp.schemas.consumer_group_records import TopicIdPartition
@@ -100,8 +100,13 @@ class ShareHeartbeats:
             or self._state.has_group_of_other_protocol(request.group_id)
         ):
             return None
-        self._departures.restart_session(group, request.member_id, now)
-        return self._result(request, request.member_epoch)
+        timing = self._timing_of(request)
+        self._departures.put_off_session(request.group_id, request.member_id, timing.session_timeout_ms, now)
+        return ShareGroupHeartbeatResult(
+            member_id=request.member_id,
+            member_epoch=request.member_epoch,
+            heartbeat_interval_ms=timing.heartbeat_interval_ms,
+        )
 
     def _beat(
         self, operation: ShareOperation, request: ShareGroupHeartbeat, now: Now
@@ -129,13 +134,15 @@ class ShareHeartbeats:
     def _result(
         self, request: ShareGroupHeartbeat, epoch: int, assignment: frozenset[TopicIdPartition] | None = None
     ) -> ShareGroupHeartbeatResult:
-        timing = share_timing_of(request.group_id, self._state.topics, self._state.settings)
         return ShareGroupHeartbeatResult(
             member_id=request.member_id,
             member_epoch=epoch,
-            heartbeat_interval_ms=timing.heartbeat_interval_ms,
+            heartbeat_interval_ms=self._timing_of(request).heartbeat_interval_ms,
             assignment=assignment,
         )
+
+    def _timing_of(self, request: ShareGroupHeartbeat) -> Timing:
+        return share_timing_of(request.group_id, self._state.topics, self._state.settings)
 
     def _enter(self, request: ShareGroupHeartbeat) -> ShareMember | None:
         """The member as it was, None if it is new.

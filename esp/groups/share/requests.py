@@ -34,8 +34,7 @@ class ShareGroupHeartbeat:
     client_host: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShareGroupHeartbeatResult:
+class ShareGroupHeartbeatResult(NamedTuple):
     """The place of a member in its share group, or why it has none."""
 
     error: ErrorCode = ErrorCode.none

@@ -5,17 +5,21 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from kio.schema.share_acknowledge.v2 import request as acknowledge
 from kio.schema.share_fetch.v2 import request as fetch
 
+from esp.model.errors import ApiError
 from esp.protocol.acknowledged_ranges import RANGES_SLICE, AcknowledgedRange, read_acknowledged_ranges
 from esp.protocol.errors import DecodeError
 from esp.protocol.messages import decode_request, decode_request_in_slices, encode_request
 from esp.protocol.primitives import pack_uvarint
 from esp.protocol.progress import ELEMENTS_MAX, Progress, whole
 from esp.protocol.registry import ApiKey
+from esp.share.acknowledgements import AcknowledgementBatch
+from esp.share.acquiring import FetchedBatch
+from esp.share.partition import PersistedState, SharePartition, ShareSettings
 from tests.unit.protocol.strategies import kio_bytes
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -69,6 +73,45 @@ def test_what_no_member_may_send_stays_as_it_is(shapes):
     found = read(encoded([batch(first, last, *types) for first, last, types in expected]))
     follows = any(one[1] + 1 == other[0] for one, other in pairwise(expected))
     assert found == expected or follows
+
+
+@st.composite
+def said(draw):
+    """Batches that mostly follow one another, with gaps, overlaps, and types that are odd or too many; each with its tagged fields."""
+    batches, last = [], draw(st.integers(-2, 4))
+    for _ in range(draw(st.integers(1, 12))):
+        first = last + draw(st.sampled_from((1, 1, 1, 1, 2, 0, 0, -1)))
+        size = draw(st.sampled_from((1, 1, 1, 1, 2, 3, 0)))
+        types = (draw(st.sampled_from((1, 1, 1, 2, 2, 0, 3, 4, 5, -1))),)
+        if draw(st.integers(0, 5)) == 5:
+            types *= max(0, size + draw(st.sampled_from((0, 0, 0, 1, -1))))
+        last = first + size - 1
+        batches.append((first, last, types, draw(st.sampled_from((b"", b"", b"", b"\x05\x02xy")))))
+    return batches
+
+
+def outcome(batches, *, allows_renew):
+    """What a share partition makes of a member's words: 0 and 1 are done with, 2 to 11 the member has, 12 and 13 another one."""
+    share = SharePartition(PersistedState(7, 2), ShareSettings(30_000, 1, 2_000))
+    for member, first, end in (("m", 2, 12), ("n", 12, 14)):
+        share.acquire(member, [FetchedBatch(first, end)], first, 0, records_max=20, batch_size=20)
+    words = [AcknowledgementBatch(*batch) for batch in batches]
+    try:
+        write = whole(share.acknowledge("m", words, 5, allows_renew=allows_renew))
+    except ApiError as error:
+        return error.code, share.runs
+    return write, share.runs
+
+
+@given(said(), st.booleans())
+@example([(4, 4, (1,), b""), (4, 4, (1,), b""), *((offset, offset, (1,), b"") for offset in range(5, 15))], False)
+def test_a_share_partition_makes_the_same_of_ranges_as_of_batches(batches, allows_renew):
+    """Also where it refuses them: the first thing that is wrong says with which error."""
+    data = pack_uvarint(len(batches) + 1)
+    for first, last, types, tagged in batches:
+        data += kio_bytes(batch(first, last, *types))[:-1] + (b"\x01" + tagged if tagged else b"\x00")
+    plain = [each[:3] for each in batches]
+    assert outcome(read(data), allows_renew=allows_renew) == outcome(plain, allows_renew=allows_renew)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from esp.groups.requests import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
+from esp.groups.requests import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerGroupHeartbeat
 from esp.model.errors import ErrorCode
 from esp.schemas.consumer_group_record_codec import decode_consumer_group_record
 from esp.schemas.consumer_group_records import ConsumerGroupRecordType
@@ -300,6 +300,22 @@ def test_a_group_has_times_of_its_own(world):
     world.sleep(SESSION_MS)
     assert len(described(world).members) == 2
     world.sleep(60_000 - SESSION_MS)
+    assert described(world).members == ()
+
+
+def test_a_heartbeat_at_rest_gives_its_member_the_session_of_its_group(world):
+    world.topics.configs[GROUP] = {"consumer.session.timeout.ms": "60000"}
+    assert beat(world, "a") == (2, [0, 1, 2, 3])
+    beat(world, "a", 2, owned=world.topics.partitions("t"))
+    request = ConsumerGroupHeartbeat(
+        group_id=GROUP, member_id="a", member_epoch=2, client_id="client of a", client_host="/127.0.0.1"
+    )
+    for _ in range(2):
+        world.sleep(59_999)
+        assert world.coordinator.beat_at_rest(request, world.now) is not None
+    world.sleep(59_999)
+    assert len(described(world).members) == 1
+    world.sleep(1)
     assert described(world).members == ()
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from esp.groups.settings import ShareGroupSettings
-from esp.groups.share.requests import LEAVE_EPOCH
+from esp.groups.share.requests import LEAVE_EPOCH, ShareGroupHeartbeat
 from esp.model.errors import ErrorCode
 from tests.unit.groups.share.share_world import GROUP, INTERVAL_MS, SESSION_MS, ShareWorld
 from tests.unit.groups.world import Topics
@@ -146,6 +146,23 @@ def test_a_group_has_times_of_its_own(world):
     world.topics.configs[GROUP] = {"share.session.timeout.ms": "50000", "share.heartbeat.interval.ms": "7000"}
     ticket = world.share("a")
     assert world.answers[ticket].heartbeat_interval_ms == 7_000
+    world.sleep(49_999)
+    assert world.described().state == "Stable"
+    world.sleep(1)
+    assert world.described().state == "Empty"
+
+
+def test_a_heartbeat_at_rest_gives_its_member_the_session_of_its_group():
+    world = ShareWorld(topics=Topics(t=1))
+    world.topics.configs[GROUP] = {"share.session.timeout.ms": "50000"}
+    world.assigned()
+    request = ShareGroupHeartbeat(
+        group_id=GROUP, member_id="a", member_epoch=3, client_id="client of a", client_host="/127.0.0.1"
+    )
+    assert world.beat("a", 3) == (3, None)
+    for _ in range(2):
+        world.sleep(49_999)
+        assert world.coordinator.shares.beat_at_rest(request, world.now) is not None
     world.sleep(49_999)
     assert world.described().state == "Stable"
     world.sleep(1)
