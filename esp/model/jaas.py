@@ -56,10 +56,20 @@ class _Token(NamedTuple):
     """A word, a text that stood in quotation marks, or one of ``=`` and ``;``."""
 
     text: str
+    at: int
+    """Its first character, from 1 on."""
     is_mark: bool = False
 
+    def is_sign(self, sign: str) -> bool:
+        """True if it is this one of ``=`` and ``;``."""
+        return self.is_mark and self.text == sign
 
+
+_QUOTE_VALUES: Final = "a value that is not a plain word stands in quotation marks"
 _CONTROL_FLAGS: Final = ("required", "requisite", "sufficient", "optional")
+_CLASS_NAME: Final = re.compile(r"(?:[a-z_]\w*\.)+[A-Z]\w*")
+_OPTION_NAME: Final = re.compile(r"username|password|tokenauth|user_.+|clientId|clientSecret|scope|ssl\..+")
+"""What may be quoted as a name: any other word may be a part of a password that lacks its quotation marks."""
 _SKIPPED: Final = re.compile(r"(?:[\x00-\x20]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
 _WORD: Final = re.compile(r"[A-Za-z_$\u00a0-\U0010ffff][A-Za-z0-9_$.\u00a0-\U0010ffff-]*")
 _QUOTED: Final = re.compile(r'"((?:[^"\\\r\n]|\\.)*)"|\'((?:[^\'\\\r\n]|\\.)*)\'', re.DOTALL)
@@ -72,7 +82,7 @@ def parse_jaas_config(text: str) -> JaasConfig:
 
     Raises:
         ValueError: it is malformed, has no login module or more than one, or names one that is not known; the message says which, and
-            quotes no value of an option.
+            quotes no value of an option, nor a word that may be part of one.
     """
     tokens = list(_tokens(text))
     if not tokens:
@@ -91,18 +101,20 @@ def _entry(tokens: list[_Token], position: int) -> tuple[JaasConfig, int]:
     """Read one login module with its options; the position behind it is returned too."""
     module = _module(tokens[position])
     position += 1
-    flag = tokens[position] if position < len(tokens) else _Token("", is_mark=True)
+    flag = tokens[position] if position < len(tokens) else _Token("", 0, is_mark=True)
     if flag.is_mark or flag.text.lower() not in _CONTROL_FLAGS:
         raise ValueError(f"the control flag is missing behind {module.value}; write required")
     position += 1
     options: dict[str, str] = {}
-    while position < len(tokens) and tokens[position] != _Token(";", is_mark=True):
+    while position < len(tokens) and not tokens[position].is_sign(";"):
         key = tokens[position]
         if key.is_mark:
             raise ValueError("an option's name is missing")
         sign, value = (*tokens[position + 1 : position + 3], None, None)[:2]
-        if sign != _Token("=", is_mark=True) or value is None or value.is_mark:
-            raise ValueError(f'the option {key.text} has no value; write {key.text}="…"')
+        if sign is None or not sign.is_sign("=") or value is None or value.is_mark:
+            if _OPTION_NAME.fullmatch(key.text):
+                raise ValueError(f'the option {key.text} has no value; write {key.text}="…"')
+            raise ValueError(f"the word at character {key.at} is no option with a value; {_QUOTE_VALUES}")
         options[key.text] = value.text
         position += 3
     if position == len(tokens):
@@ -115,7 +127,8 @@ def _module(token: _Token) -> LoginModule:
         return LoginModule(token.text)
     except ValueError:
         known = ", ".join(module.value for module in LoginModule if not module.is_kerberos)
-        raise ValueError(f"the login module {token.text} is none of {known}; no other class is loaded") from None
+        found = f"the login module {token.text} is" if _CLASS_NAME.fullmatch(token.text) else "it begins with"
+        raise ValueError(f"{found} none of {known}; no other class is loaded") from None
 
 
 def _tokens(text: str) -> Iterator[_Token]:
@@ -123,21 +136,20 @@ def _tokens(text: str) -> Iterator[_Token]:
     while position < len(text):
         character = text[position]
         if character in "=;":
-            yield _Token(character, is_mark=True)
+            yield _Token(character, position + 1, is_mark=True)
             position += 1
         elif character in "\"'":
             quoted = _QUOTED.match(text, position)
             if quoted is None:
                 raise ValueError(f"the quotation mark at character {position + 1} has no other one that ends its text")
-            yield _Token(_ESCAPE.sub(_unescaped, quoted[1] if quoted[1] is not None else quoted[2]))
+            inner = quoted[1] if quoted[1] is not None else quoted[2]
+            yield _Token(_ESCAPE.sub(_unescaped, inner), position + 1)
             position = quoted.end()
         else:
             word = _WORD.match(text, position)
             if word is None:
-                raise ValueError(
-                    f"it cannot be read from character {position + 1} on; a value that is not a plain word stands in quotation marks"
-                )
-            yield _Token(word[0])
+                raise ValueError(f"it cannot be read from character {position + 1} on; {_QUOTE_VALUES}")
+            yield _Token(word[0], position + 1)
             position = word.end()
         position = _after_blanks(text, position)
 

@@ -70,7 +70,7 @@ class Elections:
     def on_response(self, state: Election, key: VoterKey, ballot: Ballot, response: VoteResponse) -> None:
         """A voter has answered the question that it was asked in this round."""
         member = self._member
-        member.observe(response.leader_epoch, response.leader_id, response.leader_address)
+        member.observe(response.leader_epoch, response.leader_id, response.leader_endpoints)
         if member.state is not state:
             return
         ballot.request = None
@@ -136,10 +136,9 @@ class Elections:
         """The round is over and not won."""
         member = self._member
         member.failed_rounds += 1
-        address = member.known_address
-        if state.may_return and member.known_leader != NO_NODE and address is not None:
+        if state.may_return and member.known_leader != NO_NODE and member.known_address is not None:
             failed_rounds = member.failed_rounds
-            member.become_follower(member.epoch, member.known_leader, address)
+            member.become_follower(member.epoch, member.known_leader, member.known_endpoints)
             member.failed_rounds = failed_rounds
         elif member.may_stand:
             self.ask(may_return=False)

@@ -76,7 +76,7 @@ class Following:
     def on_poll_response(self, state: Unattached, response: Response) -> None:
         """A member that was asked for the leader has answered; without one, the next member is asked soon."""
         member = self._member
-        member.observe(response.leader_epoch, response.leader_id, response.leader_address)
+        member.observe(response.leader_epoch, response.leader_id, response.leader_endpoints)
         if member.state is state:
             self.on_poll_failed(state)
 
@@ -158,7 +158,7 @@ class Following:
         """The leader has answered the fetch that is in flight."""
         member = self._member
         state.in_flight = None
-        member.observe(response.leader_epoch, response.leader_id, response.leader_address)
+        member.observe(response.leader_epoch, response.leader_id, response.leader_endpoints)
         if member.state is not state:
             return
         if response.leader_epoch < member.epoch:

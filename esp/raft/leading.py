@@ -169,7 +169,7 @@ class Leading:
         member = self._member
         state.remind_at_us = 0
         replica.begin_request = None
-        member.observe(response.leader_epoch, response.leader_id, response.leader_address)
+        member.observe(response.leader_epoch, response.leader_id, response.leader_endpoints)
         is_known = response.error is ErrorCode.none
         replica.has_begun = replica.has_begun or is_known
         pause_us = member.settings.begin_epoch_interval_us if is_known else member.settings.retry_backoff_us * 5

@@ -58,7 +58,7 @@ class LeaderFields(TypedDict):
     error: ErrorCode
     leader_epoch: LeaderEpoch
     leader_id: NodeId
-    leader_address: Address | None
+    leader_endpoints: tuple[VoterEndpoint, ...]
 
 
 class LeaderContact(NamedTuple):
@@ -133,7 +133,7 @@ class Member:
         self._persisted = quorum_state or QuorumState()
         self.epoch = LeaderEpoch(max(self._persisted.leader_epoch, log.last_epoch))  # RAFT-4
         self.known_leader = NO_NODE
-        self.known_address: Address | None = None
+        self.known_endpoints: tuple[VoterEndpoint, ...] = ()
         self.voted: VoterKey | None = None
         """The voter that this node voted for in the epoch; a leader has forgotten it."""
         self.state: RoleState = Unattached(deadline_us=0, poll_at_us=0)
@@ -175,6 +175,23 @@ class Member:
         """The address of :attr:`leader_id`."""
         return None if self.leader_id == NO_NODE else self.known_address
 
+    @property
+    def known_address(self) -> Address | None:
+        """The address of the known leader's listener that this node calls."""
+        return find_address(self.known_endpoints, self.listener_name)
+
+    @property
+    def leader_endpoints(self) -> tuple[VoterEndpoint, ...]:
+        """All listeners of :attr:`leader_id` that are known: those that it has told, and others of the voters' record (KIP-853)."""
+        leader_id = self.leader_id
+        if leader_id == NO_NODE:
+            return ()
+        if leader_id == self.local.node_id:
+            return self.endpoints
+        told = self.known_endpoints
+        listeners = {endpoint.listener for endpoint in told}
+        return told + tuple(each for each in self._voter_endpoints(leader_id) if each.listener not in listeners)
+
     # Time and chance
 
     def after_us(self, delay_us: int) -> int:
@@ -210,7 +227,7 @@ class Member:
     def describe_leader(self, error: ErrorCode = ErrorCode.none) -> "LeaderFields":
         """The fields that every answer has."""
         return LeaderFields(
-            error=error, leader_epoch=self.epoch, leader_id=self.leader_id, leader_address=self.leader_address
+            error=error, leader_epoch=self.epoch, leader_id=self.leader_id, leader_endpoints=self.leader_endpoints
         )
 
     def _refusal(self, request: Request, error: ErrorCode, message: str | None) -> Response:
@@ -240,22 +257,24 @@ class Member:
 
     # Roles
 
-    def observe(self, epoch: LeaderEpoch, leader_id: NodeId, address: Address | None) -> None:
+    def observe(self, epoch: LeaderEpoch, leader_id: NodeId, endpoints: tuple[VoterEndpoint, ...]) -> None:
         """A message named an epoch and, unless NO_NODE, its leader: follow them if they are newer than those known here."""
         if epoch < self.epoch or leader_id == self.local.node_id:
             if epoch > self.epoch:  # the epoch of another disk that this node had
                 self.become_unattached(epoch, leader_id)
             return
-        address = address or self._voter_address(leader_id)
+        if find_address(endpoints, self.listener_name) is None:
+            endpoints = self._voter_endpoints(leader_id)
+        is_reached = leader_id != NO_NODE and find_address(endpoints, self.listener_name) is not None
         if epoch > self.epoch:
-            if leader_id == NO_NODE or address is None:
-                self.become_unattached(epoch, leader_id)
+            if is_reached:
+                self.become_follower(epoch, leader_id, endpoints)
             else:
-                self.become_follower(epoch, leader_id, address)
-        elif leader_id != NO_NODE and address is not None and not isinstance(self.state, Follower | LeaderState):
+                self.become_unattached(epoch, leader_id)
+        elif is_reached and not isinstance(self.state, Follower | LeaderState):
             is_unattached = isinstance(self.state, Unattached) and self.known_leader == leader_id
             if self.known_leader == NO_NODE or is_unattached:
-                self.become_follower(epoch, leader_id, address)
+                self.become_follower(epoch, leader_id, endpoints)
 
     def become_unattached(self, epoch: LeaderEpoch, leader_id: NodeId | None = None) -> None:
         """Follow no leader in an epoch: a newer one, or this one without its leader."""
@@ -263,31 +282,30 @@ class Member:
         state = Unattached(
             deadline_us=self.draw_timeout_us(self.settings.election_timeout_us), poll_at_us=self.now.monotonic_us
         )
-        self._enter(state, epoch, known_leader, self.voted if epoch == self.epoch else None, None)
+        self._enter(state, epoch, known_leader, self.voted if epoch == self.epoch else None, ())
 
-    def become_follower(self, epoch: LeaderEpoch, leader_id: NodeId, address: Address) -> None:
-        """Follow the leader of an epoch."""
+    def become_follower(self, epoch: LeaderEpoch, leader_id: NodeId, endpoints: tuple[VoterEndpoint, ...]) -> None:
+        """Follow the leader of an epoch; the listener that this node calls is among ``endpoints``."""
         self.failed_rounds = 0
         state = Follower(deadline_us=self.draw_timeout_us(self.settings.fetch_timeout_us))
-        self._enter(state, epoch, leader_id, self.voted if epoch == self.epoch else None, address)
+        self._enter(state, epoch, leader_id, self.voted if epoch == self.epoch else None, endpoints)
 
     def become_prospective(self, state: Election) -> None:
         """Ask whether one would be elected; nothing that persists changes."""
-        self._enter(state, self.epoch, self.known_leader, self.voted, self.known_address)
+        self._enter(state, self.epoch, self.known_leader, self.voted, self.known_endpoints)
 
     def become_candidate(self, state: Election) -> None:
         """Stand for election in a new epoch, with one's own vote."""
-        self._enter(state, LeaderEpoch(self.epoch + 1), NO_NODE, self.local, None)
+        self._enter(state, LeaderEpoch(self.epoch + 1), NO_NODE, self.local, ())
 
     def become_leader(self, state: LeaderState) -> None:
         """Lead the epoch in which this node stood."""
         self.failed_rounds = 0
-        address = find_address(self.endpoints, self.listener_name)
-        self._enter(state, self.epoch, self.local.node_id, None, address)
+        self._enter(state, self.epoch, self.local.node_id, None, self.endpoints)
 
     def become_resigned(self, state: Resigned) -> None:
         """Lead no more."""
-        self._enter(state, self.epoch, self.known_leader, None, None)
+        self._enter(state, self.epoch, self.known_leader, None, ())
 
     def vote_for(self, candidate: VoterKey) -> None:
         """Give this epoch's vote (RAFT-2), durably before it is sent (RAFT-1)."""
@@ -304,7 +322,12 @@ class Member:
             self.effects.append(LeaderChanged(*announced))
 
     def _enter(
-        self, state: RoleState, epoch: LeaderEpoch, leader_id: NodeId, voted: VoterKey | None, address: Address | None
+        self,
+        state: RoleState,
+        epoch: LeaderEpoch,
+        leader_id: NodeId,
+        voted: VoterKey | None,
+        endpoints: tuple[VoterEndpoint, ...],
     ) -> None:
         old = self.state
         assert state.role in TRANSITIONS[old.role], f"{old.role} cannot become {state.role}"
@@ -317,9 +340,10 @@ class Member:
             assert leader_id == self.local.node_id, "a leader knows itself as the leader"
         elif state.role is Role.FOLLOWER:
             assert leader_id not in {NO_NODE, self.local.node_id}, "a follower follows another node"
-            assert address is not None, "a follower knows where its leader is"
+            is_reached = find_address(endpoints, self.listener_name) is not None
+            assert is_reached, "a follower knows where its leader is"
         self.state, self.epoch, self.known_leader, self.voted = state, epoch, leader_id, voted
-        self.known_address = address
+        self.known_endpoints = endpoints
         self._persist()
         self.announce()
         if isinstance(old, LeaderState):
@@ -356,6 +380,6 @@ class Member:
         if old.change is not None and old.change.token is not None:
             self.refuse(old.change.token, old.change.request, ErrorCode.not_leader_or_follower)
 
-    def _voter_address(self, node_id: NodeId) -> Address | None:
+    def _voter_endpoints(self, node_id: NodeId) -> tuple[VoterEndpoint, ...]:
         voter = self.history.voters.find_node(node_id)
-        return None if voter is None else voter.find_address(self.listener_name)
+        return () if voter is None else voter.endpoints

@@ -9,7 +9,6 @@ from msgspec import Struct
 from esp.model.buffers import Buffer
 from esp.model.errors import ErrorCode
 from esp.model.ids import NO_NODE, LeaderEpoch, NodeId
-from esp.ports.network import Address
 from esp.raft.snapshot import SnapshotId
 from esp.raft.voters import VoterEndpoint, VoterKey
 
@@ -22,8 +21,8 @@ class Response(Struct, frozen=True, kw_only=True):
     """The epoch of the member that answers."""
     leader_id: NodeId = NO_NODE
     """The leader of that epoch, as far as it is known."""
-    leader_address: Address | None = None
-    """The address of that leader, if it is known."""
+    leader_endpoints: tuple[VoterEndpoint, ...] = ()
+    """Where that leader listens, as far as it is known; the wire has the endpoint of the listener that was asked alone."""
 
 
 class VoteRequest(Struct, frozen=True, kw_only=True):

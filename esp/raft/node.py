@@ -36,7 +36,7 @@ from esp.raft.messages import (
 from esp.raft.roles import Election, Follower, LeaderState, Resigned, Role, Unattached
 from esp.raft.snapshot import SnapshotId
 from esp.raft.voter_changes import VoterChanges
-from esp.raft.voters import VoterSet, find_address
+from esp.raft.voters import VoterEndpoint, VoterSet, find_address
 
 
 class Reception:
@@ -84,11 +84,10 @@ class Reception:
         elif request.leader_epoch == member.epoch and member.known_leader not in {NO_NODE, request.leader_id}:
             member.refuse(token, request, ErrorCode.invalid_request)
         else:
-            address = find_address(request.leader_endpoints, member.listener_name)
             if isinstance(request, BeginQuorumEpochRequest):
-                self._on_begin_epoch(request, address)
+                self._on_begin_epoch(request)
             else:
-                self._on_end_epoch(request, address)
+                self._on_end_epoch(request)
             member.refuse(token, request, ErrorCode.none)
 
     def _is_addressee(self, request: ElectionRequest) -> bool:
@@ -100,19 +99,20 @@ class Reception:
             return True
         return request.voter.node_id == NO_NODE or request.voter.is_same(member.local)
 
-    def _on_begin_epoch(self, request: BeginQuorumEpochRequest, address: Address | None) -> None:
+    def _on_begin_epoch(self, request: BeginQuorumEpochRequest) -> None:
         """The leader announces itself, so it is alive, even if it was believed to be gone."""
         member = self._member
         state = member.state
         is_lost = isinstance(state, Election) or (isinstance(state, Follower) and state.is_leader_gone)
-        if request.leader_id != member.local.node_id and address is not None and is_lost:
-            member.become_follower(request.leader_epoch, request.leader_id, address)
+        is_reached = find_address(request.leader_endpoints, member.listener_name) is not None
+        if request.leader_id != member.local.node_id and is_reached and is_lost:
+            member.become_follower(request.leader_epoch, request.leader_id, request.leader_endpoints)
         else:
-            member.observe(request.leader_epoch, request.leader_id, address)
+            member.observe(request.leader_epoch, request.leader_id, request.leader_endpoints)
 
-    def _on_end_epoch(self, request: EndQuorumEpochRequest, address: Address | None) -> None:
+    def _on_end_epoch(self, request: EndQuorumEpochRequest) -> None:
         member = self._member
-        member.observe(request.leader_epoch, request.leader_id, address)
+        member.observe(request.leader_epoch, request.leader_id, request.leader_endpoints)
         if isinstance(member.state, Follower) and member.known_leader == request.leader_id:
             self._following.on_end_of_epoch(member.state, request)
 
@@ -182,6 +182,11 @@ class RaftNode:
     def leader_address(self) -> Address | None:
         """The address of the leader's controller listener."""
         return self._member.leader_address
+
+    @property
+    def leader_endpoints(self) -> tuple[VoterEndpoint, ...]:
+        """All listeners of the leader that are known."""
+        return self._member.leader_endpoints
 
     @property
     def leader_contact(self) -> LeaderContact | None:
@@ -274,9 +279,8 @@ class RaftNode:
             state.poll_at_us = now.monotonic_us
             leader = member.known_leader
             voter = member.history.voters.find_node(leader)
-            address = None if voter is None else voter.find_address(member.listener_name)
-            if address is not None:
-                member.become_follower(member.epoch, leader, address)
+            if voter is not None and voter.find_address(member.listener_name) is not None:
+                member.become_follower(member.epoch, leader, voter.endpoints)
         elif isinstance(state, Resigned):
             state.deadline_us = member.after_us(delay_us)
         member.announce()
@@ -315,7 +319,7 @@ class RaftNode:
             farewell = state.farewells.get(peer)
             if farewell is not None and farewell.request is request:
                 del state.farewells[peer]
-                member.observe(response.leader_epoch, response.leader_id, response.leader_address)
+                member.observe(response.leader_epoch, response.leader_id, response.leader_endpoints)
         elif isinstance(state, LeaderState) and isinstance(response, BeginQuorumEpochResponse):
             self._on_begin_response(state, request, response)
         return self._settle()

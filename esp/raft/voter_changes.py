@@ -96,7 +96,7 @@ class VoterChanges:
     def on_probe_response(self, state: LeaderState, change: VoterChange, response: BeginQuorumEpochResponse) -> None:
         """The node that is to be added has answered, so it is there, and knows whether it is meant."""
         member = self._member
-        member.observe(response.leader_epoch, response.leader_id, response.leader_address)
+        member.observe(response.leader_epoch, response.leader_id, response.leader_endpoints)
         if member.state is not state:
             return
         if response.error is ErrorCode.none:

@@ -3,6 +3,7 @@
 Rules and texts are those of Kafka's ``DynamicBrokerConfig``.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -64,6 +65,9 @@ from the metadata itself (ELR-3)."""
 _SASL_AT_START: Final = (
     "It is read when the node starts, and no secret is kept in the metadata log; change the node's file and restart it"
 )
+
+_NAMES_SECRET: Final = re.compile(r"(?:^|[._-])(?:passw(?:or)?d|secret|jaas\.config)$")
+"""The names of secrets, also of settings that are not known here, which Kafka keeps for plugins of its operators."""
 
 NOT_WHILE_RUNNING: Final[Mapping[str, str]] = {
     "config.providers": "References are resolved when the node starts; change the node's file and restart it",
@@ -217,11 +221,14 @@ def validate_broker_values(changes: Mapping[str, str], *, for_all: bool) -> None
         reason = NOT_WHILE_RUNNING.get(setting)
         if reason is None and (of_listener in SASL_SETTINGS or of_listener in SASL_REFUSED):
             reason = _SASL_AT_START
+        ours = BROKER_SETTINGS.get(setting)
+        is_secret = setting in SASL_REFUSED or (ours is not None and ours.kind is Kind.PASSWORD)
+        is_secret = is_secret or _NAMES_SECRET.search(name) is not None
+        if reason is None and is_secret:
+            reason = _SASL_AT_START
         if limit_of_node(name) is not None:
             reason = "It is a limit of the whole broker; set it without the prefix of a listener"
         if reason is not None:
-            ours = BROKER_SETTINGS.get(setting)
-            is_secret = setting in SASL_REFUSED or (ours is not None and ours.kind is Kind.PASSWORD)
             shown = "[hidden]" if is_secret else text
             raise _refusal(f"Invalid value {shown} for configuration {name}: {reason}")
 

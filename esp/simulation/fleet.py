@@ -58,6 +58,8 @@ class Summary:
     held_ends: int = 0
     judged_accesses: int = 0
     unjudged_accesses: int = 0
+    allowed_transfers: int = 0
+    denied_transfers: int = 0
     judged_envelopes: int = 0
     judged_credentials: int = 0
     judged_log_ins: int = 0
@@ -216,6 +218,8 @@ class Summary:
         """The figures of rules of access, log-ins and quotas."""
         yield f"answers held against rules       {self.judged_accesses:>12,}"
         yield f"  of nodes without metadata      {self.unjudged_accesses:>12,}"
+        yield f"  reads and writes let through   {self.allowed_transfers:>12,}"
+        yield f"  reads and writes denied        {self.denied_transfers:>12,}"
         yield f"requests passed on and judged    {self.judged_envelopes:>12,}"
         yield f"credentials held against changes {self.judged_credentials:>12,}"
         yield f"log-ins held against changes     {self.judged_log_ins:>12,}"

@@ -140,6 +140,10 @@ class Outcome:
     """Answers that were held against the rules of access (INV-AUTHZ)."""
     unjudged_accesses: int = 0
     """Answers of processes that had no metadata yet when they were asked (INV-AUTHZ)."""
+    allowed_transfers: int = 0
+    """Partitions that a client was let write to or read from while rules came and went (INV-AUTHZ)."""
+    denied_transfers: int = 0
+    """Partitions that were denied to it."""
     judged_envelopes: int = 0
     """Answers to requests that brokers pass on, held against a rule about the client's address (INV-ENVELOPE)."""
     judged_credentials: int = 0

@@ -20,7 +20,6 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialDeletion,
 )
-from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, PartitionData, TopicData
 
 from esp.settings.broker import STANDARD_AUTHORIZER
 from esp.testing.cluster import Cluster
@@ -28,7 +27,6 @@ from esp.testing.ports import free_port
 from esp.testing.pytest_plugin import ClusterFactory
 from tests.integration.conftest import eventually
 from tests.integration.steady_writer import SteadyWriter, read_all
-from tests.integration.wire import Wire
 from tests.models.certificates import Authority, Issued
 
 pytestmark = pytest.mark.timeout(300)
@@ -116,18 +114,6 @@ class Move:
             node.start()
             eventually(lambda: len(admin.list_topics("t", 30).topics["t"].partitions[0].isrs) == 3, 60)
 
-    def wait_for_voters(self) -> None:
-        """Wait until the quorum knows the new listeners of all voters; each tells it of them some seconds after its start."""
-        topic = TopicData(topic_name="__cluster_metadata", partitions=(PartitionData(partition_index=0),))
-
-        def are_known() -> bool:
-            with Wire(self.cluster.nodes[1]) as wire:
-                voters = wire.call(DescribeQuorumRequest(topics=(topic,))).nodes
-            ports = {voter.node_id: {listener.port for listener in voter.listeners} for voter in voters}
-            return all(port in ports.get(number, ()) for number, port in self._quorum.items())
-
-        eventually(are_known, 60)
-
     def take_files(self, trusted: str, node: Issued | None = None) -> None:
         """Replace the nodes' files, and wait until each node has taken them."""
         before = {number: node.stderr_path.read_text().count(TAKEN) for number, node in self.cluster.nodes.items()}
@@ -200,7 +186,6 @@ def test_a_running_cluster_is_made_secure(make_cluster: ClusterFactory, tmp_path
         try:
             plain[0].until_more()
             move.roll(move.plain_client, move.both(), old=True, new=True)
-            move.wait_for_voters()
             secure = (
                 SteadyWriter(move.secure_client, FIRST_OF_SECURE, pause_s=0.02),
                 Administrator(move.secure_client, "secure"),

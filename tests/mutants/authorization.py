@@ -2,9 +2,56 @@
 
 from typing import Final
 
-from tests.mutants.mutant import GUARDED_NODES, Mutant
+from tests.mutants.mutant import GUARDED_NODES, GUARDED_TOPICS, Mutant
 
 AUTHORIZATION_MUTANTS: Final = (
+    Mutant(
+        "produce-checks-one-partition-of-a-request",
+        "CVE-2018-1288 class",
+        "AUTHZ-1",
+        "esp.broker.data_path.produce_appender",
+        "        self._require_permission(topic, request)\n        replicas",
+        "        if partition == 0:\n            self._require_permission(topic, request)\n        replicas",
+        kind=GUARDED_TOPICS,
+    ),
+    Mutant(
+        "repeated-writes-outlive-the-rules",
+        "AUTHZ-3 broken",
+        "AUTHZ-3",
+        "esp.broker.data_path.produce_repetitions",
+        "        if self._access.version != self._access_version:\n            self._forget_if_rules_changed()\n            return None\n",
+        "",
+        kind=GUARDED_TOPICS,
+    ),
+    Mutant(
+        "fetch-sessions-outlive-the-rules",
+        "AUTHZ-3 broken",
+        "AUTHZ-3",
+        "esp.broker.apis.fetch",
+        "            self._reads(request, asked.rack_id),\n",
+        "            self._plain_reads[True] if incremental else self._reads(request, asked.rack_id),\n",
+        kind=GUARDED_TOPICS,
+    ),
+    Mutant(
+        "waiting-fetches-outlive-the-rules",
+        "AUTHZ-3 broken",
+        "AUTHZ-3",
+        "esp.broker.data_path.pending_fetch",
+        "        self._request.on_abandoned = self._stop_waiting\n",
+        "        self._request.on_abandoned = self._stop_waiting\n"
+        "        if getattr(self._reads.find, 'args', ()):\n"
+        "            self._reads = self._reads._replace(find=self._reads.find.func.__self__._find)\n",
+        kind=GUARDED_TOPICS,
+    ),
+    Mutant(
+        "topics-by-id-are-not-checked",
+        "AUTHZ-1 broken",
+        "AUTHZ-1",
+        "esp.broker.data_path.produce_appender",
+        "        name = topic_name(self._metadata.image, topic)\n",
+        "        name = topic if isinstance(topic, str) else None\n",
+        kind=GUARDED_TOPICS,
+    ),
     Mutant(
         "kept-answers-outlive-the-rules",
         "AUTHZ-3 broken",

@@ -26,6 +26,7 @@ from tests.mutants.mutant import (
     FAILING_DIRECTORIES,
     FLIPPED_BITS,
     GUARDED_NODES,
+    GUARDED_TOPICS,
     HELD_BACK_COPIES,
     HELD_RECORDS,
     LOST_FILES,
@@ -124,6 +125,7 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
         and len(profile.layout.brokers) > 1
     ),
     GUARDED_NODES: lambda profile: profile.is_guarded,
+    GUARDED_TOPICS: lambda profile: profile.guards_topics,
     USERS: lambda profile: profile.has_users,
     TOKENS: lambda profile: profile.has_tokens,
     METERED_NODES: lambda profile: profile.has_quotas,

@@ -181,8 +181,7 @@ EQUIVALENT: Final[Mapping[Key, str]] = {
     _await_before(
         "esp/broker/apis/fetch.py",
         "handle_at_controller",
-        "return fetching.encode_fetch_response(\n        "
-        "await services.raft.request(fetching.decode_fetch_request(message), messages.FetchResponse)\n    )",
+        "answer = await services.raft.request(fetching.decode_fetch_request(message), messages.FetchResponse)",
     ): "a member of the quorum sends its next request when this one is answered; a request is checked when it is handed over",
     (
         "esp/broker/replication/fetcher.py",

@@ -11,9 +11,8 @@ from esp.raft import messages
 
 
 async def handle_at_controller(
-    services: ControllerServices, _request: Request, message: Any
+    services: ControllerServices, request: Request, message: Any
 ) -> BeginQuorumEpochResponse:
     """Let the core decide whether to follow; the decision is durable before the answer is sent (RAFT-1)."""
-    return encode_begin_response(
-        await services.raft.request(decode_begin_request(message), messages.BeginQuorumEpochResponse)
-    )
+    answer = await services.raft.request(decode_begin_request(message), messages.BeginQuorumEpochResponse)
+    return encode_begin_response(answer, request.client.listener)

@@ -10,8 +10,7 @@ from esp.broker.request import Request
 from esp.raft import messages
 
 
-async def handle_at_controller(services: ControllerServices, _request: Request, message: Any) -> EndQuorumEpochResponse:
+async def handle_at_controller(services: ControllerServices, request: Request, message: Any) -> EndQuorumEpochResponse:
     """Let the core decide when to stand for election."""
-    return encode_end_response(
-        await services.raft.request(decode_end_request(message), messages.EndQuorumEpochResponse)
-    )
+    answer = await services.raft.request(decode_end_request(message), messages.EndQuorumEpochResponse)
+    return encode_end_response(answer, request.client.listener)

@@ -52,11 +52,10 @@ from esp.protocol.progress import AT_ONCE_ELEMENTS, SLICE_ELEMENTS, SlicedWork, 
 from esp.raft import messages
 
 
-async def handle_at_controller(services: ControllerServices, _request: Request, message: Any) -> FetchResponse:
+async def handle_at_controller(services: ControllerServices, request: Request, message: Any) -> FetchResponse:
     """Let the core answer, at once or when there is something new."""
-    return fetching.encode_fetch_response(
-        await services.raft.request(fetching.decode_fetch_request(message), messages.FetchResponse)
-    )
+    answer = await services.raft.request(fetching.decode_fetch_request(message), messages.FetchResponse)
+    return fetching.encode_fetch_response(answer, request.client.listener)
 
 
 class FetchHandler:

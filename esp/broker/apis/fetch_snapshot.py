@@ -10,8 +10,7 @@ from esp.broker.request import Request
 from esp.raft import messages
 
 
-async def handle_at_controller(services: ControllerServices, _request: Request, message: Any) -> FetchSnapshotResponse:
+async def handle_at_controller(services: ControllerServices, request: Request, message: Any) -> FetchSnapshotResponse:
     """Answer with a piece, from the position that was asked for."""
-    return encode_fetch_snapshot_response(
-        await services.raft.request(decode_fetch_snapshot_request(message), messages.FetchSnapshotResponse)
-    )
+    answer = await services.raft.request(decode_fetch_snapshot_request(message), messages.FetchSnapshotResponse)
+    return encode_fetch_snapshot_response(answer, request.client.listener)

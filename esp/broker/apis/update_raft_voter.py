@@ -10,10 +10,7 @@ from esp.broker.request import Request
 from esp.raft import messages
 
 
-async def handle_at_controller(
-    services: ControllerServices, _request: Request, message: Any
-) -> UpdateRaftVoterResponse:
+async def handle_at_controller(services: ControllerServices, request: Request, message: Any) -> UpdateRaftVoterResponse:
     """Answer once the new endpoints are in the log, or refused (RAFT-41)."""
-    return encode_update_response(
-        await services.raft.request(decode_update_request(message), messages.VoterChangeResponse)
-    )
+    answer = await services.raft.request(decode_update_request(message), messages.VoterChangeResponse)
+    return encode_update_response(answer, request.client.listener)

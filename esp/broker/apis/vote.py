@@ -10,6 +10,7 @@ from esp.broker.request import Request
 from esp.raft import messages
 
 
-async def handle_at_controller(services: ControllerServices, _request: Request, message: Any) -> VoteResponse:
+async def handle_at_controller(services: ControllerServices, request: Request, message: Any) -> VoteResponse:
     """Let the core decide; its vote is durable before the answer is sent (RAFT-1)."""
-    return encode_vote_response(await services.raft.request(decode_vote_request(message), messages.VoteResponse))
+    answer = await services.raft.request(decode_vote_request(message), messages.VoteResponse)
+    return encode_vote_response(answer, request.client.listener)

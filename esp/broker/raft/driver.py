@@ -94,7 +94,7 @@ class RaftReplies:
                 error=ErrorCode.not_leader_or_follower,
                 leader_epoch=node.epoch,
                 leader_id=node.leader_id,
-                leader_address=node.leader_address,
+                leader_endpoints=node.leader_endpoints,
             )
             _answer(token, refusal)
 
@@ -189,6 +189,7 @@ class RaftDriver:
             config.settings.controller_quorum_request_timeout_ms,
             self,
             self._on_gone,
+            listener=config.listener,
             terms=config.settings.controller_terms,
         )
         self._replies = RaftReplies(member.node, self.files, self._start_task)

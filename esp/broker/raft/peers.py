@@ -55,7 +55,8 @@ class QuorumPeers:
         request_timeout_ms: how long an answer may take, beyond what the request allows the other to wait.
         answers: called when a request ends.
         on_gone: called with an address to which there was a connection and at which no process listens any more.
-        terms: the terms of connections to controllers.
+        listener: the name of the controllers' listener that this node calls.
+        terms: the terms of connections to it.
     """
 
     def __init__(
@@ -67,9 +68,11 @@ class QuorumPeers:
         answers: OnAnswer,
         on_gone: Callable[[Address], None],
         *,
+        listener: str,
         terms: PeerTerms,
     ) -> None:
         self._env = env
+        self._listener = listener
         self._terms = terms
         self._tasks = tasks
         self._client_id = f"raft-client-{node_id}"
@@ -103,7 +106,7 @@ class QuorumPeers:
         except PeerUnavailableError as error:
             self._answers.on_send_failed(member.node_id, request, refused=error.refused)
             return
-        response = call.read(request, answer)
+        response = call.read(request, answer, self._listener)
         if isinstance(response, ErrorCode):
             self._tell_refusal(member, type(request).__name__, response)
             self._answers.on_send_failed(member.node_id, request, refused=False)

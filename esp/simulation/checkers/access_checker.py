@@ -5,9 +5,10 @@ through all of them. Rules are made by one client, each once: an acknowledged ru
 and in the end; one that was acknowledged to be removed is not.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from ipaddress import ip_address, ip_network
+from typing import NamedTuple, TypeAlias
 
 from esp.broker.raft.loader import MetadataLoader
 from esp.controller.image import ClusterDelta, ClusterImage
@@ -23,14 +24,21 @@ _INVARIANT = "INV-AUTHZ"
 
 
 class Question(NamedTuple):
-    """A request for which a client may need Read on a group, as it begins."""
+    """A request for which a client may need a permission, as it begins."""
 
     node: SimulatedNode
-    group: str
+    name: str
+    """The resource's."""
     feed: "_Feed | None"
     """None if the node has no metadata yet."""
     begun: int
     """The place in the feed of the rules that were in force."""
+    resource_type: ResourceType = ResourceType.GROUP
+    operation: AclOperation = AclOperation.READ
+
+
+Moment: TypeAlias = "Mapping[int, tuple[_Feed, int]]"
+"""The rules in force at each node at one time, by the nodes' numbers: feeds, and the last place in each."""
 
 
 @dataclass(slots=True)
@@ -58,26 +66,50 @@ class AccessChecker:
         self._in_force: dict[AclBinding, None] = {}
         self._removed: dict[AclBinding, None] = {}
 
-    def ask(self, node: SimulatedNode, group: str) -> Question:
+    def ask(
+        self,
+        node: SimulatedNode,
+        name: str,
+        resource_type: ResourceType = ResourceType.GROUP,
+        operation: AclOperation = AclOperation.READ,
+    ) -> Question:
         """A request leaves for a node."""
         feed = self._feed_of(node)
-        return Question(node, group, feed, len(feed.published) - 1 if feed is not None else 0)
+        begun = len(feed.published) - 1 if feed is not None else 0
+        return Question(node, name, feed, begun, resource_type, operation)
 
-    def on_answer(self, question: Question, host: str, *, is_denied: bool) -> None:
+    def moment(self) -> Moment:
+        """The rules that are in force now, at the nodes that were asked before."""
+        return {number: (feed, len(feed.published) - 1) for number, feed in self._feeds.items()}
+
+    def on_answer(self, question: Question, host: str, *, is_denied: bool, since: Iterable[Moment] = ()) -> None:
         """The answer has come.
+
+        Args:
+            question: the request.
+            host: the client's address.
+            is_denied: whether the client was told that it may not.
+            since: moments after the request left, before which it cannot have been decided: it tells of something that was done later.
 
         Raises:
             ViolationError: INV-AUTHZ: no rules of that time give it.
         """
-        node, group, feed, begun = question
+        node, name, feed, begun = question[:4]
         if feed is None or self._feed_of(node) is not feed:
             self.unjudged += 1
             return
         self.judged += 1
-        if any(is_allowed(rules, group, host) != is_denied for rules in feed.published[max(0, begun) :]):
-            return
+        for moment in since:
+            of_node = moment.get(node.node_id)
+            if of_node is not None and of_node[0] is feed:
+                begun = max(begun, of_node[1])
+        kind, operation = question.resource_type, question.operation
+        for rules in feed.published[max(0, begun) :]:
+            if is_allowed(rules, name, host, kind, operation) != is_denied:
+                return
         verdict = "denied" if is_denied else "allowed"
-        raise ViolationError(_INVARIANT, node.name, f"{verdict} group {group}, which no rules of that time do")
+        what = f"{operation.name} on {kind.name} {name}"
+        raise ViolationError(_INVARIANT, node.name, f"{verdict} {what}, which no rules of that time do")
 
     def on_created(self, node: SimulatedNode, rules: Iterable[AclBinding]) -> None:
         """A node has acknowledged new rules. Raises ViolationError."""
@@ -126,16 +158,22 @@ class AccessChecker:
         return feed
 
 
-def is_allowed(rules: Iterable[AclBinding], group: str, host: str) -> bool:
-    """True if the rules let a client of the address read a group; a group without a rule is open."""
+def is_allowed(
+    rules: Iterable[AclBinding],
+    name: str,
+    host: str,
+    resource_type: ResourceType = ResourceType.GROUP,
+    operation: AclOperation = AclOperation.READ,
+) -> bool:
+    """True if the rules let a client of the address do an operation on a resource; a resource without a rule is open."""
     found = [
         rule
         for rule in rules
-        if rule.resource_type is ResourceType.GROUP
+        if rule.resource_type is resource_type
         and (
-            group.startswith(rule.resource_name)
+            name.startswith(rule.resource_name)
             if rule.pattern_type is PatternType.PREFIXED
-            else rule.resource_name in (group, "*")
+            else rule.resource_name in (name, "*")
         )
     ]
     if not found:
@@ -144,7 +182,12 @@ def is_allowed(rules: Iterable[AclBinding], group: str, host: str) -> bool:
         rule.permission
         for rule in found
         if rule.principal in (PRINCIPAL, "User:*")
-        and rule.host in ("*", host)
-        and rule.operation in (AclOperation.READ, AclOperation.ALL)
+        and is_at(host, rule.host)
+        and rule.operation in (operation, AclOperation.ALL)
     }
     return AclPermission.DENY not in own and AclPermission.ALLOW in own
+
+
+def is_at(host: str, hosts: str) -> bool:
+    """True if an address is the one that a rule names, or in the network that it names."""
+    return hosts in ("*", host) or ("/" in hosts and ip_address(host) in ip_network(hosts))

@@ -10,7 +10,7 @@ from esp.records.batch_header import ATTRIBUTES_OFFSET, BatchHeader
 from esp.simulation.checkers.client_history import REFUSED_BUT_WRITTEN, Outcome, Read, Sent, check
 from esp.simulation.checkers.committed import CommittedLog
 from esp.simulation.checkers.violation import ViolationError
-from esp.simulation.nodes_tier.ledger import SURVEYED
+from esp.simulation.nodes_tier.ledger import GUARDED_TOPICS, SURVEYED
 from esp.simulation.nodes_tier.share_profile import LETTERS
 from esp.simulation.nodes_tier.transaction_profile import TRANSACTIONAL_TOPIC
 from esp.simulation.workload.history import History, SentBatch
@@ -96,7 +96,7 @@ class ClientChecker:
             sent.setdefault((batch.topic_id, batch.partition), []).append(batch)
         for key, committed in self._committed.items():
             # Coordinators write the internal ones, leaders change the surveyed one, and transactions are judged by themselves.
-            if committed.name.topic in {*INTERNAL_TOPICS, SURVEYED, TRANSACTIONAL_TOPIC, LETTERS}:
+            if committed.name.topic in {*INTERNAL_TOPICS, SURVEYED, TRANSACTIONAL_TOPIC, LETTERS, *GUARDED_TOPICS}:
                 continue
             if not committed.is_excused:
                 _check_partition(committed, sent.get(key, []))

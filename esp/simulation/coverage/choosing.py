@@ -85,6 +85,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     "late timers": lambda profile: FaultKind.LATE_TIMER in profile.fault_means_s,
     "upgrades": lambda profile: profile.upgrade is not None,
     "rules of access": lambda profile: profile.is_guarded,
+    "rules of topics": lambda profile: profile.guards_topics,
     "users": lambda profile: profile.has_users,
     "tokens": lambda profile: profile.has_tokens,
     "quotas": lambda profile: profile.has_quotas,

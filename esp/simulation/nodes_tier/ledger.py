@@ -28,6 +28,9 @@ RECKLESS = "reckless"
 SURVEYED = "surveyed"
 """The surveyor's own topic, whose batches leaders recompress or stamp: they cannot be told by what was sent."""
 
+GUARDED_TOPICS = ("guarded-writes-0", "guarded-writes-1")
+"""The topics that rules of access open and close: a client tries each batch once, and those that it may not write must not be there."""
+
 PASSING = ("passing-0", "passing-1", RECKLESS)
 """The topics that come, change and go."""
 

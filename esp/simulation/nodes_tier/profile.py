@@ -72,6 +72,9 @@ MISTAKEN_SHARE: Final = 0.15
 GUARDED_SHARE: Final = 0.5
 """Of all runs: nodes have an authorizer, and rules of access come and go."""
 
+GUARDED_TOPICS_SHARE: Final = 0.4
+"""Of those: clients write to topics and read from them while rules of these come and go."""
+
 USERS_SHARE: Final = 0.5
 """Of all runs: users with SCRAM credentials come and go."""
 
@@ -204,6 +207,8 @@ class Profile:
     """True if a client sends requests that must be refused."""
     is_guarded: bool = False
     """True if nodes have an authorizer, and rules of access come and go."""
+    guards_topics: bool = False
+    """True if rules of topics come and go as well, to which a client writes and from which one reads."""
     has_users: bool = False
     """True if users with SCRAM credentials come and go."""
     has_tokens: bool = False
@@ -338,10 +343,12 @@ class Profile:
 
 def _with_rare_work(profile: Profile) -> Profile:
     """The same, with what comes in a few runs and changes nothing for the others."""
+    is_guarded = stream("rules of access", profile.seed).random() < GUARDED_SHARE
     return replace(
         profile,
         mistakes=stream("mistakes", profile.seed).random() < MISTAKEN_SHARE,
-        is_guarded=stream("rules of access", profile.seed).random() < GUARDED_SHARE,
+        is_guarded=is_guarded,
+        guards_topics=is_guarded and stream("rules of topics", profile.seed).random() < GUARDED_TOPICS_SHARE,
         transaction_level=stream("first level of transactions", profile.seed).choice(FIRST_LEVELS),
         has_users=stream("users", profile.seed).random() < USERS_SHARE,
         has_tokens=stream("delegation tokens", profile.seed).random() < TOKENS_SHARE,

@@ -140,7 +140,7 @@ class Run:
             self._client_checker.on_read,
             self._groups.new_client,
         )
-        self._access = Access(world, self._clients.history)
+        self._access = Access(world, self._clients.history, lambda: self._metadata.image)
         self._users = Users(world, self._clients.history)
         self._tokens = Tokens(world, self._clients.history)
         self._quotas = Quotas(world, self._clients.history)
@@ -368,6 +368,8 @@ class Run:
         self._clients.stop()
         self._access.stop()
         self._quotas.stop()
+        opening = self._world.spawn(self._access.open_topics())
+        await self._until(CONVERGE_S, "LIVE-NO-STUCK", lambda: [] if opening.done() else ["rules of topics stay"])
 
     def _find_helpless(self) -> list[tuple[TopicId, int]]:
         return find_helpless(self._metadata.image, self._core, self._replicas)

@@ -15,7 +15,7 @@ from esp.simulation.checkers.told_offsets import ToldOffsets
 from esp.simulation.nodes_tier.cluster import CLIENT_HOST, CONTROLLER_PORT, bootstrap_addresses, node_host, node_rack
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED
 from esp.simulation.nodes_tier.faults import FaultKind
-from esp.simulation.nodes_tier.ledger import PASSING, SURVEYED
+from esp.simulation.nodes_tier.ledger import GUARDED_TOPICS, PASSING, SURVEYED
 from esp.simulation.nodes_tier.nudges import Nudges
 from esp.simulation.nodes_tier.profile import TopicProfile
 from esp.simulation.nodes_tier.share_profile import LETTERS
@@ -174,7 +174,7 @@ class Clients:
     def begin_topic(self, topic: TopicImage) -> None:
         """Produce to and read from all partitions of a topic; again when it has more."""
         begun = self._topics.get(topic.topic_id, 0)
-        if topic.name in {*INTERNAL_TOPICS, SURVEYED, TRANSACTIONAL_TOPIC, LETTERS}:
+        if topic.name in {*INTERNAL_TOPICS, SURVEYED, TRANSACTIONAL_TOPIC, LETTERS, *GUARDED_TOPICS}:
             return
         self._topics[topic.topic_id] = len(topic.partitions)
         for partition in range(begun, len(topic.partitions)):

@@ -1,15 +1,17 @@
-"""An administrator that makes rules of access for groups that no application uses, and removes them; none of them comes again."""
+"""Administrators that make rules of access for groups and topics that no application uses, and remove them; none of them comes again."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
 
+from esp.controller.image import ClusterImage
 from esp.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
 from esp.simulation.checkers.access_checker import PRINCIPAL, AccessChecker
 from esp.simulation.excuses import Excuse, note
+from esp.simulation.nodes_tier.ledger import GUARDED_TOPICS
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import NoAnswerError
@@ -22,13 +24,23 @@ KEPT_MAX: Final = 12
 BESIDE_SHARE: Final = 0.4
 """Of the rules: about a group that another rule is about."""
 GROUP: Final = "guarded-{}"
+TOPIC_PREFIX: Final = "guarded-w"
+"""The beginning that rules are about at least: no other topic begins so."""
+TOPIC_RULES_MAX: Final = 4
+TOPIC_PAUSE_S: Final = (0.05, 1.5)
+PREFIX_SHARE: Final = 0.4
+"""Of the rules of topics: about a beginning of their names."""
+ALLOW_SHARE: Final = 0.7
+CLEAN_LOOKS: Final = 12
+"""Looks, a second apart, at metadata without a rule of a topic: a change that was not answered is given up within ten seconds."""
+_ANY: Final = 1
 _TIMEOUT_S: Final = 10.0
 _VERSION: Final = 3
 _TOGETHER_MAX: Final = 3
 
 
 class RuleSetter:
-    """Asks any broker; each change is tried once, and what it did is not known if no answer comes.
+    """Makes rules of groups. Asks any broker; each change is tried once, and what it did is not known if no answer comes.
 
     Args:
         client: its connections.
@@ -49,6 +61,8 @@ class RuleSetter:
         hosts: Sequence[str],
     ) -> None:
         self.is_stopping = False
+        self._kept_max = KEPT_MAX
+        self._pause_s = PAUSE_S
         self.groups = 0
         """The number of names that rules were asked for."""
         self._client = client
@@ -63,8 +77,8 @@ class RuleSetter:
     async def run(self) -> None:
         """Change rules until told to stop."""
         while not self.is_stopping:
-            await asyncio.sleep(self._rng.uniform(*PAUSE_S))
-            removes = self._rng.random() < len(self._in_force) / KEPT_MAX
+            await asyncio.sleep(self._rng.uniform(*self._pause_s))
+            removes = self._rng.random() < len(self._in_force) / self._kept_max
             try:
                 await (self._remove() if removes else self._create())
             except NoAnswerError as error:
@@ -149,4 +163,60 @@ class RuleSetter:
             self._rng.choice(("*", *self._hosts)),
             self._rng.choice((AclOperation.READ, AclOperation.ALL, AclOperation.WRITE)),
             self._rng.choice(list(AclPermission)),
+        )
+
+
+class TopicRuleSetter(RuleSetter):
+    """Makes rules of topics: of single ones, and of the beginnings that their names share; few at a time, so that they open and close."""
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        rng: Random,
+        history: History,
+        checker: AccessChecker,
+        node_at: Callable[[str], SimulatedNode],
+        hosts: Sequence[str],
+    ) -> None:
+        super().__init__(client, rng, history, checker, node_at, hosts)
+        self._kept_max = TOPIC_RULES_MAX
+        self._pause_s = TOPIC_PAUSE_S
+
+    async def remove_all(self, image: Callable[[], ClusterImage]) -> None:
+        """Remove all rules of topics, and return when none has been there for a while: what was asked for before may still be done."""
+        self.is_stopping = True
+        any_of_topics = {
+            "resource_type_filter": ResourceType.TOPIC,
+            "resource_name_filter": None,
+            "pattern_type_filter": _ANY,
+            "principal_filter": None,
+            "host_filter": None,
+            "operation": _ANY,
+            "permission_type": _ANY,
+        }
+        clean_looks = 0
+        while clean_looks < CLEAN_LOOKS:
+            rules = [rule for rule in image().acls.values() if rule.resource_type is ResourceType.TOPIC]
+            clean_looks = 0 if rules else clean_looks + 1
+            try:
+                if rules:
+                    await self._call(ApiKey.DELETE_ACLS, {"filters": [any_of_topics]}, rules)
+            except NoAnswerError as error:
+                self._history.on_no_answer(self._client.name, str(error))
+            await asyncio.sleep(1)
+
+    def _draw_any(self) -> AclBinding:
+        """A rule for a topic, more often one that lets in."""
+        name, pattern = self._rng.choice(GUARDED_TOPICS), PatternType.LITERAL
+        if self._rng.random() < PREFIX_SHARE:
+            pattern = PatternType.PREFIXED
+            name = name[: self._rng.randint(len(TOPIC_PREFIX), len(name))]
+        return AclBinding(
+            ResourceType.TOPIC,
+            name,
+            pattern,
+            self._rng.choice((PRINCIPAL, PRINCIPAL, "User:*", "User:other")),
+            self._rng.choice(("*", *self._hosts)),
+            self._rng.choice((AclOperation.READ, AclOperation.WRITE, AclOperation.ALL, AclOperation.DESCRIBE)),
+            AclPermission.ALLOW if self._rng.random() < ALLOW_SHARE else AclPermission.DENY,
         )

@@ -55,7 +55,7 @@ def test_malformed_text_is_refused_with_the_reason(text: str, reason: str) -> No
 
 
 @pytest.mark.parametrize(
-    "name", ["com.sun.security.auth.module.JndiLoginModule", "com.sun.security.auth.module.LdapLoginModule", "Plain"]
+    "name", ["com.sun.security.auth.module.JndiLoginModule", "com.sun.security.auth.module.LdapLoginModule", "a.Plain"]
 )
 def test_foreign_login_modules_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"the login module {name} is none of"):
@@ -67,6 +67,22 @@ def test_no_error_quotes_a_password() -> None:
         with pytest.raises(ValueError, match=r".") as caught:
             parse_jaas_config(f'{PLAIN} required password="hunter2{end}')
         assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("hunter2;", "it begins with none of"),
+        (f"{PLAIN} required hunter2;", "the word at character .* is no option with a value"),
+        (f"{PLAIN} required username=a password=my hunter2;", "in quotation marks"),
+        (f"{PLAIN} required username=a password=my hunter2 user_a=my;", "in quotation marks"),
+        (f"{PLAIN} required username=a password=my;hunter2;", "it begins with none of"),
+    ],
+)
+def test_no_error_quotes_the_rest_of_a_password_that_lacks_its_quotation_marks(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason) as caught:
+        parse_jaas_config(text)
+    assert "hunter2" not in str(caught.value)
 
 
 def test_text_of_a_config_shows_no_option() -> None:

@@ -45,7 +45,7 @@ def at(seconds):
 
 def member(number=1, voters=(1, 2, 3), *, log=None, state=None, role=True, kraft_version=1, own=None, disk=0):
     if kraft_version:
-        known = voter_set(*voters)
+        known = voters if isinstance(voters, VoterSet) else voter_set(*voters)
     else:
         zero = DirectoryId(uuid.UUID(int=0))
         known = VoterSet(tuple(Voter(VoterKey(NodeId(each), zero), endpoints(each)) for each in voters))
@@ -143,7 +143,7 @@ def fetched(epoch, leader=2, **fields):
     return FetchResponse(
         leader_epoch=LeaderEpoch(epoch),
         leader_id=NodeId(leader),
-        leader_address=address(leader),
+        leader_endpoints=endpoints(leader),
         error=fields.pop("error", ErrorCode.none),
         **fields,
     )

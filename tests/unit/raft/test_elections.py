@@ -1,5 +1,6 @@
 """Who gets votes, who is asked for them, and how fast a round ends (RAFT-1 to RAFT-8, KIP-996)."""
 
+import msgspec
 import pytest
 
 from esp.model.errors import ErrorCode
@@ -8,6 +9,7 @@ from esp.raft.effects import Persist, Reply
 from esp.raft.messages import BeginQuorumEpochRequest, EndQuorumEpochRequest, FetchRequest, VoteRequest
 from esp.raft.quorum_state import QuorumState
 from esp.raft.roles import Role
+from esp.raft.voters import Voter, VoterEndpoint, VoterSet
 from tests.unit.raft.members import (
     CLUSTER,
     address,
@@ -50,6 +52,34 @@ def _follower(*, has_fetched):
     if has_fetched:
         node.on_response(at(0.2), NodeId(2), request, fetched(3))
     return node
+
+
+def _secure(number):
+    return VoterEndpoint("CONTROLLER_SSL", "host", 9500 + number)
+
+
+def test_a_follower_tells_all_listeners_of_its_leader():
+    node = member(1)
+    node.start(at(0))
+    begin = msgspec.structs.replace(_begin(3), leader_endpoints=(*endpoints(2, 9999), _secure(2)))
+    assert _ask(node, begin).leader_endpoints == (*endpoints(2, 9999), _secure(2))
+    assert _ask(node, vote(2)).leader_endpoints == (*endpoints(2, 9999), _secure(2))
+
+
+def test_listeners_that_the_leader_has_not_told_are_those_of_the_voters_record():
+    others = tuple(Voter(key(number), (*endpoints(number), _secure(number))) for number in (1, 2, 3))
+    node = member(1, voters=VoterSet(others))
+    node.start(at(0))
+    assert _ask(node, _begin(3)).leader_endpoints == (*endpoints(2), _secure(2))
+    moved = msgspec.structs.replace(_begin(4, 3), leader_endpoints=endpoints(3, 9999))
+    assert _ask(node, moved).leader_endpoints == (*endpoints(3, 9999), _secure(3)), "what it told counts more"
+
+
+def test_a_leader_tells_all_its_own_listeners():
+    own = (*endpoints(1), _secure(1))
+    node = member(1, own=own)
+    elect(node)
+    assert _ask(node, vote(node.epoch - 1)).leader_endpoints == own
 
 
 def test_a_vote_is_written_before_it_is_told():

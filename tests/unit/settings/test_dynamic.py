@@ -13,6 +13,7 @@ from esp.settings.dynamic import (
 from esp.settings.known import known_settings
 from esp.settings.node import load_broker_settings
 from esp.settings.sasl import SASL_REFUSED, SASL_SETTINGS
+from esp.settings.setting import Kind
 from esp.settings.tls import TLS_SETTINGS
 from esp.settings.topic_overrides import resolve_topic_settings
 
@@ -38,6 +39,33 @@ def test_whatever_has_an_effect_and_can_be_changed_while_kafka_runs_can_be_chang
             assert name in {*EFFECTIVE_AT_ONCE, *NOT_WHILE_RUNNING, *FROM_METADATA}, name
     assert all(not known_settings("broker")[name].read_only for name in (*EFFECTIVE_AT_ONCE, *NOT_WHILE_RUNNING))
     assert not NOT_WHILE_RUNNING.keys() & REFUSED.keys() - known_settings("broker").keys()
+
+
+@pytest.mark.parametrize("for_all", [False, True])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "delegation.token.accepted.secret.key",
+        "my.plugin.password",
+        "my-plugin.client.secret",
+        "password.encoder.secret",
+        "listener.name.other.other.sasl.jaas.config",
+    ],
+)
+def test_no_secret_comes_into_the_metadata_log(name, for_all):
+    message = refusal({name: "hunter2"}, for_all=for_all)
+    assert "no secret is kept in the metadata log" in message
+    assert "hunter2" not in message
+
+
+def test_every_password_of_a_node_is_refused_while_it_runs():
+    for name, setting in BROKER_SETTINGS.items():
+        if setting.kind is Kind.PASSWORD:
+            assert "hunter2" not in refusal({name: "hunter2"})
+
+
+def test_another_setting_that_is_not_known_is_kept_for_those_who_know_it():
+    check({"my.plugin.size": "7", "my.secrets.count": "1"})
 
 
 def test_the_nearest_layer_counts():

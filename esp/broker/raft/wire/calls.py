@@ -29,13 +29,13 @@ class Call:
 
     api_key: ApiKey
     encode: Callable[[Any], Any]
-    decode: Callable[[Any, Any], Response]
-    """Given the request and its answer. Raises RefusedCallError."""
+    decode: Callable[[Any, Any, str], Response]
+    """Given the request, its answer, and the listener that was asked. Raises RefusedCallError."""
 
-    def read(self, request: Request, answer: Any) -> Response | ErrorCode:
-        """The answer to ``request``, or the error with which the request was refused as a whole."""
+    def read(self, request: Request, answer: Any, listener: str) -> Response | ErrorCode:
+        """The answer of a ``listener`` to ``request``, or the error with which the request was refused as a whole."""
         try:
-            return self.decode(request, answer)
+            return self.decode(request, answer, listener)
         except RefusedCallError as refusal:
             return refusal.error
 

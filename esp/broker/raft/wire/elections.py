@@ -74,15 +74,17 @@ def decode_vote_request(message: Any) -> VoteRequest:
     )
 
 
-def encode_vote_response(response: VoteResponse) -> vote_response.VoteResponse:
+def encode_vote_response(response: VoteResponse, listener: str) -> vote_response.VoteResponse:
     """The answer to a Vote request."""
-    return vote_response.VoteResponse(**_answer(vote_response, response, vote_granted=response.is_granted))
+    return vote_response.VoteResponse(**_answer(vote_response, response, listener, vote_granted=response.is_granted))
 
 
-def decode_vote_response(_request: VoteRequest, answer: Any) -> VoteResponse:
+def decode_vote_response(_request: VoteRequest, answer: Any, listener: str) -> VoteResponse:
     """Return the answering member's response. Raises RefusedCallError."""
     partition = answered_partition(answer)
-    return VoteResponse(is_granted=partition.vote_granted, **leadership(answer, partition.error_code, partition))
+    return VoteResponse(
+        is_granted=partition.vote_granted, **leadership(answer, partition.error_code, partition, listener)
+    )
 
 
 # --- BeginQuorumEpoch -------------------------------------------------------------------------------------------------------------
@@ -118,15 +120,15 @@ def decode_begin_request(message: Any) -> BeginQuorumEpochRequest:
     )
 
 
-def encode_begin_response(response: Response) -> begin_response.BeginQuorumEpochResponse:
+def encode_begin_response(response: Response, listener: str) -> begin_response.BeginQuorumEpochResponse:
     """The answer to a BeginQuorumEpoch request."""
-    return begin_response.BeginQuorumEpochResponse(**_answer(begin_response, response))
+    return begin_response.BeginQuorumEpochResponse(**_answer(begin_response, response, listener))
 
 
-def decode_begin_response(_request: BeginQuorumEpochRequest, answer: Any) -> BeginQuorumEpochResponse:
+def decode_begin_response(_request: BeginQuorumEpochRequest, answer: Any, listener: str) -> BeginQuorumEpochResponse:
     """Return the answering member's response. Raises RefusedCallError."""
     partition = answered_partition(answer)
-    return BeginQuorumEpochResponse(**leadership(answer, partition.error_code, partition))
+    return BeginQuorumEpochResponse(**leadership(answer, partition.error_code, partition, listener))
 
 
 # --- EndQuorumEpoch ---------------------------------------------------------------------------------------------------------------
@@ -175,18 +177,18 @@ def decode_end_request(message: Any) -> EndQuorumEpochRequest:
     )
 
 
-def encode_end_response(response: Response) -> end_response.EndQuorumEpochResponse:
+def encode_end_response(response: Response, listener: str) -> end_response.EndQuorumEpochResponse:
     """The answer to an EndQuorumEpoch request."""
-    return end_response.EndQuorumEpochResponse(**_answer(end_response, response))
+    return end_response.EndQuorumEpochResponse(**_answer(end_response, response, listener))
 
 
-def decode_end_response(_request: EndQuorumEpochRequest, answer: Any) -> EndQuorumEpochResponse:
+def decode_end_response(_request: EndQuorumEpochRequest, answer: Any, listener: str) -> EndQuorumEpochResponse:
     """Return the answering member's response. Raises RefusedCallError."""
     partition = answered_partition(answer)
-    return EndQuorumEpochResponse(**leadership(answer, partition.error_code, partition))
+    return EndQuorumEpochResponse(**leadership(answer, partition.error_code, partition, listener))
 
 
-def _answer(schema: ModuleType, response: Response, **result: Any) -> dict[str, Any]:
+def _answer(schema: ModuleType, response: Response, listener: str, **result: Any) -> dict[str, Any]:
     """The fields of an answer, whose partition tells the leader and ``result``."""
     if response.error in TOP_LEVEL:
         return {"error_code": response.error, "topics": ()}
@@ -200,5 +202,5 @@ def _answer(schema: ModuleType, response: Response, **result: Any) -> dict[str, 
     return {
         "error_code": ErrorCode.none,
         "topics": only_topic(schema.TopicData, partition),
-        "node_endpoints": node_endpoints(schema.NodeEndpoint, response),
+        "node_endpoints": node_endpoints(schema.NodeEndpoint, response, listener),
     }

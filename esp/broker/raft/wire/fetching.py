@@ -88,7 +88,7 @@ def decode_fetch_request(message: Any) -> FetchRequest:
     )
 
 
-def encode_fetch_response(response: FetchResponse) -> fetch_response.FetchResponse:
+def encode_fetch_response(response: FetchResponse, listener: str) -> fetch_response.FetchResponse:
     """The answer to a Fetch request for the metadata log."""
     if response.error in TOP_LEVEL:
         return fetch_response.FetchResponse(throttle_time=NO_THROTTLE, error_code=response.error, responses=())
@@ -114,17 +114,17 @@ def encode_fetch_response(response: FetchResponse) -> fetch_response.FetchRespon
         throttle_time=NO_THROTTLE,
         error_code=ErrorCode.none,
         responses=(fetch_response.FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=(partition,)),),
-        node_endpoints=node_endpoints(fetch_response.NodeEndpoint, response, i32),
+        node_endpoints=node_endpoints(fetch_response.NodeEndpoint, response, listener, i32),
     )
 
 
-def decode_fetch_response(_request: FetchRequest, answer: Any) -> FetchResponse:
+def decode_fetch_response(_request: FetchRequest, answer: Any, listener: str) -> FetchResponse:
     """Return the leader's answer. Raises RefusedCallError."""
     require_served(answer.error_code)
     partition = only_partition(answer.responses)
     diverging, snapshot = partition.diverging_epoch, partition.snapshot_id
     return FetchResponse(
-        **leadership(answer, partition.error_code, partition.current_leader),
+        **leadership(answer, partition.error_code, partition.current_leader, listener),
         high_watermark=partition.high_watermark if partition.high_watermark >= 0 else None,
         log_start_offset=partition.log_start_offset,
         diverging_epoch=EpochEnd(diverging.epoch, diverging.end_offset) if diverging.end_offset >= 0 else None,
@@ -177,7 +177,9 @@ def decode_fetch_snapshot_request(message: Any) -> FetchSnapshotRequest:
     )
 
 
-def encode_fetch_snapshot_response(response: FetchSnapshotResponse) -> fetch_snapshot_response.FetchSnapshotResponse:
+def encode_fetch_snapshot_response(
+    response: FetchSnapshotResponse, listener: str
+) -> fetch_snapshot_response.FetchSnapshotResponse:
     """The answer to a FetchSnapshot request."""
     if response.error in TOP_LEVEL:
         return fetch_snapshot_response.FetchSnapshotResponse(
@@ -200,15 +202,15 @@ def encode_fetch_snapshot_response(response: FetchSnapshotResponse) -> fetch_sna
         throttle_time=NO_THROTTLE,
         error_code=ErrorCode.none,
         topics=(fetch_snapshot_response.TopicSnapshot(name=TOPIC, partitions=(partition,)),),
-        node_endpoints=node_endpoints(fetch_snapshot_response.NodeEndpoint, response),
+        node_endpoints=node_endpoints(fetch_snapshot_response.NodeEndpoint, response, listener),
     )
 
 
-def decode_fetch_snapshot_response(request: FetchSnapshotRequest, answer: Any) -> FetchSnapshotResponse:
+def decode_fetch_snapshot_response(request: FetchSnapshotRequest, answer: Any, listener: str) -> FetchSnapshotResponse:
     """Return the leader's answer. Raises RefusedCallError."""
     partition = answered_partition(answer)
     return FetchSnapshotResponse(
-        **leadership(answer, partition.error_code, partition.current_leader),
+        **leadership(answer, partition.error_code, partition.current_leader, listener),
         snapshot_id=request.snapshot_id
         if partition.error_code is not ErrorCode.none
         else SnapshotId(partition.snapshot_id.end_offset, partition.snapshot_id.epoch),

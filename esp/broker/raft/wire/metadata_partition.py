@@ -9,9 +9,8 @@ from kio.static.primitive import i32, i32Timedelta, u16
 
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import METADATA_TOPIC, NO_NODE, ZERO_UUID, DirectoryId, LeaderEpoch, NodeId
-from esp.ports.network import Address
 from esp.raft.messages import Response
-from esp.raft.voters import VoterEndpoint, VoterKey
+from esp.raft.voters import VoterEndpoint, VoterKey, find_address
 
 TopicData = TypeVar("TopicData")
 
@@ -85,25 +84,39 @@ def only_partition(topics: Sequence[Any]) -> Any:
 # --- the leader ----------------------------------------------------------------------------------------------------------------------
 
 
-def leadership(answer: Any, error: ErrorCode, leader: Any) -> dict[str, Any]:
-    """The fields that the core's answers have in common; ``leader`` has ``leader_id`` and ``leader_epoch``."""
+def leadership(answer: Any, error: ErrorCode, leader: Any, listener: str) -> dict[str, Any]:
+    """The fields that the core's answers have in common.
+
+    Args:
+        answer: of a member that was asked.
+        error: of the request.
+        leader: has ``leader_id`` and ``leader_epoch``.
+        listener: the one that was asked, of which the leader's address is.
+    """
     return {
         "error": error,
         "leader_epoch": LeaderEpoch(leader.leader_epoch),
         "leader_id": NodeId(leader.leader_id),
-        "leader_address": _address_of(answer.node_endpoints, leader.leader_id),
+        "leader_endpoints": _endpoints_of(answer.node_endpoints, leader.leader_id, listener),
     }
 
 
-def _address_of(endpoints: Sequence[_NodeEndpoint], leader_id: int) -> Address | None:
+def _endpoints_of(endpoints: Sequence[_NodeEndpoint], leader_id: int, listener: str) -> tuple[VoterEndpoint, ...]:
     if leader_id == NO_NODE:
-        return None
-    return next((Address(end.host, int(end.port)) for end in endpoints if end.node_id == leader_id), None)
+        return ()
+    return tuple(VoterEndpoint(listener, end.host, int(end.port)) for end in endpoints if end.node_id == leader_id)[:1]
 
 
-def node_endpoints(type_: Any, response: Response, port: Callable[[int], int] = u16) -> tuple[Any, ...]:
-    """The address of the leader, if it is known, as ``type_``, whose field for the port has the type ``port``."""
-    address = response.leader_address
+def node_endpoints(type_: Any, response: Response, listener: str, port: Callable[[int], int] = u16) -> tuple[Any, ...]:
+    """The address of the leader's listener that the asking member calls, if it is known, as ``type_``.
+
+    Args:
+        type_: the kind of the answer's endpoints.
+        response: the answer.
+        listener: the one that was asked: the leader's one of that name speaks the same protocol (KIP-853).
+        port: the type of the field for the port.
+    """
+    address = find_address(response.leader_endpoints, listener)
     if address is None:
         return ()
     return (type_(node_id=BrokerId(response.leader_id), host=address.host, port=port(address.port)),)

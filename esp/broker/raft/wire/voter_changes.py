@@ -14,9 +14,8 @@ from kio.static.primitive import i16, i32
 from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.raft.wire.metadata_partition import decode_endpoints, decode_ms, encode_endpoints, encode_ms, voter_key
 from esp.model.ids import NO_NODE, LeaderEpoch, NodeId
-from esp.ports.network import Address
 from esp.raft.messages import AddVoterRequest, RemoveVoterRequest, UpdateVoterRequest, VoterChangeResponse
-from esp.raft.voters import KRAFT_VERSION
+from esp.raft.voters import KRAFT_VERSION, VoterEndpoint, find_address
 
 _NO_EPOCH: Final = LeaderEpoch(-1)
 
@@ -82,7 +81,7 @@ def encode_remove_response(response: VoterChangeResponse) -> remove_voter_respon
 # --- AddRaftVoter and RemoveRaftVoter ---------------------------------------------------------------------------------------------
 
 
-def decode_change_response(_request: Any, answer: Any) -> VoterChangeResponse:
+def decode_change_response(_request: Any, answer: Any, _listener: str) -> VoterChangeResponse:
     """Return the answering member's response. Raises RefusedCallError."""
     return VoterChangeResponse(error=answer.error_code, leader_epoch=_NO_EPOCH, message=answer.error_message)
 
@@ -114,9 +113,11 @@ def decode_update_request(message: Any) -> UpdateVoterRequest:
     )
 
 
-def encode_update_response(response: VoterChangeResponse) -> update_voter_response.UpdateRaftVoterResponse:
+def encode_update_response(
+    response: VoterChangeResponse, listener: str
+) -> update_voter_response.UpdateRaftVoterResponse:
     """The answer to an UpdateRaftVoter request."""
-    address = response.leader_address
+    address = find_address(response.leader_endpoints, listener)
     return update_voter_response.UpdateRaftVoterResponse(
         throttle_time=NO_THROTTLE,
         error_code=response.error,
@@ -129,12 +130,14 @@ def encode_update_response(response: VoterChangeResponse) -> update_voter_respon
     )
 
 
-def decode_update_response(_request: UpdateVoterRequest, answer: Any) -> VoterChangeResponse:
+def decode_update_response(_request: UpdateVoterRequest, answer: Any, listener: str) -> VoterChangeResponse:
     """Return the answering member's response. Raises RefusedCallError."""
     leader = answer.current_leader
     return VoterChangeResponse(
         error=answer.error_code,
         leader_epoch=LeaderEpoch(leader.leader_epoch),
         leader_id=NodeId(leader.leader_id),
-        leader_address=Address(leader.host, leader.port) if leader.leader_id >= 0 and leader.host else None,
+        leader_endpoints=(VoterEndpoint(listener, leader.host, leader.port),)
+        if leader.leader_id >= 0 and leader.host
+        else (),
     )

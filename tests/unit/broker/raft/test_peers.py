@@ -11,7 +11,7 @@ from esp.raft.effects import Peer
 from esp.raft.messages import FetchRequest, VoteRequest, VoteResponse
 from esp.raft.voters import VoterKey
 from esp.simulation.machine.env import simulated_env
-from tests.unit.broker.quorum_conversation import CLUSTER_ID, address, with_quorum
+from tests.unit.broker.quorum_conversation import CLUSTER_ID, LISTENER, address, with_quorum
 
 
 class Answers:
@@ -34,7 +34,16 @@ def _asker(quorum, request_timeout_ms=500):
 
     def make():
         env = simulated_env(quorum.loop, Random(1), process, member.disk, quorum.network)
-        return QuorumPeers(env, Tasks(env.host), NodeId(9), request_timeout_ms, answers, gone.append, terms=PLAINTEXT)
+        return QuorumPeers(
+            env,
+            Tasks(env.host),
+            NodeId(9),
+            request_timeout_ms,
+            answers,
+            gone.append,
+            listener=LISTENER,
+            terms=PLAINTEXT,
+        )
 
     return process, process.context.copy().run(make), answers, gone
 

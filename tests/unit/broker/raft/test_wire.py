@@ -13,12 +13,13 @@ from esp.broker.raft.wire.calls import CALLS
 from esp.broker.raft.wire.metadata_partition import RefusedCallError
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import ZERO_UUID, DirectoryId, LeaderEpoch, NodeId
-from esp.ports.network import Address
 from esp.protocol.messages import decode_request, decode_response, encode_request, encode_response, load_class
 from esp.protocol.registry import SERVED, ApiKey
 from esp.raft import messages
 from esp.raft.snapshot import SnapshotId
 from esp.raft.voters import VoterEndpoint, VoterKey
+
+LISTENER = "CONTROLLER"
 
 _INT = st.integers(0, 2**31 - 1)
 _LONG = st.integers(0, 2**62)
@@ -151,7 +152,9 @@ def test_a_request_arrives_as_it_was_sent(api_key, data):
 _LEADERSHIP = {
     "leader_epoch": _EPOCH,
     "leader_id": _INT.map(NodeId),
-    "leader_address": st.builds(Address, st.text(min_size=1, max_size=9), st.integers(0, 65535)),
+    "leader_endpoints": st.tuples(
+        st.builds(VoterEndpoint, st.just(LISTENER), st.text(min_size=1, max_size=9), st.integers(0, 65535))
+    ),
 }
 _ERROR = st.sampled_from([ErrorCode.none, ErrorCode.fenced_leader_epoch, ErrorCode.invalid_voter_key])
 _SOME_REQUEST = {key: strategy for key, (strategy, _read) in _REQUESTS.items()}
@@ -195,7 +198,36 @@ def test_an_answer_arrives_as_it_was_sent(api_key, data):
     strategy, write = _RESPONSES[api_key]
     response = data.draw(strategy)
     request = data.draw(_SOME_REQUEST[api_key])
-    assert CALLS[type(request)].decode(request, _through_response(api_key, write(response))) == response
+    assert (
+        CALLS[type(request)].decode(request, _through_response(api_key, write(response, LISTENER)), LISTENER)
+        == response
+    )
+
+
+@pytest.mark.parametrize(
+    ("write", "response"),
+    [
+        (elections.encode_vote_response, messages.VoteResponse),
+        (elections.encode_begin_response, messages.BeginQuorumEpochResponse),
+        (elections.encode_end_response, messages.EndQuorumEpochResponse),
+        (fetching.encode_fetch_response, messages.FetchResponse),
+        (fetching.encode_fetch_snapshot_response, messages.FetchSnapshotResponse),
+        (voter_changes.encode_update_response, messages.VoterChangeResponse),
+    ],
+)
+@pytest.mark.parametrize(("listener", "ports"), [("CONTROLLER", [1]), ("CONTROLLER_SSL", [2]), ("OTHER", [])])
+def test_an_answer_names_the_leaders_endpoint_of_the_listener_that_was_asked(write, response, listener, ports):
+    """KIP-853"""
+    more = {"snapshot_id": SnapshotId(1, 1)} if response is messages.FetchSnapshotResponse else {}
+    endpoints = (VoterEndpoint("CONTROLLER", "leader", 1), VoterEndpoint("CONTROLLER_SSL", "leader", 2))
+    answer = write(
+        response(leader_epoch=LeaderEpoch(3), leader_id=NodeId(7), leader_endpoints=endpoints, **more), listener
+    )
+    if response is messages.VoterChangeResponse:
+        found = [answer.current_leader.port] if answer.current_leader.leader_id == 7 else []
+    else:
+        found = [endpoint.port for endpoint in answer.node_endpoints if endpoint.node_id == 7]
+    assert found == ports
 
 
 @given(_SOME_REQUEST[ApiKey.FETCH_SNAPSHOT], st.binary(max_size=30), _LONG, st.integers(0, 9))
@@ -204,8 +236,8 @@ def test_a_piece_of_a_snapshot_arrives_as_it_was_sent(request, data, size, posit
         leader_epoch=LeaderEpoch(3), snapshot_id=request.snapshot_id, size=size, position=position, data=data
     )
     call = CALLS[messages.FetchSnapshotRequest]
-    message = _through_response(ApiKey.FETCH_SNAPSHOT, fetching.encode_fetch_snapshot_response(response))
-    assert call.decode(request, message) == response
+    message = _through_response(ApiKey.FETCH_SNAPSHOT, fetching.encode_fetch_snapshot_response(response, LISTENER))
+    assert call.decode(request, message, LISTENER) == response
 
 
 @pytest.mark.parametrize("write", [voter_changes.encode_add_response, voter_changes.encode_remove_response])
@@ -216,7 +248,7 @@ def test_a_refused_change_of_voters_says_why(write):
     answer = write(refusal)
     assert (answer.error_code, answer.error_message) == (ErrorCode.duplicate_voter, "There is one already.")
     decode = CALLS[messages.AddVoterRequest].decode
-    assert decode(None, answer) == msgspec.structs.replace(refusal, leader_epoch=LeaderEpoch(-1))
+    assert decode(None, answer, LISTENER) == msgspec.structs.replace(refusal, leader_epoch=LeaderEpoch(-1))
 
 
 @pytest.mark.parametrize(
@@ -230,11 +262,11 @@ def test_a_refused_change_of_voters_says_why(write):
 )
 def test_another_cluster_is_refused_as_a_whole(api_key, response, write):
     """RAFT-15"""
-    answer = write(response(error=ErrorCode.inconsistent_cluster_id, leader_epoch=LeaderEpoch(3)))
+    answer = write(response(error=ErrorCode.inconsistent_cluster_id, leader_epoch=LeaderEpoch(3)), LISTENER)
     assert answer.error_code is ErrorCode.inconsistent_cluster_id
     call = next(call for call in CALLS.values() if call.api_key is api_key)
     with pytest.raises(RefusedCallError) as refused:
-        call.decode(None, _through_response(api_key, answer))
+        call.decode(None, _through_response(api_key, answer), LISTENER)
     assert refused.value.error is ErrorCode.inconsistent_cluster_id
 
 

@@ -65,7 +65,8 @@ def test_a_salted_password_is_enough():
         ("SCRAM-SHA-256=[name=a,password=hidden,iterations=4095]", "from 4096 to 16384"),
         ("SCRAM-SHA-256=[name=a,password=hidden,iterations=16385]", "from 4096 to 16384"),
         ("SCRAM-SHA-256=[name=a,password=hidden,iterations=many]", "from 4096 to 16384"),
-        ("SCRAM-SHA-256=[name=a,password=hidden,nope=b]", "'nope' is none of"),
+        ("SCRAM-SHA-256=[name=a,password=hidden,nope=b]", "the name of component 3 is none of"),
+        ("SCRAM-SHA-256=[name=a,password=my,hidden=b]", "the name of component 3 is none of"),
         ("SCRAM-SHA-256=[name=a,password=hidden,hidden]", "component 3 has no equals sign"),
     ],
 )

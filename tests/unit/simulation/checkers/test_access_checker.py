@@ -70,6 +70,17 @@ def test_rules_of_another_group_that_come_meanwhile_change_nothing():
         judge(Node(loader), is_denied=False, change=lambda: loader.publish(DENY, OTHER))
 
 
+def test_what_came_of_a_later_moment_is_held_against_the_rules_of_that_moment():
+    loader = Loader()
+    checker, node = AccessChecker(), Node(loader)
+    question = checker.ask(node, "g")
+    before = checker.moment()
+    loader.publish(DENY)
+    checker.on_answer(question, HOST, is_denied=False, since=[before])
+    with pytest.raises(ViolationError, match="allowed READ on GROUP g"):
+        checker.on_answer(question, HOST, is_denied=False, since=[checker.moment()])
+
+
 def test_the_answer_of_another_process_is_not_judged():
     node = Node(Loader())
 
@@ -121,3 +132,18 @@ def test_in_the_end_all_that_was_acknowledged_counts_and_nothing_else_does():
 )
 def test_the_checkers_own_reading_of_rules(rules, allowed):
     assert is_allowed(rules, "g", HOST) == allowed
+
+
+@pytest.mark.parametrize(
+    ("operation", "rule", "allowed"),
+    [
+        (AclOperation.WRITE, {"operation": AclOperation.WRITE}, True),
+        (AclOperation.READ, {"operation": AclOperation.WRITE}, False),
+        (AclOperation.READ, {"operation": AclOperation.ALL, "host": "10.0.0.0/8"}, True),
+        (AclOperation.READ, {"operation": AclOperation.ALL, "host": "10.9.0.0/16"}, False),
+        (AclOperation.READ, {"resource_type": ResourceType.GROUP, "operation": AclOperation.WRITE}, True),
+    ],
+)
+def test_rules_of_topics_are_read_as_those_of_groups(operation, rule, allowed):
+    allowing = DENY._replace(permission=AclPermission.ALLOW, resource_type=ResourceType.TOPIC)._replace(**rule)
+    assert is_allowed([allowing], "g", HOST, ResourceType.TOPIC, operation) == allowed
