@@ -67,9 +67,6 @@ SHARE_GROUP_MUTANTS: Final = (
 """,
         "",
         kind=SHARE_GROUPS,
-        is_gap=True,
-        covered_by="tests/unit/share/test_partition.py::"
-        "test_a_session_that_ends_between_two_slices_leaves_what_was_said_to_its_write",
     ),
     Mutant(
         "gaps-after-a-change-of-leader-are-done-with",

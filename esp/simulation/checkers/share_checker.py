@@ -119,6 +119,8 @@ class ShareChecker:
         """Told of the records that members get."""
         self.on_write: Callable[[Write], None] = lambda _write: None
         """Told of each write that a leader sends."""
+        self.on_words: Callable[[ShareStateKey, str], None] = lambda _key, _member_id: None
+        """Told when a leader is about to have words of a member written."""
         self._states = states
         self._clock = clock
         self._is_excused = is_excused
@@ -151,6 +153,8 @@ class ShareChecker:
         ) -> SlicedWork[asyncio.Future[ErrorCode] | None]:
             future = yield from acknowledge(share, member_id, batches, allows_renew=allows_renew)
             self._guard(lambda: self._on_words(share, member_id, batches, future))
+            if future is not None:
+                self.on_words(share.key, member_id)
             return future
 
         def watch_release(share: LedSharePartition, member_id: str) -> None:

@@ -126,16 +126,19 @@ def check_reads(log: Log, kept: Sequence[KeptBatch], random: Random) -> None:
 
 
 def read_whole(log: Log) -> list[bytes]:
-    """The batches from the one that holds the log start."""
+    """The batches from the one that holds the log start. Raises ViolationError: INV-ORDER, a read does not go on."""
     found: list[bytes] = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
+        start_offset = offset
         left = memoryview(_finish(log.read_cold(offset, _ALL_BYTES, log.log_end_offset, at_least_one=True)))
         while left:
             header = read_header(left)
             found.append(bytes(left[: header.size]))
             left = left[header.size :]
             offset = header.next_offset
+        if offset <= start_offset:  # two segments have the same offsets, and readers would never come to an end
+            _fail("INV-ORDER", log, f"what is read from {start_offset} on ends at {offset}")
     return found
 
 

@@ -27,6 +27,7 @@ from esp.storage.compaction.cleaning import clean_blocking, cleanable_part
 from esp.storage.compaction.round import CleanerLimits
 from esp.storage.layout import LOG_SUFFIX
 from esp.storage.log_directory import LogDirectory
+from esp.storage.producer_state import BATCHES_KEPT
 from esp.storage.segment_recovery import iterate_headers_blocking
 
 STEPS: Final = 150
@@ -37,6 +38,7 @@ KEYS: Final = 12
 _MAP_BYTES: Final = (1_300, 1_300, 1 << 20)
 """Room for eight keys, or for all."""
 
+NO_PRODUCER: Final = -1
 PRODUCERS: Final = 3
 SEQUENCES: Final = 1 << 31
 """After the last sequence they begin again at 0."""
@@ -64,6 +66,14 @@ _HIDDEN_SHARE: Final = 0.2
 _INTERRUPTED_SHARE: Final = 0.2
 """Of the runs: in the end a start that completes a swap is killed before the names are synced, and the power is lost in the next round."""
 
+_LOST_SWAP_SHARE: Final = 0.2
+"""Of the runs: in the end such a start is killed, and the power is lost at once."""
+
+_SMALL_SEGMENTS: Final = 3
+"""Segments that become one in that swap, beside the one with the tombstone: each of them may come back."""
+
+_CUT_SHARE: Final = 0.2
+"""Of the runs: in the end as many batches of a producer are cut as its log remembers, after a round below them (CLEAN-5)."""
 
 _STEPPING_SHARE: Final = 0.4
 """Of the runs: the wall clock is set back now and then, over horizons too."""
@@ -151,6 +161,13 @@ class CompactedLogRun:
         if self.ends_aimed and ends.random() < _INTERRUPTED_SHARE:
             self._interrupt_swap(ends)
             self._check()
+        cuts = stream("ends in a cut", self._seed)
+        if self.ends_aimed and cuts.random() < _CUT_SHARE:
+            self._cut_last_batches(cuts)
+            self._check()
+        if self.ends_aimed and stream("power lost in a swap", self._seed).random() < _LOST_SWAP_SHARE:
+            self._lose_power_in_swap()
+            self._check()
         self._lose_power()
         self._check()
         self._clean_with_rot()
@@ -185,14 +202,17 @@ class CompactedLogRun:
         ]
 
     def _append(self) -> None:
-        random, log = self._random, self._log
-        producer = random.randrange(-1, PRODUCERS)
+        producer = self._random.randrange(-1, PRODUCERS)
         new = self._draw_records()
+        self._append_batch(new, producer, self._random.choice((0, 0, 4)))
+
+    def _append_batch(self, new: list[NewRecord], producer: int = NO_PRODUCER, codec: int = 0) -> None:
+        log = self._log
         data = build_batch(
             new,
             base_offset=log.log_end_offset,
             leader_epoch=self._epoch,
-            codec=random.choice((0, 0, 4)),
+            codec=codec,
             producer_id=producer,
             producer_epoch=0 if producer >= 0 else -1,
             base_sequence=self._sequences[producer] if producer >= 0 else -1,
@@ -205,13 +225,12 @@ class CompactedLogRun:
 
     def _append_sealed(self, key: bytes, value: bytes | None) -> None:
         """Append a record of no producer, on the device and committed, in a segment that ends with it."""
+        self._append_batch([NewRecord(value, key, timestamp=self._now_ms)])
+        self._seal()
+
+    def _seal(self) -> None:
+        """Seal the active segment; all is on the device and committed then."""
         log = self._log
-        data = build_batch(
-            [NewRecord(value, key, timestamp=self._now_ms)], base_offset=log.log_end_offset, leader_epoch=self._epoch
-        )
-        header = read_header(data)
-        log.append(data, header, self._now_ms)
-        self._batches.append(AppendedBatch(header, list(iterate_records(data))))
         log.roll(self._now_ms)
         log.flush_blocking()
         log.high_watermark = log.log_end_offset
@@ -326,17 +345,7 @@ class CompactedLogRun:
 
     def _interrupt_swap(self, random: Random) -> None:
         """Two processes die in a swap, the second one when all files have their names, and the third one in the next round (CLEAN-7)."""
-        self._append_sealed(b"swapped", None)
-        self._append_sealed(b"other", b"value")
-        self._note_round()
-        self._directory.write_recovery_points_blocking()
-        self._kill_before_names_are_synced(1)
-        with suppress(ProcessKilledError):
-            clean_blocking(self._log, self._now_ms)
-        self._disk.crash()
-        self._kill_before_names_are_synced(0)
-        with suppress(ProcessKilledError):
-            self._open()
+        self._die_in_swap(1)
         self._disk.crash()
         self._kill_no_more()
         self._open()
@@ -347,6 +356,54 @@ class CompactedLogRun:
         with suppress(ProcessKilledError):
             clean_blocking(self._log, self._now_ms)
         self._reopen(loses_power=True)
+
+    def _lose_power_in_swap(self) -> None:
+        """Two processes die in a swap of many segments, and the power is lost when all files have their names (CLEAN-7)."""
+        self._die_in_swap(_SMALL_SEGMENTS)
+        self._reopen(loses_power=True)
+
+    def _die_in_swap(self, segments: int) -> None:
+        """A process dies in a swap of so many segments and one with a tombstone, and the next one when all files have their names."""
+        self._append_sealed(b"swapped", None)
+        for _ in range(segments):
+            self._append_sealed(b"other", b"value")
+        self._note_round()
+        self._directory.write_recovery_points_blocking()
+        self._kill_before_names_are_synced(1)
+        with suppress(ProcessKilledError):
+            clean_blocking(self._log, self._now_ms)
+        self._disk.crash()
+        self._kill_before_names_are_synced(0)
+        with suppress(ProcessKilledError):
+            self._open()
+
+    def _cut_last_batches(self, random: Random) -> None:
+        """A round cleans what a producer wrote of a key again and again, and its next batches are cut then, which alone its log remembers:
+        those that it had before are its last ones once more, some of them in the part that was clean already (PROD-5).
+        """
+        producer = random.randrange(PRODUCERS)
+
+        def append(count: int) -> None:
+            for _ in range(count):
+                self._append_batch([NewRecord(random.randbytes(90), b"cut", timestamp=self._now_ms)], producer)
+
+        for count in (BATCHES_KEPT, random.randrange(1, BATCHES_KEPT)):
+            append(count)
+            self._seal()
+            if count < BATCHES_KEPT:
+                append(BATCHES_KEPT)
+            self._note_round()
+            clean_blocking(self._log, self._now_ms)
+        self._log.truncate_to(self._log.high_watermark)
+        self._keep_to(self._log.log_end_offset)
+        written = [header.base_offset for header, _records in self._batches if header.producer_id == producer]
+        state = self._log.producers.get(producer)
+        known = [] if state is None else [batch.base_offset for batch in state.batches]
+        if known != written[-BATCHES_KEPT:]:
+            self._fail(
+                "INV-CLEAN-STATE",
+                f"after a cut the batches {known} of producer {producer} are known, of {written[-BATCHES_KEPT:]}",
+            )
 
     def _note_round(self) -> None:
         """A round begins: note what it may remove."""
@@ -489,6 +546,7 @@ class CompactedLogRun:
 
     def _check(self) -> None:
         log = self._log
+        self._check_segments()  # first: of segments that overlap a reader gets other bytes, or comes to no end
         headers: list[BatchHeader] = []
         found: list[Record] = []
         for data in read_whole(log):
@@ -501,7 +559,6 @@ class CompactedLogRun:
             self._fail("INV-CLEAN-LATEST", f"other records than those that were appended: {offsets}")
         if headers and headers[-1].next_offset != log.log_end_offset:
             self._fail("INV-ORDER", f"ends at {log.log_end_offset}, its last batch before")
-        self._check_segments()
         self._check_latest({record.offset: record for record in found}, expected)
         self._check_state(headers)
 

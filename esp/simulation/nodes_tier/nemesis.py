@@ -26,6 +26,7 @@ from esp.simulation.nodes_tier.ostracism_profile import SECONDS as OSTRACISM_SEC
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.relocation import Relocation
 from esp.simulation.nodes_tier.repair_profile import ABSENCE_S
+from esp.simulation.nodes_tier.share_write_faults import ShareWriteFaults
 from esp.simulation.nodes_tier.twins import Twins
 from esp.simulation.nodes_tier.voter_twins import VoterTwins
 from esp.simulation.nodes_tier.world import World
@@ -169,6 +170,7 @@ class Nemesis:
         self._beyond = BeyondPromise(world, ledger, self.caretaker, self._disks.newest_image)
         self.coordinators = self._make_coordinator_faults()
         self.deletions = DeletionFaults(world, self.bring, self._disks.newest_image, lambda: self._is_over)
+        self.share_writes = ShareWriteFaults(world, self.bring, self._disks.newest_image, lambda: self._is_over)
         world.on_point = self._on_point
         self._actions = self._make_actions()
 

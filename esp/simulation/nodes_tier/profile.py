@@ -471,7 +471,7 @@ def _with_share_groups(profile: Profile) -> Profile:
     chaos_s = stream("time of share groups alone", profile.seed).uniform(*SHARE_CHAOS_S)
     return replace(
         _briefly(profile, chaos_s),
-        share=drawn,
+        share=drawn.aimed(stream("aims at share members", profile.seed)),
         consumer_group=None,
         topics=tuple(topic for topic in profile.topics if topic in profile.topics[:1] or topic.name == COMPACTED),
         compaction=profile.compaction,

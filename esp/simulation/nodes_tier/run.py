@@ -183,6 +183,8 @@ class Run:
         """Be called at the turns of the loop, at the lives of the nodes, and where administrators and checkers need one another."""
         self._replicas.log_starts.on_retained = self._on_retained
         self._clients.administrator.before_trash = self._transactions.before_trash
+        self._share_groups.checker.on_words = self._nemesis.share_writes.on_words
+        self._nemesis.share_writes.end_sessions = self._share_groups.end_sessions_of
         self._metadata.trash.is_asked = lambda topic_id: (
             topic_id in self._early_purges.asked or topic_id in self._clients.administrator.asked_purges
         )

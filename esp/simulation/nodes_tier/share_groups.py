@@ -303,6 +303,12 @@ class ShareGroups:
         for crew in self._crews:
             crew.avoid(avoided)
 
+    def end_sessions_of(self, group_id: str, member_id: str, *, dies: bool) -> None:
+        """See :meth:`~esp.simulation.workload.share_crew.ShareCrew.end_sessions_of`."""
+        for crew in self._crews:
+            if crew.group_id == group_id:
+                crew.end_sessions_of(member_id, dies=dies)
+
     def calm(self) -> None:
         """From now on nothing befalls members, and they accept everything."""
         self._is_calm = True

@@ -23,6 +23,25 @@ HEARTBEATS_PER_SESSION: Final = 6
 KEPT_SHARE: Final = 0.6
 """Of the runs with share groups: their recesses, if they have some, are kept by all members."""
 
+WORKING_SHARE: Final = 0.3
+"""Of the runs with little else: members work at what they got for a while, so that several have records at the same time."""
+
+WORKING_MEMBERS_MIN: Final = 4
+"""The members of a group there: more than its topics mostly have partitions, so that several read the same one."""
+
+WORKING_CALM_S: Final = 2.0
+"""The most time, on the average, until something befalls such a member."""
+
+WORK: Final = (0.2, 0.5)
+"""Mean times for which they work, as parts of the time for which records are locked."""
+
+ENDING_SHARE: Final = 0.3
+"""Of the runs with little else: share coordinators die when a member's words are sent to them, and the member ends meanwhile."""
+
+ENDING_PATIENCE_S: Final = 0.5
+ENDING_LOCK_S: Final = 2.0
+"""The least lock there: a write that fails leaves records with a lock that has not ended."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShareProfile:
@@ -82,6 +101,12 @@ class ShareProfile:
     """True if in the end, when all records are done with, the groups begin at offset 0 again."""
     keeps_recesses: bool = False
     """True if members leave as soon as a recess begins and come back when it is over; else some join in the midst of it."""
+    works_s: float | None = None
+    """Mean time for which a member works at what it got before it says what has become of it; None: it says so at once."""
+    ends_in_writes: bool = False
+    """True if members end while their words are being written, and these writes fail
+    (:mod:`esp.simulation.nodes_tier.share_write_faults`).
+    """
 
     @property
     def level(self) -> int:
@@ -142,6 +167,26 @@ class ShareProfile:
             copies_records=rng.random() < 0.5,
             keeps_recesses=rng.random() < KEPT_SHARE,
         )
+
+    def aimed(self, rng: Random) -> "ShareProfile":
+        """The same in most runs; in some members work for a while, and in some they end while their words are being written."""
+        is_working, is_ending, work = rng.random() < WORKING_SHARE, rng.random() < ENDING_SHARE, rng.choice(WORK)
+        found = self
+        if is_ending:
+            found = dataclasses.replace(
+                found,
+                ends_in_writes=True,
+                patience_s=self.patience_s or ENDING_PATIENCE_S,
+                lock_s=max(ENDING_LOCK_S, self.lock_s),
+            )
+        if is_working:
+            found = dataclasses.replace(
+                found,
+                works_s=work * found.lock_s,
+                members=max(WORKING_MEMBERS_MIN, self.members),
+                calm_s=min(WORKING_CALM_S, self.calm_s),
+            )
+        return found
 
     def applied_to(self, settings: BrokerSettings, *, has_other_groups: bool) -> BrokerSettings:
         """A node's settings in such a run."""

@@ -183,6 +183,16 @@ class ShareCrew:
         self._running.add(running)
         running.add_done_callback(self._on_end)
 
+    def end_sessions_of(self, member_id: str, *, dies: bool) -> None:
+        """The sessions of a member end at once, if it is there: it dies, or it loses its connections and goes on."""
+        for member in self._members.values():
+            if member.member_id == member_id and not (member.has_ended or self._is_calm):
+                self._history.say(member.name, "dies in a write" if dies else "loses its connections in a write")
+                if dies:
+                    member.die()
+                else:
+                    member.lose_connections()
+
     def _on_records(self, count: int) -> None:
         self.received += count
 

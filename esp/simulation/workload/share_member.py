@@ -160,6 +160,7 @@ class ShareMember:
                 if asyncio.get_running_loop().time() >= self._beat_s:
                     await self._beat()
                 await self._read()
+                await self._work()
             except NoAnswerError as error:
                 self._history.on_no_answer(self.name, str(error))
                 if self.is_stopping:
@@ -237,6 +238,18 @@ class ShareMember:
                 self._drop(address)
         if not leaders:
             await asyncio.sleep(min(PAUSE_S, self._profile.heartbeat_s))
+
+    async def _work(self) -> None:
+        """Work at what it got, where members take their time. Raises NoAnswerError, RefusedError."""
+        mean_s = self._profile.works_s
+        if mean_s is None or not any(session.held for session in self._sessions.values()):
+            return
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + min(self._rng.expovariate(1 / mean_s), 2 * mean_s)
+        while not (self._is_dead or self.is_hasty or self.is_stopping) and (left_s := end_s - loop.time()) > 0:
+            if loop.time() >= self._beat_s:
+                await self._beat()
+            await asyncio.sleep(min(left_s, max(0.0, self._beat_s - loop.time())))
 
     def _drop(self, address: Address) -> None:
         """A session is over: what was held by it belongs to others."""

@@ -5,7 +5,15 @@ import dataclasses
 from esp.broker.share_states.persister import GIVE_UP_US
 from esp.simulation.nodes_tier.group_profile import NO_GROUPS
 from esp.simulation.nodes_tier.profile import Profile
-from esp.simulation.nodes_tier.share_profile import KEPT_SHARE, SHARE, ShareProfile
+from esp.simulation.nodes_tier.share_profile import (
+    ENDING_LOCK_S,
+    ENDING_SHARE,
+    KEPT_SHARE,
+    SHARE,
+    WORKING_MEMBERS_MIN,
+    WORKING_SHARE,
+    ShareProfile,
+)
 from esp.simulation.nodes_tier.world import World, _settings
 from esp.simulation.seeds import run_seed
 from esp.simulation.streams import stream
@@ -38,6 +46,25 @@ def test_groups_alone_have_little_beside_them():
     assert all(len(profile.topics) == 1 + (profile.compaction is not None) for profile in alone)
     assert {profile.transactions is None for profile in alone} == {False, True}
     assert {profile.administrators for profile in alone} == {0, 1}
+
+
+def test_members_work_or_end_in_writes_in_part_of_the_runs():
+    plain = ShareProfile.draw_some(stream("share groups", 1), 3)
+    aimed = [plain.aimed(stream("aims at share members", seed)) for seed in range(1000)]
+    working, ending = [one for one in aimed if one.works_s is not None], [one for one in aimed if one.ends_in_writes]
+    assert abs(len(working) / 1000 - WORKING_SHARE) < 0.05
+    assert abs(len(ending) / 1000 - ENDING_SHARE) < 0.05
+    assert all(one.members >= WORKING_MEMBERS_MIN and one.works_s < one.lock_s for one in working)
+    assert all(
+        one.patience_s < one.lock_s and one.lock_s >= ENDING_LOCK_S for one in ending if plain.patience_s is None
+    )
+    assert {one for one in aimed if one.works_s is None and not one.ends_in_writes} == {plain}
+
+
+def test_members_of_groups_among_others_do_neither():
+    among = [profile.share for profile in drawn() if profile.share is not None and not profile.share.is_alone]
+    assert among
+    assert not any(one.ends_in_writes or one.works_s is not None for one in among)
 
 
 def test_groups_among_others_leave_the_rest_of_the_run_as_it_is():

@@ -109,6 +109,29 @@ def test_no_member_joins_during_a_recess_that_is_kept(calm_s):
     assert all(found)
 
 
+@pytest.mark.parametrize("dies", [False, True])
+def test_sessions_of_one_member_end(dies):
+    crew = ShareCrew("queue-0", PROFILE, {}, Random(1), new_history(), SimpleNamespace(), None, Administrator())
+    befallen = []
+    crew._members = {
+        place: SimpleNamespace(
+            name=name,
+            member_id=name,
+            has_ended=False,
+            is_hasty=False,
+            die=lambda name=name: befallen.append((name, "dies")),
+            lose_connections=lambda name=name: befallen.append((name, "loses")),
+        )
+        for place, name in enumerate(("a", "b"))
+    }
+    crew.end_sessions_of("b", dies=dies)
+    crew.end_sessions_of("c", dies=dies)
+    assert befallen == [("b", "dies" if dies else "loses")]
+    crew.calm()
+    crew.end_sessions_of("a", dies=dies)
+    assert len(befallen) == 1
+
+
 def test_members_join_during_a_recess_that_is_not_kept():
     profile = dataclasses.replace(PROFILE, calm_s=20.0, keeps_recesses=False)
     found = [empty for seed in range(5) for empty in found_empty(profile, seed)]
