@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -24,7 +24,8 @@ from esp.capture.cutting import Limits
 from esp.capture.decision import OvertakenError, RefusedError
 from esp.capture.runner import Runner
 from esp.cli.app import run_tools
-from esp.consumer.cluster import Cluster
+from esp.consumer.cluster import Address, Cluster
+from esp.consumer.connection import Terms
 from esp.consumer.errors import ConsumerError
 from esp.consumer.messages import Partition, TopicInfo
 from esp.options.value_options import parse_value_options
@@ -407,6 +408,9 @@ class LaggingCluster(Cluster):
     lags = threading.Event()
     answers = 0
     """Of the broker that is behind."""
+
+    def __init__(self, servers: Sequence[Address], terms: Terms) -> None:
+        super().__init__(servers, terms, missing_s=0.0)  # the runner's own time is looked at
 
     def describe(self, topics: Collection[str] | None) -> dict[str, TopicInfo]:
         found = super().describe(topics)
