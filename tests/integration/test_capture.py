@@ -223,6 +223,27 @@ def test_a_directory_belongs_to_one_capture(
     assert ["one", topic] in [line.split() for line in capsys.readouterr().out.splitlines()]
 
 
+def test_a_second_runner_with_other_topics_is_refused_and_the_first_goes_on(
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    make_topic()
+    other = make_topic(f"{topic}-2")
+    running = Running(bootstrap, topic, tmp_path, "disjoint", limits=Limits(0.1, 1 << 30))
+    try:
+        produce(bootstrap, topic, [b"a"])
+        eventually(lambda: len(names_in(tmp_path)) == 1)
+        words = f"--topic {other}: capture disjoint has topic {topic} too: name all topics of the capture"
+        with pytest.raises(RefusedError, match=words):
+            capture(bootstrap, other, tmp_path, name="disjoint")
+        produce(bootstrap, topic, [b"b"])
+        eventually(lambda: len(names_in(tmp_path)) == 2)
+    finally:
+        running.end()
+    assert running.error is None
+    both = ("--topic", topic, "--topic", other, "--to", str(tmp_path), "--bootstrap-server", bootstrap, "--once")
+    assert run_tools(("capture", "start", "disjoint", *both)) == 0
+
+
 def test_a_capture_goes_on_behind_its_files_if_its_offsets_are_gone(
     bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path, admin: KafkaAdminClient
 ) -> None:
