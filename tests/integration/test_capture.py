@@ -491,6 +491,23 @@ def test_a_new_partition_whose_first_records_are_gone_is_told(
     assert f"gap: partition 1 of topic {topic}, offsets 0 to 0 are in no file" in capsys.readouterr().out
 
 
+def test_no_record_of_a_topic_that_is_created_again_under_a_runner_is_captured(
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path, admin: KafkaAdminClient
+) -> None:
+    make_topic()
+    produce(bootstrap, topic, [b"old"] * 2)
+    running = Running(bootstrap, topic, tmp_path, "under", limits=Limits(0.1, 1 << 30))
+    try:
+        eventually(lambda: len(names_in(tmp_path)) == 1)
+        recreate(admin, topic, 1)
+        produce(bootstrap, topic, [b"new"] * 5)
+        eventually(lambda: running.has_ended, 30)
+    finally:
+        running.end()
+    assert "created again" in str(running.error)
+    assert rows_in(tmp_path).column("value").to_pylist() == [b"old"] * 2
+
+
 # Runners that die ---------------------------------------------------------------------------------------------------------------
 
 
