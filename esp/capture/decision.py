@@ -107,7 +107,7 @@ def check_topics(name: str, given: Collection[str], captured: Collection[str]) -
         topic = left[0]
         raise RefusedError(
             f"--topic {', '.join(sorted(given))}: capture {name} has topic {topic} too: name all topics of the capture, or choose another "
-            f"NAME and directory for these; to capture {topic} no more: esp groups --delete-offsets --group {group_of(name)} "
+            f"NAME and directory for these, or take {topic} out of the capture by esp groups --delete-offsets --group {group_of(name)} "
             f"--topic {topic}"
         )
 

@@ -152,6 +152,15 @@ def test_a_query_is_shown_what_comes_again_and_then_set_back(
     assert goes_on_at(directory, 1) == {flights: {"0": 25, "1": 3}}
 
 
+def test_a_checkpoint_of_other_sources_is_refused(esp: Esp, tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, '{"logOffset":3}')
+    for arguments in (("show",), ("show", "--offline"), ("offsets-at", "earliest"), ("set-back", "--to", "earliest")):
+        command, *more = arguments
+        assert "none of its sources has offsets of partitions" in esp(command, str(tmp_path), *more, status=1)
+    write_checkpoint(tmp_path, "{}")  # a pattern that has found no topic yet
+    esp("show", str(tmp_path))
+
+
 def test_what_cannot_be_set_back_is_refused_with_the_reason(esp: Esp, flights: str, tmp_path: Path) -> None:
     directory = write_checkpoint(tmp_path / "query", {flights: {"0": 30}})
     for to, words in (

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from esp.checkpoints.batch_files import Place, parse_offsets, write_offsets
-from esp.checkpoints.checkpoint import Checkpoint, read_checkpoint
+from esp.checkpoints.checkpoint import Checkpoint, check_sources, read_checkpoint
 from esp.checkpoints.progress import Progress, report
 from esp.checkpoints.recreated import (
     GROUP_PREFIX,
@@ -74,6 +74,7 @@ def show(
     checkpoint = read_checkpoint(open_files(directory))
     if offline and group is not None:
         raise OperatorError(f"--group {group}: --offline asks no broker for it", "Leave one of the two out.")
+    check_sources(checkpoint)
     rows, witness = _look(checkpoint, None if offline else bootstrap_server, group)
     if json:
         print_json(
@@ -116,6 +117,7 @@ def offsets_at(
     esp spark checkpoints offsets-at /data/checkpoints/flights 2026-11-26T09:00
     """
     checkpoint = read_checkpoint(open_files(directory))
+    check_sources(checkpoint)
     with GroupsAdmin(bootstrap_server) as admin, working("asking the leaders"):
         places = _there(admin, checkpoint.offsets)
         found = _find(admin, places, moment, "TIME")
