@@ -55,7 +55,7 @@ SLEEPS: Final = {
     "tests/integration/test_capture.py": 1,  # a runner is killed at a moment that a seed chooses
     "tests/integration/queue_under_fire.py": 1,  # a node is gone for a time that the seed chooses
     "tests/integration/spark/sink_kills.py": 1,  # a fault comes at a moment of a batch that the seed chooses
-    "tests/integration/spark/test_kafka_source_under_load.py": 1,  # a leader is killed every five seconds
+    "tests/integration/spark/test_sources_under_load.py": 1,  # a leader is killed every five seconds
     "tests/integration/test_esp_sink.py": 1,  # a write has to take longer than the first pauses
     "tests/integration/test_restart.py": 1,  # the time that segment.ms names has to go by
     "tests/unit/runtime/test_system.py": 1,  # the real clock is to go on
