@@ -59,11 +59,11 @@ def find_recreated(checkpoint: Checkpoint, witness: Witness, present: Mapping[st
     if witness.batch is not None and witness.batch != checkpoint.committed:
         since = f" since batch {witness.batch}"
     found = {}
-    for topic in {place.topic for place in checkpoint.offsets} & present.keys() & ids.keys():
+    for topic in sorted({place.topic for place in checkpoint.offsets} & present.keys() & ids.keys()):
         before = ids[topic]
         if not before:
             or_added = ", or added" if since else ""
-            found[topic] = f"topic created anew{or_added}{since}: its offsets in group {witness.group} are gone"
+            found[topic] = f"topic created again{or_added}{since}: its offsets in group {witness.group} are gone"
         elif before != NO_ID and present[topic] and id_text(before) != present[topic]:
-            found[topic] = f"topic created anew{since}: id {id_text(before)}, now {present[topic]}"
+            found[topic] = f"topic created again{since}: id {id_text(before)}, now {present[topic]}"
     return found

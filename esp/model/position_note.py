@@ -17,7 +17,7 @@ _Place = TypeVar("_Place", bound=tuple[str, int])
 
 
 class PositionNote(NamedTuple):
-    """What stands beside a committed offset.
+    """The text beside a committed offset, as it was read.
 
     Attributes:
         topic_id: of its topic; None: the text is another program's.
@@ -33,7 +33,7 @@ class PositionNote(NamedTuple):
 
 
 class Remembered(NamedTuple):
-    """What committed offsets tell of the topics of a checkpoint.
+    """The ids of the topics of a checkpoint, as committed offsets tell them.
 
     Attributes:
         ids: of the topics, as they were at the position of the checkpoint. An id is empty if there are offsets of another of the topics and

@@ -31,7 +31,7 @@ LONGEST_FUNCTIONS: Final = {
     "esp/cli/topics.py:topics": 130,
     "esp/cli/consume.py:consume": 98,
     "esp/cli/acls/command.py:acls": 108,
-    "esp/cli/capture/start.py:start": 151,
+    "esp/cli/capture/start.py:start": 153,
     "esp/cli/sql.py:sql": 95,
     "esp/storage/recovery.py:load_log_blocking": 87,
     "esp/controller/partition_change.py:plan_partition_change": 87,  # the rules of one decision, in their order

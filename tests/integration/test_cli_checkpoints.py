@@ -109,7 +109,7 @@ def test_a_topic_that_was_created_anew_is_told_by_the_group_of_the_query(
     commit_done(Done(name, cluster, done, 1, QUERY_ID))
     shown = esp("show", str(tmp_path))
     assert f"topic ids  of group {name}, batch 1" in shown
-    assert "created anew" not in shown
+    assert "created again" not in shown
     recreate(admin, other, 1)
     produce(node.bootstrap, other, [b"new"] * 9)
     eventually(lambda: not any(each.topic == other for each in admin.list_group_offsets({name: None})[name]), 30)
@@ -117,7 +117,7 @@ def test_a_topic_that_was_created_anew_is_told_by_the_group_of_the_query(
         told = json.loads(esp("show", str(tmp_path), "--json", *arguments))
         assert (told["group"], told["group_batch"]) == (name, 1)
         rows = {row["place"]: row for row in told["partitions"]}
-        assert rows[f"{other}-0"]["note"] == f"topic created anew: its offsets in group {name} are gone"
+        assert rows[f"{other}-0"]["note"] == f"topic created again: its offsets in group {name} are gone"
         assert rows[f"{other}-0"]["lag"] is None
         assert rows[f"{flights}-0"]["note"] == ""
 

@@ -63,7 +63,7 @@ def show(
     """Show how far a query has come in each partition, and for how long its unread records will be there.
 
     BEHIND is the age of the first record that is not read, LOSS IN the time until retention may delete it. A checkpoint has no ids of
-    topics: a topic that was created anew is known by the group to which the query commits, by esp.spark.watch or its option groupId.
+    topics: a topic that was created again is known by the group to which the query commits, by esp.spark.watch or its option groupId.
 
     [bold]Examples[/bold]
 

@@ -19,17 +19,17 @@ def of_batch(batch: int | None, topic_id: bytes, *places: Place) -> dict[Place, 
 
 def test_an_id_that_is_another_one_now_is_told() -> None:
     offsets = {**of_batch(3, OLD, A0, A1), **of_batch(3, OLD, B0)}
-    words = f"topic created anew: id {id_text(OLD)}, now {id_text(NEW)}"
+    words = f"topic created again: id {id_text(OLD)}, now {id_text(NEW)}"
     assert find_recreated(CHECKPOINT, Witness("g", offsets), PRESENT) == {"a": words}
     offsets = {**of_batch(2, OLD, A0, A1), **of_batch(2, OLD, B0)}
-    words = f"topic created anew since batch 2: id {id_text(OLD)}, now {id_text(NEW)}"
+    words = f"topic created again since batch 2: id {id_text(OLD)}, now {id_text(NEW)}"
     assert find_recreated(CHECKPOINT, Witness("g", offsets), PRESENT) == {"a": words}
 
 
 def test_offsets_that_were_deleted_with_their_topic_are_told() -> None:
-    words = "topic created anew: its offsets in group g are gone"
+    words = "topic created again: its offsets in group g are gone"
     assert find_recreated(CHECKPOINT, Witness("g", of_batch(3, OLD, B0)), PRESENT) == {"a": words}
-    words = "topic created anew, or added since batch 1: its offsets in group g are gone"
+    words = "topic created again, or added since batch 1: its offsets in group g are gone"
     assert find_recreated(CHECKPOINT, Witness("g", of_batch(1, OLD, B0)), PRESENT) == {"a": words}
     assert find_recreated(CHECKPOINT, Witness("g", of_batch(3, OLD, B0)), {"b": id_text(OLD)}) == {}, "it is not there"
 
