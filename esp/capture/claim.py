@@ -19,6 +19,7 @@ from esp.capture.decision import (
     OvertakenError,
     Publication,
     check_directory,
+    check_topics,
     decide_doubt,
     plan_publication,
     plan_start,
@@ -175,11 +176,13 @@ class Claim:
             logs = self._observe(partitions, [partition for partition in partitions if partition in found])
             owner = self._store.read_owner()
             if not self._positions:
-                has_offsets = has_files = False
+                everywhere = self._ledger.look(None, deadline)
+                has_files = False
                 if owner is None:
-                    has_offsets, has_files = bool(self._ledger.look(None, deadline)), self._store.has_files()
+                    has_files = self._store.has_files()
                     owner = self._store.read_owner()  # again: another runner may have begun the capture between
-                check_directory(self._name, owner, has_offsets=has_offsets, has_files=has_files)
+                check_directory(self._name, owner, has_offsets=bool(everywhere), has_files=has_files)
+                check_topics(self._name, *({each.topic for each in some} for some in (partitions, everywhere)))
             captured = {partition.topic for partition in found}
             captured |= {partition.topic for partition, log in logs.items() if log.last_file_end is not None}
             positions = {

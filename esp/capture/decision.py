@@ -13,7 +13,7 @@ not there    not there  at the file's end      goes on behind it, and says that 
 ===========  =========  =====================  ============================================================
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -87,6 +87,28 @@ def check_directory(name: str, owner: str | None, *, has_offsets: bool, has_file
     if owner is None and has_files:
         raise RefusedError(
             "the directory has captured files, and says of no capture that it wrote them: name an empty one"
+        )
+
+
+def check_topics(name: str, given: Collection[str], captured: Collection[str]) -> None:
+    """Return if a runner captures all topics that its capture has. Two runners that captured different ones would fence one another at each
+    commit, and neither would see that the other one goes on.
+
+    Args:
+        name: of the capture.
+        given: the topics of the runner.
+        captured: the topics of which the capture has offsets.
+
+    Raises:
+        RefusedError: it does not.
+    """
+    left = sorted({*captured} - {*given})
+    if left:
+        topic = left[0]
+        raise RefusedError(
+            f"--topic {', '.join(sorted(given))}: capture {name} has topic {topic} too: name all topics of the capture, or choose another "
+            f"NAME and directory for these, or take {topic} out of the capture by esp groups --delete-offsets --group {group_of(name)} "
+            f"--topic {topic}"
         )
 
 

@@ -27,7 +27,9 @@ from esp.options.value_columns import ValueColumns
 
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 FETCH_TERMS: Final = FetchTerms(
-    is_read_committed=True, loss_remedy="start the capture again with --skip-lost to go on without them"
+    is_read_committed=True,
+    loss_remedy="start the capture again with --skip-lost to go on without them",
+    recreated_remedy="choose another name and another directory for the capture of the new one",
 )
 
 
@@ -64,7 +66,7 @@ class PartitionCapture:
 
     Args:
         partition: the partition.
-        topic_id: the topic's id.
+        topic_id: the topic's id, in hexadecimal digits: no record of another topic of the name is captured.
         first: the first offset that is in no file, where the next file begins.
         offset: the first offset to read; records from ``first`` up to there were read, and there are none.
         terms: of files.
@@ -93,7 +95,9 @@ class PartitionCapture:
         self._commit = commit
         self._schema = schema_of_rows(COLUMNS, terms.values)
         self._warn = warn
-        self._reader = PartitionReader(partition, servers, None, connections, FETCH_TERMS, warn)
+        self._reader = PartitionReader(
+            partition, servers, None, connections, FETCH_TERMS, warn, bytes.fromhex(topic_id)
+        )
         self.first = first
         """The first offset that is in no file."""
         self._end = offset

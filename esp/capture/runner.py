@@ -17,7 +17,7 @@ from esp.capture.footer import read_footer
 from esp.capture.ledger import OffsetLedger
 from esp.capture.partition_capture import COLUMNS, FileTerms
 from esp.capture.plan import CapturePlan
-from esp.consumer.cluster import Cluster
+from esp.consumer.cluster import MISSING_S, Cluster
 from esp.consumer.connection import Deadline
 from esp.consumer.errors import UNKNOWN_TOPIC_OR_PARTITION, ConsumerError, MissingPartitionError, describe
 from esp.consumer.messages import EARLIEST, LATEST, Partition
@@ -31,7 +31,7 @@ _POLL_S: Final = 0.5
 """The pause before the ends of partitions are asked for again, if nothing was new."""
 _TOPICS_S: Final = 5.0
 """The time between two looks for new partitions."""
-_MISSING_S: Final = 10.0
+_MISSING_S: Final = MISSING_S
 """The time for which a captured partition is asked for that a broker does not know, since brokers may be behind."""
 _RENEWAL_S: Final = 86_400.0
 """The time after which offsets are committed again, so that they do not expire on Kafka."""

@@ -38,6 +38,7 @@ _TIMEOUT_S: Final = 60.0
 _FETCH_TERMS: Final = FetchTerms(
     is_read_committed=True,
     loss_remedy="verify again, which compares the files with the records that the topic has then",
+    recreated_remedy="verify again, which does not compare the files with the new one",
 )
 
 
@@ -196,7 +197,7 @@ class Verifier:
                 within = captured[captured >= first]
                 compared += len(within)
                 problems += check_against_log(
-                    name, within, self._logged(partition, first, end), is_compacted=is_compacted
+                    name, within, self._logged(partition, log.topic_id, first, end), is_compacted=is_compacted
                 )
         first = names[0].first if names else bounds.begin or 0
         end = names[-1].end if names else first
@@ -232,11 +233,13 @@ class Verifier:
         except (OSError, pa.ArrowException, KeyError) as error:
             raise ConsumerError(f"{name.path} cannot be read: {error}") from error
 
-    def _logged(self, partition: Partition, first: int, end: int) -> Offsets:
+    def _logged(self, partition: Partition, topic_id: str, first: int, end: int) -> Offsets:
         """The offsets of the log's committed records in a range."""
         found = [np.empty(0, np.int64)]
         warnings: list[str] = []
-        reader = PartitionReader(partition, self._servers, None, self._terms, _FETCH_TERMS, warnings.append)
+        reader = PartitionReader(
+            partition, self._servers, None, self._terms, _FETCH_TERMS, warnings.append, bytes.fromhex(topic_id)
+        )
         with closing(reader):
             for fetched in reader.read(first, end):
                 place = Place(*partition)

@@ -45,6 +45,19 @@ class Checkpoint(NamedTuple):
         return found
 
 
+def check_sources(checkpoint: Checkpoint) -> None:
+    """Refuse a checkpoint of a query that has only sources of other kinds.
+
+    Raises:
+        OperatorError: it is one.
+    """
+    if checkpoint.done is not None and not any(True for _ in checkpoint.done.kafka_sources()):
+        raise OperatorError(
+            f"{checkpoint.place}: none of its sources has offsets of partitions",
+            "Name the checkpoint of a query that reads by the format kafka or esp.",
+        )
+
+
 def read_checkpoint(files: CheckpointFiles) -> Checkpoint:
     """Return a checkpoint as its files have it.
 

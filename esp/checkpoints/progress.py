@@ -1,11 +1,12 @@
 """The progress of a query in each partition, and the time for which the records that it has not read will be there. Pure."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from esp.checkpoints.batch_files import Place
 from esp.checkpoints.checkpoint import Checkpoint
-from esp.model.unread_records import HeldRecords, judge_unread
+from esp.model.unread_records import HeldRecords, Unread, judge_unread
 
 
 class Progress(NamedTuple):
@@ -33,7 +34,11 @@ class Progress(NamedTuple):
 
 
 def report(
-    checkpoint: Checkpoint, held: Mapping[Place, HeldRecords], times_ms: Mapping[Place, int], now_ms: int
+    checkpoint: Checkpoint,
+    held: Mapping[Place, HeldRecords],
+    times_ms: Mapping[Place, int],
+    now_ms: int,
+    recreated: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Progress]:
     """Return the progress in all partitions, sorted.
 
@@ -42,6 +47,7 @@ def report(
         held: the partitions of its topics that the cluster has.
         times_ms: the timestamps of the first records that are not read, in milliseconds since 1970.
         now_ms: the time, likewise.
+        recreated: what is known of each topic that was created again: the query's offsets are those of the old one.
     """
     offsets = checkpoint.offsets
     under_way = dict(_all(checkpoint))
@@ -50,6 +56,8 @@ def report(
         offset, here = offsets.get(place), held.get(place)
         unread = judge_unread(offset, here, times_ms.get(place), now_ms)
         note = "not known to the query yet" if here is not None and offset is None else unread.note
+        if offset is not None and here is not None and place.topic in recreated:
+            unread, note = Unread(None, None, None, ""), recreated[place.topic]
         found.append(
             Progress(
                 place,

@@ -176,7 +176,10 @@ def _bounds(first: str | None, to: str | None) -> Any:
             return None
         return bounds.Bound(int(text)) if text.isdecimal() else bounds.Bound(None, parse_datetime(text, name))
 
-    return bounds.Bounds(bound("--from", first), bound("--to", to))
+    made = bounds.Bounds(bound("--from", first), bound("--to", to))
+    if made.is_backwards:
+        raise OperatorError(f"--from {first}: it is behind --to {to}, and nothing would be read", "Exchange the two.")
+    return made
 
 
 def _values(json: list[str], avro: list[str], text: list[str], registry: str | None) -> dict[str, ValueOptions]:
@@ -196,8 +199,17 @@ def _values(json: list[str], avro: list[str], text: list[str], registry: str | N
                 given["valueSchema"] = schema
             if form == "avro" and registry is not None:
                 given["schemaRegistry"] = registry
-            with telling():
+            if not topic:
+                raise OperatorError(f"{option} {each}: it names no topic", f"Write {option} TOPIC{equals}{schema}.")
+            if form == "avro" and not equals and registry is None:
+                raise OperatorError(
+                    f"{option} {each}: it has no schema",
+                    f"Write {option} {topic}=SCHEMA, or add --schema-registry URL.",
+                )
+            with telling(f"{option} {each}"):
                 found[topic] = parse_value_options(given, [topic])
+                if registry is None:  # a schema of a registry is looked at when it is there
+                    _load("esp.options.value_columns").open_values(found[topic])
     return found
 
 

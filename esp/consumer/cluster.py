@@ -23,6 +23,10 @@ from esp.protocol.errors import DecodeError
 
 _UNKNOWN_S: Final = 2.0
 """For so long a topic that brokers do not know is asked for: one that has just started does not know all of them."""
+MISSING_S: Final = 10.0
+"""For so long a partition is asked for that a broker does not know, since brokers may be behind."""
+_PAUSE_MOST_S: Final = 1.0
+"""The longest pause between two such questions."""
 
 
 class Address(NamedTuple):
@@ -51,15 +55,22 @@ class Cluster:
         terms: of the connections.
         timeout_s: the time for an answer, over all that is tried for it.
         backoff_s: the pause before a question is asked again.
+        missing_s: the time for which a partition is asked for that a broker does not know.
     """
 
     def __init__(
-        self, servers: Sequence[Address], terms: Terms, timeout_s: float = 60.0, backoff_s: float = 0.1
+        self,
+        servers: Sequence[Address],
+        terms: Terms,
+        timeout_s: float = 60.0,
+        backoff_s: float = 0.1,
+        missing_s: float = MISSING_S,
     ) -> None:
         self._servers = list(dict.fromkeys(servers))
         self._terms = terms
         self._timeout_s = timeout_s
         self._backoff_s = backoff_s
+        self._missing_s = min(missing_s, timeout_s)
         self._brokers: Mapping[int, Broker] = {}
         self._connections: dict[Address, Connection] = {}
         self._entrance: Address | None = None
@@ -99,12 +110,25 @@ class Cluster:
             deadline.pause(self._backoff_s)
 
     def find_leaders(self, partitions: Collection[Partition]) -> dict[Partition, LedPartition]:
-        """Return where the leaders of partitions are.
+        """Return where the leaders of partitions are. A partition that the broker does not know is asked for again, with growing pauses.
 
         Raises:
-            MissingPartitionError: the broker that was asked does not know a partition.
+            MissingPartitionError: brokers do not know a partition until the time for that is over.
             ConsumerError: a partition may not be read, or has no leader until the time is over.
         """
+        behind = Deadline(self._missing_s)
+        pause_s = self._backoff_s
+        while True:
+            try:
+                return self._find_leaders(partitions)
+            except MissingPartitionError:
+                if behind.is_over:
+                    raise
+            behind.pause(pause_s)
+            pause_s = min(2 * pause_s, _PAUSE_MOST_S)
+
+    def _find_leaders(self, partitions: Collection[Partition]) -> dict[Partition, LedPartition]:
+        """As :meth:`find_leaders`, but a partition that the broker does not know is an error at once."""
         deadline = Deadline(self._timeout_s)
         names = sorted({partition.topic for partition in partitions})
         while True:
@@ -143,7 +167,7 @@ class Cluster:
             is_read_committed: whether the latest offset is the end of what is decided.
 
         Raises:
-            MissingPartitionError: the broker that was asked does not know a partition.
+            MissingPartitionError: as :meth:`find_leaders` has it.
             ConsumerError: a partition may not be read, or has no leader that answers until the time is over.
         """
         deadline = Deadline(self._timeout_s)

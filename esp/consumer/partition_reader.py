@@ -47,6 +47,7 @@ class FetchTerms:
         stall_s: the time without progress after which reading fails.
         backoff_s: the pause before a broker is asked again.
         loss_remedy: the remedy of that error, for its message.
+        recreated_remedy: likewise where the topic was deleted and created again.
     """
 
     max_bytes: int = FETCH_BYTES
@@ -59,6 +60,7 @@ class FetchTerms:
     stall_s: float = 120.0
     backoff_s: float = 0.1
     loss_remedy: str = "begin at an offset that is there"
+    recreated_remedy: str = "start the query again"
 
 
 class FetchedBatches(NamedTuple):
@@ -79,7 +81,7 @@ class PartitionReader:
     Args:
         partition: the partition.
         servers: the bootstrap servers, for when its leader is another one.
-        leader: where the leader was found last, None if it was not looked for.
+        leader: where the leader was found last; None if it was not looked for.
         topic_id: of the topic whose records are read, and not those of another one by its name; empty or of zeros if any topic of the
             name is read.
         terms: of connections.
@@ -179,10 +181,12 @@ class PartitionReader:
 
         Raises:
             ConnectionLostError: the leader does not answer.
+            ConsumerError: the topic is another one.
         """
         if self._leader is None:
             self._leader = self._look_for_leader()
         if self._connection is None:
+            self._check(self._leader)
             self._connection = Connection(self._leader.broker.host, self._leader.broker.port, self._terms)
             asks_by_id = self._topic_id and self._connection.serves(messages.FETCH_BY_ID)
             self._api = messages.FETCH_BY_ID if asks_by_id else messages.FETCH
@@ -203,10 +207,18 @@ class PartitionReader:
             ConsumerError: the topic is another one; or it has no leader until the time is over.
         """
         with self._cluster() as cluster:
-            found = cluster.find_leaders([self._partition])[self._partition]
+            return self._check(cluster.find_leaders([self._partition])[self._partition])
+
+    def _check(self, found: LedPartition) -> LedPartition:
+        """Return where the leader is, if it leads the topic that is read.
+
+        Raises:
+            ConsumerError: the topic is another one.
+        """
         if self._topic_id and any(found.topic_id) and found.topic_id != self._topic_id:
             raise ConsumerError(
-                f"{self._partition}: the topic was deleted and created again since it was planned to be read: start the query again"
+                f"{self._partition}: the topic was deleted and created again since it was planned to be read: "
+                f"{self._fetch_terms.recreated_remedy}"
             )
         return found
 
@@ -243,10 +255,12 @@ class PartitionReader:
 
         Raises:
             LostRecordsError: that is an error.
+            ConsumerError: the topic is another one.
         """
         with self._cluster() as cluster:
             earliest = cluster.find_offsets({self._partition: EARLIEST})[self._partition].offset
             latest = cluster.find_offsets({self._partition: LATEST})[self._partition].offset
+            self._check(cluster.find_leaders([self._partition])[self._partition])  # questions for offsets have no ids
         if earliest <= offset < latest:
             return offset  # they are there by now
         stop = min(earliest, end_offset) if offset < earliest else end_offset

@@ -103,8 +103,10 @@ def _make(
         raise OptionError("topic", topic, "it is empty: name the topic to write to")
     if _NAME.fullmatch(sink) is None:
         raise OptionError("sink", sink, "it is no name of a sink: write up to 100 letters, digits, _ and -")
-    if tasks is not None and tasks < 1:
-        raise OptionError("tasks", tasks, "write 1 or more, or leave it out: one task writes each partition then")
+    if tasks is not None and (type(tasks) is not int or tasks < 1):
+        raise OptionError(
+            "tasks", tasks, "write a whole number, 1 or more, or leave it out: one task writes each partition then"
+        )
     check_columns(frame.schema)
     target = SinkTarget(uuid.uuid4().hex, Place(sink, topic), parsed.servers, parsed.terms, parsed.write_terms)
     return BatchSink(target, tasks, begin=begin, renews=frame.isStreaming)

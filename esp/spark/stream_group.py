@@ -1,39 +1,18 @@
-"""The group of a stream: its position as Kafka's tools show it, and the ids of its topics over restarts.
+"""The group of a stream: its position as Kafka's tools show it, and the ids of its topics over restarts."""
 
-A batch that sets a partition to another offset without reading up to it is committed before Spark's checkpoint has it: an offset with the
-topic's new id, and the id of before beside it. It counts only if the checkpoint stands at that offset too.
-"""
-
-import base64
-import binascii
-import json
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from esp.consumer.cluster import Cluster
 from esp.consumer.group_messages import Committed
 from esp.consumer.group_offsets import GroupOffsets
 from esp.consumer.messages import Partition
-from esp.spark.position import Offsets, Position
+from esp.model import position_note
+from esp.model.position_note import PositionNote, Remembered, read_note, write_note
+from esp.spark.position import Position
 
 _TIMEOUT_S: Final = 5.0
 """A trigger waits no longer for a group that only shows lag."""
-
-NO_ID: Final = bytes(16)
-"""The id of a topic of which offsets were committed by another program."""
-
-
-class Remembered(NamedTuple):
-    """What a group knows of the topics of a checkpoint.
-
-    Attributes:
-        ids: of the topics, as they were at the position of the checkpoint. An id is empty if the group has offsets of another of the
-            topics and none of this: brokers delete them with a topic. No ids if the group has no offsets at all.
-        jumps: by partition the offset to which the last batch set it without reading up to it.
-    """
-
-    ids: Mapping[str, bytes]
-    jumps: Offsets
 
 
 class StreamGroup:
@@ -74,7 +53,7 @@ class StreamGroup:
             return
         self._group.commit(
             {
-                partition: Committed(offset, write_metadata(ids[partition.topic]))
+                partition: Committed(offset, write_note(PositionNote(ids[partition.topic])))
                 for partition, offset in position.items()
                 if partition.topic in ids
             },
@@ -97,60 +76,17 @@ class StreamGroup:
             ConsumerError: the group cannot be used, or does not answer.
         """
         announced = {
-            partition: Committed(offset, write_metadata(ids[partition.topic])) for partition, offset in added.items()
+            partition: Committed(offset, write_note(PositionNote(ids[partition.topic])))
+            for partition, offset in added.items()
         }
         for partition, offset in jumps.items():
-            before = _text(ids_before.get(partition.topic, b""))
-            announced[partition] = Committed(offset, write_metadata(ids[partition.topic], before=before))
+            note = PositionNote(ids[partition.topic], ids_before.get(partition.topic, b""))
+            announced[partition] = Committed(offset, write_note(note))
         self._group.commit(announced, self._timeout_s)
         self._saved = None
 
 
 def remember(position: Position, committed: Mapping[Partition, Committed]) -> Remembered:
     """Return what the committed offsets of a group tell of a checkpoint that stands at a position."""
-    if not committed:
-        return Remembered({}, {})
-    ids = {partition.topic: b"" for partition in position}
-    jumps: Offsets = {}
-    stale: dict[str, bytes] = {}
-    for partition, (offset, text) in sorted(committed.items()):
-        found = _read(text)
-        ids[partition.topic] = _id_in(found, "topicId") or NO_ID
-        if "before" not in found:
-            continue
-        if position.get(partition) == offset:
-            jumps[partition] = offset
-        else:
-            stale[partition.topic] = _id_in(found, "before") or b""
-    jumps = {partition: offset for partition, offset in jumps.items() if partition.topic not in stale}
-    return Remembered({**ids, **stale}, jumps)
-
-
-def write_metadata(topic_id: bytes, **more: object) -> str:
-    """The text that is committed beside an offset: the topic's id as Kafka's tools write it, and what else is told."""
-    return json.dumps({"topicId": _text(topic_id), **more}, separators=(",", ":"))
-
-
-def read_metadata(text: str) -> bytes | None:
-    """Return the id of the topic in such a text; None if it is another one."""
-    return _id_in(_read(text), "topicId")
-
-
-def _text(topic_id: bytes) -> str:
-    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
-
-
-def _read(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _id_in(found: Mapping[str, Any], name: str) -> bytes | None:
-    try:
-        topic_id = base64.urlsafe_b64decode(found[name] + "==")
-    except (ValueError, TypeError, KeyError, binascii.Error):
-        return None
-    return topic_id if len(topic_id) == len(NO_ID) else None
+    noted = {partition: (offset, read_note(text)) for partition, (offset, text) in committed.items()}
+    return position_note.remember(position, noted)

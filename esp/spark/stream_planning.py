@@ -14,6 +14,7 @@ from esp.consumer.cluster import Cluster
 from esp.consumer.connection import Deadline
 from esp.consumer.errors import ConsumerError
 from esp.consumer.messages import LATEST, Partition
+from esp.model.position_note import NO_ID
 from esp.options.errors import OptionError
 from esp.spark.bounds import Bounds
 from esp.spark.edges import ask, find_start
@@ -32,7 +33,7 @@ from esp.spark.position import (
 )
 from esp.spark.ranges import OffsetRange
 from esp.spark.sampling import take_samples
-from esp.spark.stream_group import NO_ID, StreamGroup
+from esp.spark.stream_group import StreamGroup
 from esp.spark.subscription import Subscription, find_subscription, is_named
 
 _LEFT: Final = (

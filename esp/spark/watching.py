@@ -16,9 +16,9 @@ from esp.consumer.cluster import Cluster
 from esp.consumer.errors import ConsumerError
 from esp.consumer.group_messages import Committed
 from esp.consumer.group_offsets import GroupOffsets
+from esp.model.position_note import PositionNote, write_note
 from esp.spark.position import Position
 from esp.spark.query_sources import ClusterSettings, find_clusters, is_remote, read_cluster, read_progress
-from esp.spark.stream_group import write_metadata
 
 _log = logging.getLogger(__name__)
 
@@ -27,12 +27,15 @@ _STOP_S: Final = 5.0
 
 
 class Done(NamedTuple):
-    """A batch that is done: the group of its query, the cluster of a source, and where the source's part of the batch ended."""
+    """A batch that is done: the group of its query, the cluster of a source, where the source's part of the batch ended, its number, and
+    the query's id.
+    """
 
     group: str
     cluster: ClusterSettings
     position: Position
     batch: int
+    query: str = ""
 
 
 class Committer:
@@ -79,7 +82,7 @@ class Committer:
 
 
 def commit_done(done: Done) -> None:
-    """Commit a position to its group, with the ids of the topics and the number of the batch.
+    """Commit a position to its group, with the ids of the topics, the number of the batch, and the id of the query.
 
     Raises:
         ConsumerError: the cluster does not answer, or does not allow it.
@@ -87,7 +90,10 @@ def commit_done(done: Done) -> None:
     with Cluster(done.cluster.servers, done.cluster.terms, _TIMEOUT_S) as cluster:
         topics = cluster.describe(sorted({partition.topic for partition in done.position}))
         offsets = {
-            partition: Committed(offset, write_metadata(topics[partition.topic].topic_id, batch=done.batch))
+            partition: Committed(
+                offset,
+                write_note(PositionNote(topics[partition.topic].topic_id, batch=done.batch, query=done.query)),
+            )
             for partition, offset in done.position.items()
             if partition.number in topics[partition.topic].leaders
         }
@@ -143,7 +149,7 @@ class Watch(StreamingQueryListener):
         for offsets, known in read_progress(progress.sources, self._clusters.get(str(progress.runId), [])):
             cluster = known or self._cluster
             if cluster is not None:
-                self._committer.put(Done(group, cluster, offsets, progress.batchId))
+                self._committer.put(Done(group, cluster, offsets, progress.batchId, str(progress.id)))
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - PySpark's name
         """An idle query has nothing new to commit."""

@@ -20,3 +20,13 @@ class Bounds(NamedTuple):
 
     first: Bound | None = None
     end: Bound | None = None
+
+    @property
+    def is_backwards(self) -> bool:
+        """True if both are offsets, or both are times, and the end is before the beginning."""
+        first, end = self.first, self.end
+        if first is None or end is None or (first.offset is None) != (end.offset is None):
+            return False
+        if first.offset is None or end.offset is None:
+            return end.time_ms < first.time_ms
+        return end.offset < first.offset

@@ -1,4 +1,7 @@
-"""Topics of a cluster: the offsets of a table are fixed when the query begins to read it."""
+"""Topics of a cluster: the offsets of a table are fixed when the query begins to read it.
+
+A topic is known by the id that it had when the query was made: records of another one of its name are never read.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -39,11 +42,14 @@ class ClusterSource:
         self._fetch_terms = fetch_terms
         self._bounds = bounds
         self._warn = warn
+        self._ids: dict[str, bytes] = {}
 
     def topics(self) -> set[str]:
         """See :class:`~esp.sql.source.TopicSource`."""
         with self._connect() as cluster:
-            return set(cluster.describe(None))
+            found = cluster.describe(None)
+        self._ids = {name: info.topic_id for name, info in found.items()}
+        return set(found)
 
     def read(self, topic: str, columns: Sequence[str]) -> Iterator[tuple[Partition, pa.RecordBatch]]:
         """See :class:`~esp.sql.source.TopicSource`."""
@@ -51,8 +57,15 @@ class ClusterSource:
             ranges = self._find_ranges(cluster, topic)
             leaders = cluster.find_leaders([partition for partition, _, _ in ranges])
         for partition, first, end in ranges:
-            leader = leaders[partition]
-            reader = PartitionReader(partition, self._servers, leader, self._terms, self._fetch_terms, self._warn)
+            reader = PartitionReader(
+                partition,
+                self._servers,
+                leaders[partition],
+                self._terms,
+                self._fetch_terms,
+                self._warn,
+                self._ids[topic],
+            )
             place = Place(*partition)
             with closing(reader):
                 for fetched in reader.read(first, end):
@@ -66,10 +79,16 @@ class ClusterSource:
         return Cluster(self._servers, self._terms)
 
     def _find_ranges(self, cluster: Cluster, topic: str) -> list[tuple[Partition, int, int]]:
-        """For each partition that has records within the bounds, its first offset and its end."""
+        """For each partition that has records within the bounds, its first offset and its end.
+
+        Raises:
+            ConsumerError: the topic is not there any more, or is another one; or the cluster does not answer.
+        """
         info = cluster.describe([topic])[topic]
         if info.error != NO_ERROR:
             raise ConsumerError(f"topic {topic}: {describe(info.error)}: correct its name in the query")
+        if info.topic_id != self._ids.setdefault(topic, info.topic_id):
+            raise ConsumerError(f"topic {topic} was deleted and created again while the query ran: run the query again")
         partitions = [Partition(topic, number) for number in sorted(info.leaders)]
         earliest = self._ask(cluster, dict.fromkeys(partitions, EARLIEST))
         latest = self._ask(cluster, dict.fromkeys(partitions, LATEST))

@@ -31,7 +31,7 @@ LONGEST_FUNCTIONS: Final = {
     "esp/cli/topics.py:topics": 130,
     "esp/cli/consume.py:consume": 98,
     "esp/cli/acls/command.py:acls": 108,
-    "esp/cli/capture/start.py:start": 151,
+    "esp/cli/capture/start.py:start": 153,
     "esp/cli/sql.py:sql": 95,
     "esp/storage/recovery.py:load_log_blocking": 87,
     "esp/controller/partition_change.py:plan_partition_change": 87,  # the rules of one decision, in their order
@@ -55,7 +55,7 @@ SLEEPS: Final = {
     "tests/integration/test_capture.py": 1,  # a runner is killed at a moment that a seed chooses
     "tests/integration/queue_under_fire.py": 1,  # a node is gone for a time that the seed chooses
     "tests/integration/spark/sink_kills.py": 1,  # a fault comes at a moment of a batch that the seed chooses
-    "tests/integration/spark/test_kafka_source_under_load.py": 1,  # a leader is killed every five seconds
+    "tests/integration/spark/test_sources_under_load.py": 1,  # a leader is killed every five seconds
     "tests/integration/test_esp_sink.py": 1,  # a write has to take longer than the first pauses
     "tests/integration/test_restart.py": 1,  # the time that segment.ms names has to go by
     "tests/unit/runtime/test_system.py": 1,  # the real clock is to go on

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -24,7 +24,8 @@ from esp.capture.cutting import Limits
 from esp.capture.decision import OvertakenError, RefusedError
 from esp.capture.runner import Runner
 from esp.cli.app import run_tools
-from esp.consumer.cluster import Cluster
+from esp.consumer.cluster import Address, Cluster
+from esp.consumer.connection import Terms
 from esp.consumer.errors import ConsumerError
 from esp.consumer.messages import Partition, TopicInfo
 from esp.options.value_options import parse_value_options
@@ -222,6 +223,27 @@ def test_a_directory_belongs_to_one_capture(
     assert ["one", topic] in [line.split() for line in capsys.readouterr().out.splitlines()]
 
 
+def test_a_second_runner_with_other_topics_is_refused_and_the_first_goes_on(
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    make_topic()
+    other = make_topic(f"{topic}-2")
+    running = Running(bootstrap, topic, tmp_path, "disjoint", limits=Limits(0.1, 1 << 30))
+    try:
+        produce(bootstrap, topic, [b"a"])
+        eventually(lambda: len(names_in(tmp_path)) == 1)
+        words = f"--topic {other}: capture disjoint has topic {topic} too: name all topics of the capture"
+        with pytest.raises(RefusedError, match=words):
+            capture(bootstrap, other, tmp_path, name="disjoint")
+        produce(bootstrap, topic, [b"b"])
+        eventually(lambda: len(names_in(tmp_path)) == 2)
+    finally:
+        running.end()
+    assert running.error is None
+    both = ("--topic", topic, "--topic", other, "--to", str(tmp_path), "--bootstrap-server", bootstrap, "--once")
+    assert run_tools(("capture", "start", "disjoint", *both)) == 0
+
+
 def test_a_capture_goes_on_behind_its_files_if_its_offsets_are_gone(
     bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path, admin: KafkaAdminClient
 ) -> None:
@@ -408,6 +430,9 @@ class LaggingCluster(Cluster):
     answers = 0
     """Of the broker that is behind."""
 
+    def __init__(self, servers: Sequence[Address], terms: Terms) -> None:
+        super().__init__(servers, terms, missing_s=0.0)  # the runner's own time is looked at
+
     def describe(self, topics: Collection[str] | None) -> dict[str, TopicInfo]:
         found = super().describe(topics)
         if not self.lags.is_set():
@@ -464,6 +489,23 @@ def test_a_new_partition_whose_first_records_are_gone_is_told(
     assert offsets_in(tmp_path, Partition(topic, 1)) == [1]
     assert verify(bootstrap, tmp_path) == 1
     assert f"gap: partition 1 of topic {topic}, offsets 0 to 0 are in no file" in capsys.readouterr().out
+
+
+def test_no_record_of_a_topic_that_is_created_again_under_a_runner_is_captured(
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path, admin: KafkaAdminClient
+) -> None:
+    make_topic()
+    produce(bootstrap, topic, [b"old"] * 2)
+    running = Running(bootstrap, topic, tmp_path, "under", limits=Limits(0.1, 1 << 30))
+    try:
+        eventually(lambda: len(names_in(tmp_path)) == 1)
+        recreate(admin, topic, 1)
+        produce(bootstrap, topic, [b"new"] * 5)
+        eventually(lambda: running.has_ended, 30)
+    finally:
+        running.end()
+    assert "created again" in str(running.error)
+    assert rows_in(tmp_path).column("value").to_pylist() == [b"old"] * 2
 
 
 # Runners that die ---------------------------------------------------------------------------------------------------------------

@@ -10,10 +10,16 @@ from typing import Any, Final
 
 import pytest
 from confluent_kafka import Producer
+from kafka.admin import KafkaAdminClient
 
 from esp.cli.app import run_tools
+from esp.consumer.messages import Partition
+from esp.spark.query_sources import read_cluster
+from esp.spark.watching import Done, commit_done
 from esp.testing.node_process import NodeProcess
-from tests.integration.conftest import MakeTopic
+from tests.integration.capture_runs import produce
+from tests.integration.conftest import MakeTopic, eventually
+from tests.integration.topic_changes import recreate
 from tests.unit.checkpoints.made_checkpoint import QUERY_ID, let_age, write_checkpoint
 
 HOUR_MS: Final = 3_600_000
@@ -87,6 +93,35 @@ def test_progress_is_shown_with_ages_and_what_is_wrong(
     assert "gone-0" in esp("show", str(tmp_path), "--offline")
 
 
+def test_a_topic_that_was_created_anew_is_told_by_the_group_of_the_query(
+    esp: Esp, node: NodeProcess, flights: str, make_topic: MakeTopic, admin: KafkaAdminClient, tmp_path: Path
+) -> None:
+    other, name = make_topic(f"{flights}-2"), f"spark.{flights}"
+    done = {Partition(flights, 0): 30, Partition(flights, 1): 40, Partition(other, 0): 5}
+    produce(node.bootstrap, other, [b"old"] * 9)
+    write_checkpoint(tmp_path, {}, {flights: {"0": 30, "1": 40}, other: {"0": 5}})
+    assert "topic ids  not known: esp.spark.watch" in esp("show", str(tmp_path))
+    assert f"--group {name}: it has no offsets" in esp("show", str(tmp_path), "--group", name, status=1)
+    cluster = read_cluster({"kafka.bootstrap.servers": node.bootstrap})
+    assert cluster is not None
+    commit_done(Done(f"{name}-older", cluster, done, 0, QUERY_ID))
+    commit_done(Done(f"{name}-other", cluster, done, 7, "another query"))
+    commit_done(Done(name, cluster, done, 1, QUERY_ID))
+    shown = esp("show", str(tmp_path))
+    assert f"topic ids  of group {name}, batch 1" in shown
+    assert "created again" not in shown
+    recreate(admin, other, 1)
+    produce(node.bootstrap, other, [b"new"] * 9)
+    eventually(lambda: not any(each.topic == other for each in admin.list_group_offsets({name: None})[name]), 30)
+    for arguments in ((), ("--group", name)):
+        told = json.loads(esp("show", str(tmp_path), "--json", *arguments))
+        assert (told["group"], told["group_batch"]) == (name, 1)
+        rows = {row["place"]: row for row in told["partitions"]}
+        assert rows[f"{other}-0"]["note"] == f"topic created again: its offsets in group {name} are gone"
+        assert rows[f"{other}-0"]["lag"] is None
+        assert rows[f"{flights}-0"]["note"] == ""
+
+
 def test_offsets_at_a_time_are_options_of_spark(esp: Esp, flights: str, start_ms: int, tmp_path: Path) -> None:
     write_checkpoint(tmp_path, {flights: {"0": 30, "1": 40}})
     assert json.loads(esp("offsets-at", str(tmp_path), moment(start_ms, 12))) == {flights: {"0": 12, "1": 12}}
@@ -115,6 +150,15 @@ def test_a_query_is_shown_what_comes_again_and_then_set_back(
     assert "not further than that" in esp(*arguments, status=1)
     esp("set-back", str(directory), "--to", json.dumps({flights: {"1": 3}}), "--execute")
     assert goes_on_at(directory, 1) == {flights: {"0": 25, "1": 3}}
+
+
+def test_a_checkpoint_of_other_sources_is_refused(esp: Esp, tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, '{"logOffset":3}')
+    for arguments in (("show",), ("show", "--offline"), ("offsets-at", "earliest"), ("set-back", "--to", "earliest")):
+        command, *more = arguments
+        assert "none of its sources has offsets of partitions" in esp(command, str(tmp_path), *more, status=1)
+    write_checkpoint(tmp_path, "{}")  # a pattern that has found no topic yet
+    esp("show", str(tmp_path))
 
 
 def test_what_cannot_be_set_back_is_refused_with_the_reason(esp: Esp, flights: str, tmp_path: Path) -> None:

@@ -612,8 +612,8 @@ def test_a_batch_that_is_done_is_committed_with_its_number_and_the_ids_of_topics
     cluster = read_cluster({"kafka.bootstrap.servers": node.bootstrap})
     assert cluster is not None
     position = {Partition(filled, 0): 20, Partition(filled, 1): 30, Partition(filled, 7): 1}
-    commit_done(Done(group, cluster, position, 4))
-    beside = {"topicId": topic_id(admin, filled), "batch": 4}
+    commit_done(Done(group, cluster, position, 4, "q"))
+    beside = {"topicId": topic_id(admin, filled), "batch": 4, "query": "q"}
     assert committed(admin, group) == {(filled, 0): (20, beside), (filled, 1): (30, beside)}
 
 

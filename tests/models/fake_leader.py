@@ -51,6 +51,7 @@ class FakeLeader:
         batches_most: the number of batches of an answer.
         topic_id: the id of the topic; if there is one, fetches by ids are served.
         hidden: for so many answers to Metadata the broker does not know the topic.
+        behind: for so many answers to Metadata it knows the topic, and not its partition.
         arriving: batches that are written as soon as the end was asked for.
     """
 
@@ -62,6 +63,7 @@ class FakeLeader:
         self.epoch = 5
         self.topic_id: uuid.UUID | None = None
         self.hidden = 0
+        self.behind = 0
         self.arriving: list[bytes] = []
         self._batches = list(batches)
         self._script = list(script)
@@ -161,6 +163,8 @@ class FakeLeader:
     def _metadata(self, request: Any) -> Any:
         is_known = self.hidden <= 0
         self.hidden -= 1
+        is_behind = self.behind > 0
+        self.behind -= 1
         led = metadata.MetadataResponsePartition(
             error_code=ErrorCode.none,
             partition_index=0,
@@ -184,7 +188,7 @@ class FakeLeader:
                     name=self.topic,
                     topic_id=self.topic_id if is_known else None,
                     is_internal=False,
-                    partitions=(led,) if is_known else (),
+                    partitions=(led,) if is_known and not is_behind else (),
                 ),
             ),
         )

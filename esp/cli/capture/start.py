@@ -155,6 +155,8 @@ def start(
             "mode": mode,
             "timeZone": time_zone,
         }
+        if not all(map(str.strip, topic)):
+            raise OperatorError("--topic: a name is empty", "Name topics that exist.")
         given = {option: text for option, text in values.items() if text is not None}
         options = parse_value_options(given, topic)
         every_s = parse_duration_ms("every", every) / 1000

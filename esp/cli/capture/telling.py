@@ -44,14 +44,20 @@ def connect(bootstrap_server: str, command_config: str | None) -> tuple[Any, Any
 
 
 @contextmanager
-def telling() -> Iterator[None]:
-    """Raise the errors of a capture as OperatorError: the fault, and behind its last colon the remedy."""
+def telling(option: str | None = None) -> Iterator[None]:
+    """Raise the errors of a capture as OperatorError: the fault, and behind its last colon the remedy.
+
+    Args:
+        option: the command's own option, with its value, where it stands for those of values; None: the names are the same.
+    """
     try:
         yield
     except OptionError as error:
-        option = re.sub("([A-Z])", lambda found: f"-{found[1].lower()}", error.name)
+        if option is not None:
+            raise _told(f"{option}: {error.problem}") from error
+        name = re.sub("([A-Z])", lambda found: f"-{found[1].lower()}", error.name)
         value = "" if error.value is None else f" {error.value}"
-        raise _told(f"--{option}{value}: {error.problem}") from error
+        raise _told(f"--{name}{value}: {error.problem}") from error
     except (ConsumerError, BrokenBatchError, RegistryError, MissingPackageError) as error:
         raise _told(str(error)) from error
     except ModuleNotFoundError as error:

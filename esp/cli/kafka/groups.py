@@ -12,6 +12,7 @@ from esp.cli.kafka.answers import (
     GroupListing,
     GroupMember,
     PartitionId,
+    topic_info,
 )
 from esp.cli.kafka.client import AdminConnection, ask_again, check_code, told_to_the_operator
 from esp.cli.kafka.connections import NO_ANSWER
@@ -153,6 +154,12 @@ class GroupsAdmin(AdminConnection):
             for topic in told
             if topic["error_code"] == 0
         }
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Return the ids of those topics that are there, in Kafka's text form; empty where the cluster has none."""
+        wanted = sorted(set(topics))
+        told = [] if not wanted else self._ask(lambda client: client.describe_topics(wanted))
+        return {topic["name"]: topic_info(topic).topic_id for topic in told if topic["error_code"] == 0}
 
     def earliest(self, partitions: Iterable[PartitionId]) -> dict[PartitionId, int]:
         """Return the offset of each partition's first record."""

@@ -8,8 +8,16 @@ from typing import Annotated, Final
 import typer
 
 from esp.checkpoints.batch_files import Place, parse_offsets, write_offsets
-from esp.checkpoints.checkpoint import Checkpoint, read_checkpoint
+from esp.checkpoints.checkpoint import Checkpoint, check_sources, read_checkpoint
 from esp.checkpoints.progress import Progress, report
+from esp.checkpoints.recreated import (
+    GROUP_PREFIX,
+    Noted,
+    Witness,
+    find_recreated,
+    find_witness,
+    group_of_query,
+)
 from esp.checkpoints.setting_back import (
     Change,
     check_can_be_set_back,
@@ -29,6 +37,7 @@ from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import print_columns, print_json, print_line, print_note, working
 from esp.cli.spark.checkpoint_places import open_files
 from esp.model.errors import OperatorError
+from esp.model.position_note import read_note
 
 Directory = Annotated[
     str, typer.Argument(metavar="CHECKPOINT", help="The query's checkpointLocation: a directory, or a URL.")
@@ -40,12 +49,21 @@ _EARLIEST: Final = "earliest"
 def show(
     directory: Directory,
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            metavar="GROUP",
+            help="The group to which the query commits: its option groupId. One of esp.spark.watch is found by itself.",
+        ),
+    ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Ask no broker: only what the files say.")] = False,
     json: Json = False,
 ) -> None:
     """Show how far a query has come in each partition, and for how long its unread records will be there.
 
-    BEHIND is the age of the first record that is not read, LOSS IN the time until retention may delete it.
+    BEHIND is the age of the first record that is not read, LOSS IN the time until retention may delete it. A checkpoint has no ids of
+    topics: a topic that was created again is known by the group to which the query commits, by esp.spark.watch or its option groupId.
 
     [bold]Examples[/bold]
 
@@ -54,7 +72,10 @@ def show(
     esp spark checkpoints show s3://bucket/checkpoints/flights --offline --json
     """
     checkpoint = read_checkpoint(open_files(directory))
-    rows = _look(checkpoint, None if offline else bootstrap_server)
+    if offline and group is not None:
+        raise OperatorError(f"--group {group}: --offline asks no broker for it", "Leave one of the two out.")
+    check_sources(checkpoint)
+    rows, witness = _look(checkpoint, None if offline else bootstrap_server, group)
     if json:
         print_json(
             {
@@ -62,6 +83,8 @@ def show(
                 "planned_batch": checkpoint.planned,
                 "committed_batch": checkpoint.committed,
                 "has_state": checkpoint.has_state,
+                "group": witness and witness.group,
+                "group_batch": witness and witness.batch,
                 "partitions": [{**row._asdict(), **row.place._asdict(), "place": str(row.place)} for row in rows],
             }
         )
@@ -71,6 +94,8 @@ def show(
     if checkpoint.under_way is not None:
         print_line(f"under way  batch {checkpoint.planned}")
     print_line(f"state      {'yes' if checkpoint.has_state else 'none'}")
+    if not offline:
+        print_line(f"topic ids  {_describe(witness)}")
     print_line("")
     columns = ("PARTITION", "OFFSET", "BATCH END", "END", "LAG", "BEHIND", "LOSS IN", "NOTE")
     print_columns([(heading, 9) for heading in columns], [_cells(row) for row in rows])
@@ -92,6 +117,7 @@ def offsets_at(
     esp spark checkpoints offsets-at /data/checkpoints/flights 2026-11-26T09:00
     """
     checkpoint = read_checkpoint(open_files(directory))
+    check_sources(checkpoint)
     with GroupsAdmin(bootstrap_server) as admin, working("asking the leaders"):
         places = _there(admin, checkpoint.offsets)
         found = _find(admin, places, moment, "TIME")
@@ -184,20 +210,61 @@ def _there(admin: GroupsAdmin, places: Iterable[Place]) -> list[PartitionId]:
     return [each for some in found.values() for each in some if each in wanted]
 
 
-def _look(checkpoint: Checkpoint, servers: str | None) -> list[Progress]:
+def _look(checkpoint: Checkpoint, servers: str | None, group: str | None) -> tuple[list[Progress], Witness | None]:
+    """The progress in each partition, and the group that has the ids of topics.
+
+    Raises:
+        OperatorError: the cluster does not answer, or the group has no offsets.
+    """
     offsets = checkpoint.offsets
     if servers is None:
-        return [row._replace(note="") for row in report(checkpoint, {}, {}, 0)]
+        return [row._replace(note="") for row in report(checkpoint, {}, {}, 0)], None
+    topics = {place.topic for place in offsets}
     with GroupsAdmin(servers) as admin, working("asking the leaders"):
-        there = [each for some in admin.partitions({place.topic for place in offsets}).values() for each in some]
+        there = [each for some in admin.partitions(topics).values() for each in some]
         held = look_at_held(servers, admin, admin.latest(there))
+        witness = _find_witness(admin, checkpoint, group)
+        recreated = {} if witness is None else find_recreated(checkpoint, witness, admin.topic_ids(topics))
     times = first_unread_times(servers, {PartitionId(*place): offset for place, offset in offsets.items()}, held)
-    return report(
+    rows = report(
         checkpoint,
         {Place(*each): what for each, what in held.items()},
         {Place(*each): at_ms for each, at_ms in times.items()},
         now_ms(),
+        recreated,
     )
+    return rows, witness
+
+
+def _find_witness(admin: GroupsAdmin, checkpoint: Checkpoint, group: str | None) -> Witness | None:
+    """The group that was named, or that of ``esp.spark.watch``; None: the query has none.
+
+    Raises:
+        OperatorError: the group that was named has no offsets.
+    """
+    if group is not None:
+        witness = Witness(group, _noted(admin, group))
+        if not witness.offsets:
+            raise OperatorError(
+                f"--group {group}: it has no offsets: it is new, they have expired, or they were deleted with all its topics",
+                "Name the group of the query's option groupId (esp groups --list), or leave the option out.",
+            )
+        return witness
+    listed, _ = admin.list_groups()
+    names = [each.group_id for each in listed if each.group_id.startswith(GROUP_PREFIX)]
+    own = group_of_query(checkpoint.query_id)
+    return find_witness(checkpoint.query_id, {name: _noted(admin, name) for name in ([own] if own in names else names)})
+
+
+def _noted(admin: GroupsAdmin, group: str) -> Noted:
+    return {Place(*each): (told.offset, read_note(told.metadata)) for each, told in admin.committed(group).items()}
+
+
+def _describe(witness: Witness | None) -> str:
+    """The witness in words."""
+    if witness is None:
+        return "not known: esp.spark.watch, or --group with the query's groupId, has them"
+    return f"of group {witness.group}" + ("" if witness.batch is None else f", batch {witness.batch}")
 
 
 def _cells(row: Progress) -> list[str]:

@@ -152,15 +152,31 @@ class Source(NamedTuple):
         """A streaming read that goes on."""
         return self.cluster.read_stream(self.name, **options)
 
-    def drain(self, sink: "ParquetSink", stream: DataFrame) -> list[int]:
+    def drain(self, sink: "ParquetSink | BatchSink", stream: DataFrame) -> list[int]:
         """Stream all that is there now; the answer is how many records each batch had."""
         if self.name == "kafka":
             return sink.drain(stream)
         query = with_slow_starts(lambda: drain(sink.writer(stream)))
         return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
 
+    def failure(self, sink: "ParquetSink | BatchSink", stream: DataFrame, timeout_s: float) -> str:
+        """The reason for which a query ends, which it must do by itself."""
+
+        def run() -> None:
+            query = sink.start(stream, processingTime="50 milliseconds")
+            try:
+                assert query.awaitTermination(timeout_s), "the query goes on"  # it raises what has ended the query
+            finally:
+                query.stop()
+
+        with pytest.raises(StreamingQueryException) as failed:
+            with_slow_starts(run)
+        return str(failed.value)
+
     @contextmanager
-    def running(self, sink: "ParquetSink", stream: DataFrame, **trigger: object) -> Iterator[StreamingQuery]:
+    def running(
+        self, sink: "ParquetSink | BatchSink", stream: DataFrame, **trigger: object
+    ) -> Iterator[StreamingQuery]:
         """A query that has read what was there, and goes on until the end."""
 
         def start() -> StreamingQuery:
@@ -230,6 +246,12 @@ class BatchSink:
             self.after.pop(number, _nothing)()
 
         return stream.writeStream.foreachBatch(take).option("checkpointLocation", str(self._checkpoint))
+
+    def drain(self, stream: DataFrame) -> list[int]:
+        """Stream all that is there now; the answer is how many records each batch had."""
+        query = self.start(stream, availableNow=True)
+        query.awaitTermination()
+        return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
 
     def positions(self, first_batch: int = 0) -> Positions:
         """What all batches from ``first_batch`` on read; no position may stand in two of them."""

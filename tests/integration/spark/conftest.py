@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from esp.testing.node_process import NodeProcess
-from tests.integration.spark.cluster import BatchSink, Cluster, ParquetSink
+from tests.integration.spark.cluster import BatchSink, Cluster, ParquetSink, Source
 from tests.integration.spark.session import mark_spark, spark
 
 __all__ = ["spark"]
@@ -16,6 +16,12 @@ __all__ = ["spark"]
 def cluster(spark: SparkSession, node: NodeProcess) -> Cluster:
     """The module's node."""
     return Cluster(spark, node)
+
+
+@pytest.fixture(params=["kafka", "esp"])
+def source(cluster: Cluster, request: pytest.FixtureRequest) -> Source:
+    """Each data source in turn."""
+    return Source(cluster, request.param)
 
 
 @pytest.fixture

@@ -130,7 +130,8 @@ def test_bad_arguments_are_refused_before_the_query_starts(spark: SparkSession, 
         (rows, {}, "option options: the stream has 0 clusters as its sources"),
         (stream, {"options": options}, "option columns=timestamp|option columns=value: column value has type bigint"),
         (rows, {"options": options, "sink": "a.b"}, "option sink=a.b: it is no name of a sink"),
-        (rows, {"options": options, "tasks": 0}, "option tasks=0: write 1 or more"),
+        (rows, {"options": options, "tasks": 0}, "option tasks=0: write a whole number, 1 or more"),
+        (rows, {"options": options, "tasks": "2"}, "option tasks=2: write a whole number, 1 or more"),
         (rows, {"options": {**options, "acks": "1"}}, "option acks=1: a write by esp does not know it: remove it"),
     ]:
         with pytest.raises(OptionError, match=words):

@@ -11,7 +11,7 @@ from esp.cli.app import run_tools
 from esp.spark import watch
 from esp.testing.node_process import NodeProcess
 from tests.integration.conftest import MakeTopic, eventually
-from tests.integration.spark.cluster import Cluster, ParquetSink, Source, positions_of, records_in_turn
+from tests.integration.spark.cluster import ParquetSink, Source, positions_of, records_in_turn
 from tests.integration.topic_changes import recreate
 
 PARTITIONS = 2
@@ -28,12 +28,6 @@ def node_settings() -> Mapping[str, str]:
         "topic.recreate.offsets": "continue",
         "topic.trash.retention.ms": "600000",
     }
-
-
-@pytest.fixture(params=["kafka", "esp"])
-def source(request: pytest.FixtureRequest, cluster: Cluster) -> Source:
-    """Spark's own source, and the one of this project."""
-    return Source(cluster, request.param)
 
 
 @pytest.mark.timeout(300)

@@ -1,12 +1,17 @@
 """A million records of a plain producer, read by Spark whole and in place."""
 
+import json
+
+import pytest
 from confluent_kafka import Producer
+from kafka.admin import KafkaAdminClient
 from pyspark.sql import functions as F  # noqa: N812  the name that every PySpark program uses
 
-from tests.integration.conftest import MakeTopic
-from tests.integration.spark.cluster import Cluster, ParquetSink
+from tests.integration.spark.cluster import Cluster, ParquetSink, Source
 
 RECORDS, PARTITIONS = 1_000_000, 4
+STREAMED = {"kafka": RECORDS, "esp": RECORDS // 5}
+"""The last records of the topic that a stream reads; fewer by the second source, for the time that it takes."""
 
 
 def fill(bootstrap: str, topic: str) -> None:
@@ -35,10 +40,16 @@ def fill(bootstrap: str, topic: str) -> None:
     assert failures == []
 
 
-def test_a_million_records_are_read_whole_and_in_place(cluster: Cluster, make_topic: MakeTopic) -> None:
-    topic = make_topic(partitions=PARTITIONS)
-    fill(cluster.node.bootstrap, topic)
-    numbered = cluster.read(subscribe=topic).selectExpr(
+@pytest.fixture(scope="module")
+def million(cluster: Cluster, admin: KafkaAdminClient) -> str:
+    """A topic with a million records, which all tests read."""
+    admin.create_topics({"million": {"num_partitions": PARTITIONS}}, wait_for_metadata=True)
+    fill(cluster.node.bootstrap, "million")
+    return "million"
+
+
+def test_a_million_records_are_read_whole_and_in_place(source: Source, million: str) -> None:
+    numbered = source.cluster.read(source.name, subscribe=million).selectExpr(
         "partition", "offset", "CAST(CAST(value AS STRING) AS BIGINT) AS number"
     )
     found = numbered.groupBy("partition").agg(
@@ -56,13 +67,11 @@ def test_a_million_records_are_read_whole_and_in_place(cluster: Cluster, make_to
     ]
 
 
-def test_a_stream_reads_a_million_records_once_each(
-    cluster: Cluster, make_topic: MakeTopic, parquet: ParquetSink
-) -> None:
-    topic = make_topic(partitions=PARTITIONS)
-    fill(cluster.node.bootstrap, topic)
-    stream = cluster.read_stream(subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=RECORDS // 4)
-    assert parquet.drain(stream) == [RECORDS // 4] * 4
+def test_a_stream_reads_very_many_records_once_each(source: Source, million: str, parquet: ParquetSink) -> None:
+    first, each = RECORDS - STREAMED[source.name], STREAMED[source.name] // 4
+    starts = {million: {str(number): first // PARTITIONS for number in range(PARTITIONS)}}
+    stream = source.stream(subscribe=million, startingOffsets=json.dumps(starts), maxOffsetsPerTrigger=each)
+    assert source.drain(parquet, stream) == [each] * 4
     numbers = parquet.rows().selectExpr("CAST(CAST(value AS STRING) AS BIGINT) AS number")
     [row] = numbers.agg(F.count("*"), F.count_distinct("number"), F.min("number"), F.max("number")).collect()
-    assert tuple(row) == (RECORDS, RECORDS, 0, RECORDS - 1)
+    assert tuple(row) == (4 * each, 4 * each, first, RECORDS - 1)

@@ -33,12 +33,6 @@ def records(count: int, first: int = 0) -> list[Record]:
     return records_in_turn(count, PARTITIONS, first)
 
 
-@pytest.fixture(params=["kafka", "esp"])
-def source(cluster: Cluster, request: pytest.FixtureRequest) -> Source:
-    """Each data source in turn."""
-    return Source(cluster, request.param)
-
-
 @pytest.fixture
 def filled(cluster: Cluster, make_topic: MakeTopic, topic: str):
     """The test's own topic with a hundred records, and what they are by position."""

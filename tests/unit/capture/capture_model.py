@@ -137,7 +137,11 @@ class Ledger:
 
     def look(self, partitions: Sequence[Partition] | None, _deadline: Deadline) -> Mapping[Partition, Committed]:
         self._world.step()
-        found = {each: self._world.offsets[each] for each in partitions or PARTITIONS if each in self._world.offsets}
+        found = {
+            each: self._world.offsets[each]
+            for each in partitions or [*self._world.offsets]
+            if each in self._world.offsets
+        }
         self._world.step()
         return found
 

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from esp.capture.claim import Claim
-from esp.capture.decision import Log, OvertakenError
+from esp.capture.decision import Log, OvertakenError, RefusedError
 from esp.capture.file_names import FileName, work_name
 from esp.consumer.messages import Partition
 from tests.unit.capture.capture_model import PARTITIONS, PARTITIONS_AT_FIRST, TOPIC_ID, Ledger, Store, World
@@ -82,6 +82,20 @@ def test_an_overtaken_runner_that_begins_with_a_new_partition_ends(world: World)
     newer.commit(*write(world, newer, BEFORE[0]))
     with pytest.raises(OvertakenError):
         older.commit(*write(world, older, BEFORE[0]))
+
+
+def test_a_runner_that_lacks_topics_of_the_capture_is_refused_and_the_other_one_goes_on(world: World) -> None:
+    older, disjoint, wider = claim_of(world, "a"), claim_of(world, "b"), claim_of(world, "c")
+    older.take(BEFORE)
+    other = Partition("other", 0)
+    with pytest.raises(RefusedError, match="--topic other: capture c has topic t too: name all topics of the capture"):
+        disjoint.take([other])
+    older.commit(*write(world, older, BEFORE[0]))
+    wider.take([*BEFORE, other])
+    with pytest.raises(OvertakenError):
+        older.commit(*write(world, older, BEFORE[1]))
+    with pytest.raises(RefusedError, match="--topic t: capture c has topic other too"):
+        claim_of(world, "d").take(BEFORE)
 
 
 def test_an_overtaken_runner_ends_at_a_partition_that_the_newer_one_has_not_seen(world: World) -> None:

@@ -1,5 +1,6 @@
 import math
 import threading
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from esp.capture.footer import Footer, read_footer
 from esp.capture.partition_capture import Commit, FileTerms, PartitionCapture
 from esp.consumer.cluster import Address
 from esp.consumer.connection import Terms
-from esp.consumer.errors import LostRecordsError
+from esp.consumer.errors import ConsumerError, LostRecordsError
 from esp.consumer.messages import Partition
 from esp.records.builder import NewRecord, build_batch
 from tests.models.fake_leader import HOST, FakeLeader
@@ -89,3 +90,21 @@ def test_records_that_are_lost_while_a_runner_runs_are_passed_over_if_that_is_wa
         part.offset = 150
         with pytest.raises(LostRecordsError):  # the log has become shorter: its next records would be passed over, too
             part.read(160, math.inf, stop)
+
+
+def test_no_record_of_a_topic_that_was_created_again_is_captured(tmp_path: Path) -> None:
+    old, new = uuid.UUID(int=10), uuid.UUID(int=11)
+
+    def commit(partition: Partition, end: int, work: str, path: str) -> None:
+        raise AssertionError("nothing is committed")
+
+    with FakeLeader("t", BATCHES, log_start=40) as leader:
+        leader.topic_id = new
+        terms = FileTerms(Directory(str(tmp_path)), Limits(), None, "r", "c")
+        part = PartitionCapture(
+            HERE, old.hex, 40, 40, terms, commit, [Address(HOST, leader.port)], Terms(), lambda _: None
+        )
+        words = "the topic was deleted and created again since .*: choose another name and another directory"
+        with pytest.raises(ConsumerError, match=words):
+            part.read(60, math.inf, threading.Event())
+        assert not leader.asked

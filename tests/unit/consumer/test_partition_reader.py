@@ -103,6 +103,18 @@ def test_what_never_comes_fails_with_the_offset_and_the_reason() -> None:
             list(read(reader_of(leader, stall_s=0.2), 90, 120))
 
 
+def test_a_partition_that_a_lagging_broker_does_not_know_is_looked_for_again() -> None:
+    for is_known in (True, False):  # after the leader has moved, and before the first record
+        with FakeLeader("t", BATCHES, [None, MOVED]) as leader:
+            leader.behind = 3
+            assert list(read(reader_of(leader, is_known=is_known))) == list(range(100))
+    with FakeLeader("t", BATCHES, [None, MOVED]) as leader:
+        leader.behind = 1000
+        with pytest.raises(ConsumerError, match=r"partition 0 of topic t: it does not exist .*: name topics and part"):
+            list(read(reader_of(leader, stall_s=0.3)))
+        assert leader.behind > 900, "pauses grow"
+
+
 def test_what_is_not_allowed_fails_at_once() -> None:
     with FakeLeader("t", BATCHES, [DENIED]) as leader:
         with pytest.raises(ConsumerError, match=r"partition 0 of topic t, offset 0: this user may not read it"):
@@ -124,6 +136,15 @@ def test_records_are_read_by_the_id_of_their_topic_where_the_broker_serves_that(
 
 
 def test_no_record_of_a_topic_that_was_created_again_is_read() -> None:
+    for is_checked_by_broker in (True, False):  # brokers before Kafka 3.1 serve no fetches by ids
+        with FakeLeader("t", BATCHES) as leader:
+            known = LedPartition(Broker(1, HOST, leader.port), leader.epoch, NEW.bytes)
+            leader.topic_id = NEW if is_checked_by_broker else None
+            reader = reader_of(leader, topic_id=OLD.bytes)
+            reader._leader = known
+            with pytest.raises(ConsumerError, match="partition 0 of topic t: the topic was deleted and created again"):
+                list(read(reader))
+            assert not leader.asked
     with FakeLeader("t", BATCHES) as leader:
         leader.topic_id = NEW
         words = "partition 0 of topic t: the topic was deleted and created again since it was planned .*: start the query again"

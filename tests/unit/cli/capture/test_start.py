@@ -21,6 +21,7 @@ from esp.cli.app import run_tools
         (("c", "--value-format", "json"), "esp: --value-schema: valueFormat=json needs it"),
         (("c", "--value-format", "json", "--value-schema", "a NOTYPE"), "esp: --value-schema a NOTYPE: "),
         (("c", "--bootstrap-server", "nowhere"), "esp: --bootstrap-server nowhere: nowhere is no address"),
+        (("c", "--topic", ""), "esp: --topic: a name is empty\n  Name topics that exist."),
         (("c", "--to", "nosuch://x"), "esp: --to nosuch://x: "),
     ],
 )
