@@ -300,7 +300,7 @@ SCENES: Final[tuple[Scene, ...]] = (
             "older generation": lambda m: {"generation_id": m.generation - 1},
             "newer generation": lambda m: {"generation_id": m.generation + 1},
             "no generation": lambda _: {"generation_id": -1},
-            "generation of who leaves": lambda _: {"generation_id": -2},
+            "generation of a member that leaves": lambda _: {"generation_id": -2},
             "another instance": lambda _: {"group_instance_id": "another"},
             "no instance": lambda _: {"group_instance_id": None},
             "fenced": lambda _: {"member_id": "x", "group_instance_id": "instance"},
