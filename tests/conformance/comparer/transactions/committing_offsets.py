@@ -310,7 +310,7 @@ SCENES: Final[tuple[Scene, ...]] = (
     *(
         _reading(
             f"pending{' over an old one' if has_old else ''}: {group} member: {name}"
-            f"{', stable' if require_stable else ''}",
+            f"{' (stable)' if require_stable else ''}",
             group,
             asked,
             has_old=has_old,

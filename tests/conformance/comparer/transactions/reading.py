@@ -97,9 +97,6 @@ def _interleaved(log: _Log) -> None:
     log.plain()
     log.data("open", 2)
     log.plain(2)
-    log.data("late aborted")
-    log.end("late aborted", commit=False)
-    log.plain()
 
 
 def _open(log: _Log) -> None:
