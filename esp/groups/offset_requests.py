@@ -34,6 +34,10 @@ from esp.schemas.group_records import NO_TIMESTAMP, OffsetCommitValue
 
 _TIMESTAMP_MAX: Final = 2**63 - 1
 _WITH_MEMBERS: Final = frozenset({GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE, GroupState.STABLE})
+_STALE_IN_TRANSACTION: Final = ErrorCode.illegal_generation
+"""The answer to TxnOffsetCommit in place of STALE_MEMBER_EPOCH, which no version of it knows: by it producers abort, and by the other they
+end.
+"""
 
 
 MayCommit = Callable[[TopicIdPartition | None], bool]
@@ -83,19 +87,20 @@ class OffsetRequests:
     def commit_transactional(self, request: TxnOffsetCommit, ticket: object, now: Now) -> None:
         """Answer when the offsets are in the log, as records of their transaction (TXN-10).
 
-        Sessions are not kept alive: the producer may be another process than the member.
+        Sessions are not kept alive: the producer may be another process than the member. A member that has lost one of the partitions since
+        the epoch that it names commits none of them: its producer has to abort.
         """
         try:
             may_commit = self._require_right_to_commit_transactional(request)
         except ApiError as refusal:
             self._state.outbox.answer(ticket, _same_for_all(request, refusal.code))
             return
+        if not all(may_commit(self._identify(committed)) for committed in request.offsets):
+            self._state.outbox.answer(ticket, _same_for_all(request, _STALE_IN_TRANSACTION))
+            return
         outcomes: list[PartitionError] = []
         changes: list[OffsetChange] = []
         for committed in request.offsets:
-            if not may_commit(self._identify(committed)):
-                outcomes.append(PartitionError(committed.partition, ErrorCode.stale_member_epoch))
-                continue
             if self._is_too_large(committed.metadata, expires=False):
                 outcomes.append(PartitionError(committed.partition, ErrorCode.offset_metadata_too_large))
                 continue
@@ -220,15 +225,18 @@ class OffsetRequests:
         """Let members of the generation commit, at any time in it, and producers that name no member (KIP-447).
 
         Raises:
-            ApiError: the request names a member or a generation that is not the group's; or it is a share group.
+            ApiError: the request names a member, a generation or a member epoch that is not the group's; or it is a share group.
         """
-        self._require_no_share_group(request.group_id)
         self._require_no_share_group(request.group_id)
         consumers = self._state.consumers.find(request.group_id)
         if consumers is not None:
-            return require_commit(
-                consumers, request.member_id, request.generation_id, is_transactional=True, knows_epochs=True
-            )
+            try:
+                return require_commit(
+                    consumers, request.member_id, request.generation_id, is_transactional=True, knows_epochs=True
+                )
+            except ApiError as refusal:
+                is_stale = refusal.code is ErrorCode.stale_member_epoch
+                raise (ApiError(_STALE_IN_TRANSACTION) if is_stale else refusal) from None
         self._require_named_generation(request)
         return _all_partitions
 

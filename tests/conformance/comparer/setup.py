@@ -27,6 +27,8 @@ POISONED: Final = "poisoned"
 """One partition that refuses the markers of some producers: their transactions stay as they were decided."""
 KEYED: Final = "keyed"
 """One partition of a compacted topic."""
+READ: Final = "read"
+"""Six partitions, for readers of transactions; their scenes write the records."""
 QUEUED: Final = "queued"
 """Two partitions of two batches of 15 records each, which a share group reads."""
 QUEUE: Final = "queue"
@@ -50,6 +52,7 @@ _TOPICS: Final = {
     WRITTEN: 2,
     POISONED: 1,
     KEYED: 1,
+    READ: 6,
     QUEUED: 2,
 }
 _SETTINGS: Final = {

@@ -1,10 +1,12 @@
 """LSO-1: all below the last stable offset is decided and committed, also after a restart, a truncation or a deletion."""
 
+import pytest
+
 from esp.settings.topic import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
-from tests.unit.storage.helpers import append, append_marker, new_disk, new_log, reopen
+from tests.unit.storage.helpers import REPLICA, append, append_marker, new_disk, new_log, reopen
 
 SMALL = TopicSettings(segment_bytes=250)
 
@@ -97,6 +99,32 @@ def test_open_transactions_survive_every_stop() -> None:
         stop(disk, directory, is_clean=is_clean)
         directory, log = reopen(disk, SMALL)
         assert log.last_stable_offset == first
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_open_transactions_are_learned_from_the_log_where_all_snapshots_are_lost(is_clean: bool) -> None:
+    disk = new_disk()
+    directory, log = new_log(disk, SMALL)
+    append(log)
+    first = open_transaction(log, 1)
+    open_transaction(log, 2, epoch=7)
+    append_marker(log, (2, 7), is_commit=False)
+    for _ in range(6):
+        append(log)
+    log.high_watermark = log.log_end_offset
+    log.flush_blocking()
+    directory.write_checkpoints_blocking()
+    stop(disk, directory, is_clean=is_clean)
+    snapshots = [name for name in disk.listdir(REPLICA) if name.endswith(".snapshot")]
+    assert len(snapshots) > 1
+    for name in snapshots:
+        disk.remove(f"{REPLICA}/{name}")
+    directory, log = reopen(disk, SMALL)
+    log.high_watermark = log.log_end_offset
+    assert log.last_stable_offset == first
+    fenced = log.producers.get(2)
+    assert fenced is not None
+    assert fenced.epoch == 7
 
 
 def test_a_truncation_below_the_marker_opens_the_transaction_again() -> None:

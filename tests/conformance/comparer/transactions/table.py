@@ -14,6 +14,7 @@ from tests.conformance.comparer.transactions import (
     initialising,
     looking,
     marking,
+    reading,
     writing,
 )
 
@@ -26,6 +27,7 @@ SCENES: Final[tuple[Scene, ...]] = (
     *committing_offsets.SCENES,
     *marking.SCENES,
     *looking.SCENES,
+    *reading.SCENES,
     *exhausting.SCENES,
 )
 

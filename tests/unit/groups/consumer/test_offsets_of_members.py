@@ -75,21 +75,25 @@ def test_strangers_commit_for_an_empty_group(world):
 
 
 def test_a_transaction_names_a_member_or_none(world):
-    def commit_in_transaction(member_id, epoch):
+    def commit_in_transaction(member_id, epoch, *numbers):
         request = TxnOffsetCommit(
             group_id=GROUP,
             transaction=Transaction(7, 0, None),
             member_id=member_id,
             generation_id=epoch,
-            offsets=(CommittedOffset(TopicPartition("t", world.given[0]), 5),),
+            offsets=tuple(CommittedOffset(TopicPartition("t", number), 5) for number in numbers or world.given[:1]),
         )
         ticket = world.ask(world.coordinator.commit_transactional_offsets, request)
-        return world.error(ticket)
+        return [part.error for part in world.answers[ticket].partitions]
 
-    assert commit_in_transaction("", -1) is ErrorCode.none
-    assert commit_in_transaction("a", 3) is ErrorCode.none
-    assert commit_in_transaction("a", 2) is ErrorCode.stale_member_epoch
-    assert commit_in_transaction("x", 3) is ErrorCode.unknown_member_id
+    assert commit_in_transaction("", -1) == [ErrorCode.none]
+    assert commit_in_transaction("a", 3) == [ErrorCode.none]
+    assert commit_in_transaction("a", 2, world.kept[0]) == [ErrorCode.none]
+    assert commit_in_transaction("a", 2, world.kept[0], world.given[0]) == 2 * [ErrorCode.illegal_generation], (
+        "no producer knows STALE_MEMBER_EPOCH: it would end instead of aborting"
+    )
+    assert commit_in_transaction("a", 4) == [ErrorCode.illegal_generation]
+    assert commit_in_transaction("x", 3) == [ErrorCode.unknown_member_id]
 
 
 def test_a_member_fetches_in_its_epoch_and_others_name_none(world):
