@@ -43,9 +43,9 @@ NOTES: Final = (
     f"""Both brokers run with their default settings on one machine, broker and controller in one, beside the one client; only
 `log.segment.delete.delay.ms` is 1 s and `log.cleaner.backoff.ms` 200 ms for both, and ESP has `transaction.version=2`, Kafka's default.
 Kafka's JVM has the options of its start script: `-Xmx1g {" ".join(START_SCRIPT_OPTIONS)}`.""",
-    """CPU is that of the broker's process, all threads, from `/proc/PID/stat`; a GB is 10^9 bytes. Wall-clock times depend on what else
-the machine did: the load average of each row is given, and the rounds that it had: compaction-memory, many-ids and streams have three
-at most, the first two without rounds to warm up, as each begins with a start, and streams with one.""",
+    """CPU is that of the broker's process and its children, all threads, from `/proc/PID/stat`; a GB is 10^9 bytes. Wall-clock times
+depend on what else the machine did: the load average of each row is given, and the rounds that it had: compaction-memory, many-ids and
+streams have three at most, the first two without rounds to warm up, as each begins with a start, and streams with one.""",
     """Producing: records of 200 bytes, batches of 64 KiB, linger 5 ms, transactions of 20 ms, 4 partitions: `kafka-producer-perf-test`, and
 librdkafka through confluent-kafka.""",
     """One-record transactions: 100 bytes, a raw client of this project for both protocols, 100 a second with one producer, 200 a

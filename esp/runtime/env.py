@@ -24,6 +24,7 @@ from esp.ports.env import Env
 from esp.runtime.asyncio_network import AsyncioNetwork
 from esp.runtime.large_memory import large_memory
 from esp.runtime.os_disk import OsDisk
+from esp.runtime.worker_process import OsWorkerProcess
 
 log = logging.getLogger(__name__)
 
@@ -160,12 +161,13 @@ class SystemClock:
 def real_env() -> Env:
     """Return the seams' real bodies, for a node that has the process to itself."""
     raise_open_files_limit()
-    host = SystemHost()
+    host, disk = SystemHost(), OsDisk()
     return Env(
         clock=SystemClock(),
         random=SystemRandom(),
         network=AsyncioNetwork(host),
-        disk=OsDisk(),
+        disk=disk,
         cpu=ThreadCpu(),
         host=host,
+        worker_process=partial(OsWorkerProcess, disk),
     )

@@ -415,6 +415,16 @@ class Segment:
         """The segment as if nothing of it had been read yet, to take in its batches again."""
         return Segment(self._disk, self._directory, self.base_offset, self._settings, self.created_ms)
 
+    def detached(self) -> "Segment":
+        """A copy of a sealed segment without its file and its indexes, for another process."""
+        copy = self.emptied()
+        copy.indexes = None
+        copy.size = self.size
+        copy.next_base_offset = self.next_base_offset
+        copy.aborted, copy.aborted_checksum = self.aborted, self.aborted_checksum
+        copy.oldest_open_offset = self.oldest_open_offset
+        return copy
+
     def take_over(self, rebuilt: "Segment", *, is_active: bool) -> None:
         """Take the timestamps of a segment that has taken in the same batches anew, and its indexes if this one is active.
 

@@ -6,6 +6,7 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
@@ -218,17 +219,29 @@ class NodeProcess(ABC):
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     def own_memory_bytes(self) -> int:
-        """Resident memory that is no page of a mapped file: those the kernel takes back as it likes (Linux)."""
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        fields = dict(line.split(":", 1) for line in status.splitlines())
-        return sum(int(fields[name].split()[0]) * 1024 for name in ("RssAnon", "RssShmem"))
+        """Resident memory, that of child processes too, without pages of mapped files: those the kernel takes back as it likes (Linux)."""
+        found = _own_memory_bytes(self.pid)
+        for child in self.child_pids():
+            with suppress(OSError, KeyError):  # it has ended meanwhile
+                found += _own_memory_bytes(child)
+        return found
+
+    def child_pids(self) -> list[int]:
+        """The process ids of its children (Linux)."""
+        found: list[int] = []
+        for path in Path(f"/proc/{self.pid}/task").glob("*/children"):
+            with suppress(OSError):  # the thread has ended meanwhile
+                found += map(int, path.read_text().split())
+        return found
 
     def cpu_seconds(self) -> CpuSeconds:
-        """CPU time of the process so far, all threads (Linux; steps of 10 ms)."""
-        # the second field is the command's name in parentheses and may hold blanks
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        """CPU time of the process so far, all threads, and of its children, those that have ended too (Linux; steps of 10 ms)."""
+        user, system, ended_user, ended_system = _ticks(self.pid)
+        for child in self.child_pids():
+            with suppress(OSError):  # it has ended meanwhile
+                user, system = user + _ticks(child)[0], system + _ticks(child)[1]
         ticks_per_second = os.sysconf("SC_CLK_TCK")
-        return CpuSeconds(int(fields[11]) / ticks_per_second, int(fields[12]) / ticks_per_second)
+        return CpuSeconds((user + ended_user) / ticks_per_second, (system + ended_system) / ticks_per_second)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -242,3 +255,16 @@ class NodeProcess(ABC):
             self.stop()
         else:
             self.kill()
+
+
+def _own_memory_bytes(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    fields = dict(line.split(":", 1) for line in status.splitlines())
+    return sum(int(fields[name].split()[0]) * 1024 for name in ("RssAnon", "RssShmem"))
+
+
+def _ticks(pid: int) -> tuple[int, int, int, int]:
+    """User and system time of a process, and of its children that have ended."""
+    # the second field is the command's name in parentheses and may hold blanks
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]), int(fields[12]), int(fields[13]), int(fields[14])

@@ -1,6 +1,8 @@
 """Compacted topics, written and read by real clients, their files read by Kafka's own tool."""
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import Callable
 
@@ -206,3 +208,68 @@ def test_records_without_a_key_are_refused_with_a_reason(fresh_node: NodeFactory
         producer.produce("t", b"v", on_delivery=lambda error, _message, seen=outcomes: seen.append(error))
         assert producer.flush(30) == 0
         assert [KafkaException(error).args[0].name() for error in outcomes] == ["INVALID_RECORD"]
+
+
+# --- the process of the cleaner ------------------------------------------------------------------------------------------------------
+
+LARGE_KEYS = 500
+LARGE_ROUNDS = 48
+THROTTLE = {"log.cleaner.io.max.bytes.per.second": "20000000"}
+"""So slow that a round of 24 MB takes seconds."""
+
+
+def node_with_dirt(fresh_node: NodeFactory) -> tuple[NodeProcess, dict[bytes, bytes | None]]:
+    """A node that is about to compact a log so large that another process does it, and the latest values of its keys."""
+    node = fresh_node({**SETTINGS, **THROTTLE, "log.cleaner.enable": "false"})
+    create(node, "t", **COMPACTED)
+    producer = Producer({"bootstrap.servers": node.bootstrap, "queue.buffering.max.messages": 1_000_000})
+    latest: dict[bytes, bytes | None] = {}
+    for number in range(LARGE_KEYS * LARGE_ROUNDS):
+        key = b"key %d" % (number % LARGE_KEYS) if number % 50 else b"only %d" % number
+        latest[key] = number.to_bytes(4) + bytes(1000)
+        producer.produce("t", latest[key], key, partition=0)
+    latest[b"end"] = b"the end"
+    producer.produce("t", latest[b"end"], b"end", partition=0)
+    assert producer.flush(120) == 0
+    node.settings["log.cleaner.enable"] = "true"
+    node.restart()
+    return node, latest
+
+
+def leftovers(node: NodeProcess) -> list[str]:
+    return [path.name for path in node.data_dir.rglob("*.cleaned")]
+
+
+@pytest.mark.timeout(240)
+def test_a_cleaner_process_that_is_killed_loses_nothing_and_its_round_is_done_again(fresh_node: NodeFactory) -> None:
+    node, latest = node_with_dirt(fresh_node)
+    wait_for(lambda: bool(leftovers(node)))
+    [first] = node.child_pids()
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: "was killed by signal 9" in node.stderr_path.read_text())
+    assert f"t-0 cannot be compacted now: the worker process {first} was killed by signal 9" in node.output
+    wait_for(lambda: bool(node.child_pids()))
+    [second] = node.child_pids()
+    assert second != first
+    wait_for(lambda: "was compacted up to offset" in node.stderr_path.read_text())
+    wait_for(lambda: not node.child_pids())  # it ends when nothing is left to be done
+    assert not leftovers(node)
+    read = by_confluent(node, "t")
+    assert {key: value for _, key, value in read} == latest
+    assert len(read) < LARGE_KEYS * LARGE_ROUNDS // 4
+    node.kill()
+    node.start()
+    assert by_confluent(node, "t") == read
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_cleaner_process_ends_with_its_node(fresh_node: NodeFactory, is_killed: bool) -> None:
+    node, latest = node_with_dirt(fresh_node)
+    wait_for(lambda: bool(node.child_pids()))
+    [cleaner] = node.child_pids()
+    (node.kill if is_killed else node.stop)()
+    wait_for(lambda: not os.path.exists(f"/proc/{cleaner}"))
+    assert "cannot be compacted" not in node.stderr_path.read_text()
+    node.start()
+    assert {key: value for _, key, value in by_confluent(node, "t")} == latest

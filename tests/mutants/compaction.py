@@ -270,11 +270,11 @@ COMPACTION_MUTANTS: Final = (
         "transactions-are-forgotten-between-groups",
         "KAFKA-8351",
         "CLEAN-4",
-        "esp.storage.compaction.cleaning",
-        """        with closing(CleanedSegment(log.files.disk, sources)) as output, suppress(LeftAloneError):
+        "esp.storage.compaction.round",
+        """            output = CleanedSegment(self._disk, sources)
 """,
-        """        fates = cleaning.fates()
-        with closing(CleanedSegment(log.files.disk, sources)) as output, suppress(LeftAloneError):
+        """            fates = self.fates()
+            output = CleanedSegment(self._disk, sources)
 """,
         tiers=(LOG,),
     ),

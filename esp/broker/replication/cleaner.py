@@ -1,13 +1,16 @@
 """Compaction of the node's logs, one after another or a few side by side, beside the loop (CLEAN-8; Kafka's ``LogCleaner``).
 
-A worker thread has a chunk at a time; between two chunks a round ends if the node stops, the log is cut or moved, its topic is deleted, or
-its policy is another one. While segments are replaced, :attr:`~esp.broker.replication.host.ReplicaHost.directories_lock` and
+A worker thread has a chunk at a time. A round of a larger log is computed by a process of its own, as Python code in a thread keeps the
+interpreter from the loop; there it is a few chunks at a time. Between these a round ends if the node stops, the log is cut or moved, its
+topic is deleted, or its policy is another one. While segments are replaced,
+:attr:`~esp.broker.replication.host.ReplicaHost.directories_lock` and
 :attr:`~esp.broker.replication.hosted_partition.HostedPartition.busy` are held: no log is cut, dropped from, flushed or moved then.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 from esp.broker.replication.cleaning_pace import CleaningPace
@@ -16,11 +19,12 @@ from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.tasks import Tasks
 from esp.model.errors import CorruptionError
 from esp.ports.env import Env
+from esp.ports.worker_process import WorkerProcess
 from esp.settings.broker import BrokerSettings
 from esp.storage.compaction.choice import Cleanable
-from esp.storage.compaction.cleaning import are_present, finding_dirt, preparing, replacing
-from esp.storage.compaction.output import CleanedSegment, LeftAloneError
-from esp.storage.compaction.round import CleanerLimits, CleaningRound
+from esp.storage.compaction.cleaning import LogRound, are_present, finding_dirt, preparing, replacing
+from esp.storage.compaction.output import CleanedSegment
+from esp.storage.compaction.round import CleanerLimits, RoundPlan, RoundStep, cleaning_blocking
 from esp.storage.log import Log
 from esp.storage.steps import Syncing, read, sync
 from esp.storage.transaction_index import AbortedTransaction
@@ -34,6 +38,15 @@ _MOST_CHUNK_BYTES: Final = 1024 * 1024
 _MEMORY_OF_CHUNK: Final = 16
 """The most memory that a chunk takes while it is looked at, in its own bytes: the headers of small batches are larger than these."""
 
+_PROCESS_FROM_BYTES: Final = 16 * 1024 * 1024
+"""The size of a log from which on a process compacts it: to start one takes as much of a processor as to compact so much in a thread."""
+
+PROCESS_OWN_BYTES: Final = 20_000_000
+"""Memory of such a process that is neither its keys' nor its chunks': Python and what it imports, without the pages of their files."""
+
+_STEP_BYTES: Final = 1024 * 1024
+"""Read between two messages of the process: after each of them the loop has a turn."""
+
 _LOOK_US: Final = 1_000_000
 """The longest sleep: then the settings are looked at, which may have changed, and whether the round must end."""
 
@@ -42,19 +55,23 @@ class _RoundEndedError(Exception):
     """The round must not go on."""
 
 
-def limits_of(settings: BrokerSettings) -> CleanerLimits:
+def limits_of(settings: BrokerSettings, *, own_bytes: int = 0) -> CleanerLimits:
     """The memory of each round, as the node's settings divide it among the threads.
 
     Chunks are so small that they fit, with their headers, into the part of both buffers that the keys leave.
+
+    Args:
+        settings: the node's.
+        own_bytes: the memory that a process takes for nothing but to run: there are as many fewer keys, but half of them at least.
     """
     threads = max(1, settings.log_cleaner_threads)
     filled = settings.log_cleaner_dedupe_buffer_size * settings.log_cleaner_io_buffer_load_factor
     left = settings.log_cleaner_dedupe_buffer_size + settings.log_cleaner_io_buffer_size - int(filled)
     chunk_bytes = min(settings.log_cleaner_io_buffer_size // 2, left // _MEMORY_OF_CHUNK) // threads
-    return CleanerLimits(
-        map_bytes=max(0, int(filled / threads)),
-        chunk_bytes=min(max(chunk_bytes, _LEAST_CHUNK_BYTES), _MOST_CHUNK_BYTES),
-    )
+    chunk_bytes = min(max(chunk_bytes, _LEAST_CHUNK_BYTES), _MOST_CHUNK_BYTES)
+    map_bytes = max(0, int(filled / threads))
+    missing = own_bytes - max(0, left // threads - _MEMORY_OF_CHUNK * chunk_bytes) if own_bytes else 0
+    return CleanerLimits(map_bytes - min(max(0, missing), map_bytes // 2), chunk_bytes)
 
 
 class LogCleaner:
@@ -104,9 +121,17 @@ class LogCleaner:
             await self._env.clock.sleep_us(_LOOK_US)
 
     async def _work(self, number: int) -> None:
-        while number < self._replicas.settings.current.log_cleaner_threads:
-            if not await self.clean_one():
-                await self._back_off(number)
+        make = self._env.worker_process
+        process = None if make is None else make("log-cleaner")
+        try:
+            while number < self._replicas.settings.current.log_cleaner_threads:
+                if not await self.clean_one(process):
+                    if process is not None:
+                        await self._env.cpu.run(process.stop)  # the kernel takes back its memory meanwhile
+                    await self._back_off(number)
+        finally:
+            if process is not None:
+                process.stop()
         self._at_work.discard(number)
 
     async def _back_off(self, number: int) -> None:
@@ -120,15 +145,16 @@ class LogCleaner:
             if left_us <= _LOOK_US or number >= self._replicas.settings.current.log_cleaner_threads:
                 return
 
-    async def clean_one(self) -> bool:
-        """Clean the log that needs it most; False if none was cleaned."""
+    async def clean_one(self, process: WorkerProcess | None = None) -> bool:
+        """Clean the log that needs it most, a large one in ``process``; False if none was cleaned."""
         found = await self._find_dirtiest()
         if found is None:
             return False
         hosted, cleanable = found
         self._cleaned.add(hosted)
         try:
-            return await self._clean(hosted, cleanable)
+            is_large = cleanable.clean_bytes + cleanable.dirty_bytes >= _PROCESS_FROM_BYTES
+            return await self._clean(hosted, cleanable, process if is_large else None)
         finally:
             self._cleaned.discard(hosted)
 
@@ -155,10 +181,11 @@ class LogCleaner:
         self.dirty_ratio = dirty_ratio
         return found if found is not None and found[0] not in self._cleaned else None
 
-    async def _clean(self, hosted: HostedPartition, cleanable: Cleanable) -> bool:
-        """Do a round; True if it was completed."""
+    async def _clean(self, hosted: HostedPartition, cleanable: Cleanable, process: WorkerProcess | None) -> bool:
+        """Do a round, in ``process`` or in worker threads; True if it was completed."""
         env, begun_us = self._env, self._env.clock.monotonic_us()
-        limits = limits_of(self._replicas.settings.current)
+        own_bytes = PROCESS_OWN_BYTES if process is not None else 0
+        limits = limits_of(self._replicas.settings.current, own_bytes=own_bytes)
         if self._has_ended(hosted, None):
             return False
         source, path = hosted.log, hosted.log.path
@@ -171,25 +198,17 @@ class LogCleaner:
             return False
         if hosted.log is not source or self._has_ended(hosted, None):
             return False
-        cleaning = CleaningRound(source, cleanable, limits, env.clock.wall_ms(), aborted)
+        cleaning = LogRound(source, cleanable, limits, env.clock.wall_ms(), aborted)
         try:
             await self._prepare(hosted, cleaning)
-            await self._run(hosted, cleaning, cleaning.indexing_blocking())
-            fates = cleaning.fates()
-            for sources in await env.cpu.run(cleaning.groups_blocking):
-                output = CleanedSegment(hosted.log.files.disk, sources)
-                try:
-                    await self._run(hosted, cleaning, cleaning.copying_blocking(output, fates))
-                    if not output.is_same:
-                        await self._replace(hosted, cleaning, output)
-                except LeftAloneError as reason:
-                    log.info("%s: segment %d is not compacted: %s", path, sources[0].base_offset, reason)
-                except asyncio.CancelledError:
-                    raise  # the node stops, and the worker thread may be at work with the files still
-                except BaseException:
-                    await env.cpu.run(output.close)
-                    raise
-                await env.cpu.run(output.close)
+            steps = _begin(cleaning, process)
+            try:
+                await self._run(hosted, cleaning, steps, waits=process is not None)
+            except asyncio.CancelledError:
+                raise  # the node stops, and the worker thread may be at work with the files still
+            except BaseException:
+                await env.cpu.run(_give_up_blocking, cleaning, steps)
+                raise
             await self._conclude(hosted, cleaning)
         except _RoundEndedError:
             return False
@@ -197,6 +216,8 @@ class LogCleaner:
             cleaning.log.note_rot(error)
             return False
         except OSError as error:
+            if isinstance(error, FileNotFoundError) and self._has_ended(hosted, cleaning):
+                return False  # the directory has another name by now
             self.failures += 1
             log.error("%s cannot be compacted now: %s", path, error)
             return False
@@ -216,27 +237,39 @@ class LogCleaner:
         )
         return True
 
-    def _has_ended(self, hosted: HostedPartition, cleaning: CleaningRound | None) -> bool:
+    def _has_ended(self, hosted: HostedPartition, cleaning: LogRound | None) -> bool:
         if self._replicas.find(*hosted.name) is not hosted or hosted.is_offline or not hosted.log.settings.is_compacted:
             return True
         return cleaning is not None and (cleaning.is_void or cleaning.log is not hosted.log)
 
-    async def _run(self, hosted: HostedPartition, cleaning: CleaningRound, steps: Iterator[None]) -> None:
-        """Do one pass, or the copying of one segment.
+    async def _run(
+        self, hosted: HostedPartition, cleaning: LogRound, steps: Generator[RoundStep, None, None], *, waits: bool
+    ) -> None:
+        """Do the steps of a round, and put their results in place; ``waits`` if another process computes.
 
         Raises:
             _RoundEndedError: it must not go on.
+            CorruptionError: a batch is not the one that was written.
+            OSError: the device failed or is full, or the other process ended.
         """
-        counts, done = cleaning.counts, object()
-        is_done = False
-        while not is_done:
-            begun_us, before = self._env.clock.monotonic_us(), counts.bytes_read + counts.bytes_written
-            is_done = await self._env.cpu.run(_step_blocking, steps, done) is done
-            moved = counts.bytes_read + counts.bytes_written - before
-            self._pace.note_moved(moved, begun_us=begun_us, most=self._most_bytes_per_second)
+        run = self._env.cpu.run_waiting if waits else self._env.cpu.run
+        moved = 0
+        while True:
+            begun_us = self._env.clock.monotonic_us()
+            step = await run(_step_blocking, steps)
+            if step is not None:
+                cleaning.take(step)
+                moved, before = step.counts.bytes_read + step.counts.bytes_written, moved
+                self._pace.note_moved(moved - before, begun_us=begun_us, most=self._most_bytes_per_second)
             await self._keep_pace(hosted, cleaning)
+            if step is None:
+                return
+            if step.left_alone:
+                log.info("%s: %s", hosted.log.path, step.left_alone)
+            if step.output is not None:
+                await self._replace(hosted, cleaning, step.output)
 
-    async def _keep_pace(self, hosted: HostedPartition, cleaning: CleaningRound) -> None:
+    async def _keep_pace(self, hosted: HostedPartition, cleaning: LogRound) -> None:
         """Wait until no more was moved than may be.
 
         Raises:
@@ -255,7 +288,7 @@ class LogCleaner:
     def _most_bytes_per_second(self) -> float:
         return self._replicas.settings.current.log_cleaner_io_max_bytes_per_second
 
-    async def _prepare(self, hosted: HostedPartition, cleaning: CleaningRound) -> None:
+    async def _prepare(self, hosted: HostedPartition, cleaning: LogRound) -> None:
         """Have all names of the log's files on the device before others come beside them.
 
         Raises:
@@ -277,7 +310,7 @@ class LogCleaner:
             self._replicas.on_disk_error(hosted, error)
             raise
 
-    async def _replace(self, hosted: HostedPartition, cleaning: CleaningRound, output: CleanedSegment) -> None:
+    async def _replace(self, hosted: HostedPartition, cleaning: LogRound, output: CleanedSegment) -> None:
         """Let a cleaned segment take the place of its sources.
 
         Raises:
@@ -289,11 +322,12 @@ class LogCleaner:
                 raise _RoundEndedError
             if not are_present(cleaning.log, output):
                 cleaning.note_dropped(output)
+                await self._env.cpu.run(output.remove_blocking)
                 return
             source = cleaning.log
             await self._sync(hosted, source, replacing(source, output, self._env.clock.wall_ms()))
 
-    async def _conclude(self, hosted: HostedPartition, cleaning: CleaningRound) -> None:
+    async def _conclude(self, hosted: HostedPartition, cleaning: LogRound) -> None:
         """Write down up to where the log is clean now."""
         async with self._replicas.directories_lock:
             if self._has_ended(hosted, cleaning):
@@ -308,6 +342,26 @@ class LogCleaner:
         return (hosted for hosted in self._replicas if hosted.log.settings.is_compacted and hosted.log.rot is not None)
 
 
-def _step_blocking(steps: Iterator[None], done: object) -> object:
-    """One step, and ``done`` behind the last one."""
-    return next(steps, done)
+def _begin(cleaning: LogRound, process: WorkerProcess | None) -> Generator[RoundStep, None, None]:
+    """The steps of a round, which has not begun then."""
+    if process is None:
+        return cleaning_blocking(cleaning.log.files.disk, cleaning.plan, 1)
+    return _clean_elsewhere_blocking(cleaning.plan, process)
+
+
+def _clean_elsewhere_blocking(plan: RoundPlan, process: WorkerProcess) -> Generator[RoundStep, None, None]:
+    """The steps of a round that a process computes."""
+    chunks = max(1, _STEP_BYTES // plan.limits.chunk_bytes)
+    yield from process.iterate_blocking(cleaning_blocking, plan.detached(), chunks)
+
+
+def _step_blocking(steps: Iterator[RoundStep]) -> RoundStep | None:
+    """One step; None behind the last one."""
+    return next(steps, None)
+
+
+def _give_up_blocking(cleaning: LogRound, steps: Generator[RoundStep, None, None]) -> None:
+    """End a round that must not go on."""
+    steps.close()
+    with suppress(OSError):  # the next start removes what is left
+        cleaning.remove_leftovers_blocking()

@@ -1,22 +1,23 @@
 """Compaction seen from a log: the part that may be cleaned, beginning a round, putting its results in place, and all of it in one go.
 
-The owner drives a round: it has the passes done in a worker thread, and replaces segments on the loop, while no flush, cut or removal of
-segments of this log is running.
+The owner drives a round: it has the passes done in a worker thread or in another process, and replaces segments on the loop, while no
+flush, cut or removal of segments of this log is running.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Final, NamedTuple
 
 from esp.model.errors import CorruptionError
 from esp.records.batch_header import HEADER_SIZE, read_header
 from esp.settings.setting import LONG_MAX
 from esp.storage.compaction.choice import Cleanable, SegmentFacts, find_cleanable, is_worth_cleaning
-from esp.storage.compaction.output import CleanedSegment, LeftAloneError
-from esp.storage.compaction.round import CleanerLimits, CleaningRound, RoundCounts
+from esp.storage.compaction.output import CleanedSegment
+from esp.storage.compaction.round import CleanerLimits, RoundCounts, RoundPlan, RoundStep, cleaning_blocking
 from esp.storage.log import Log
 from esp.storage.segment import Segment, noted_timestamp
 from esp.storage.steps import Reading, Syncing, read_blocking, sync_blocking
+from esp.storage.transaction_index import AbortedTransaction
 
 DEFAULT_LIMITS: Final = CleanerLimits(map_bytes=128 * 1024 * 1024, chunk_bytes=256 * 1024)
 """Kafka's defaults, for one thread."""
@@ -115,6 +116,81 @@ def replacing(log: Log, output: CleanedSegment, now_ms: int) -> Syncing[None]:
         raise
 
 
+class LogRound:
+    """A round, seen from its log; made and asked on the loop, unless a method says otherwise.
+
+    Args:
+        log: the log.
+        cleanable: the part that is dirty.
+        limits: of memory.
+        now_ms: wall time.
+        aborted: the aborted transactions below the end of that part.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        cleanable: Cleanable,
+        limits: CleanerLimits,
+        now_ms: int,
+        aborted: Sequence[AbortedTransaction] = (),
+    ) -> None:
+        self.log = log
+        self.plan = RoundPlan(
+            [segment for segment in log.files.segments if segment.next_base_offset <= cleanable.end],
+            log.settings,
+            cleanable,
+            limits,
+            now_ms,
+            aborted,
+            producers={
+                producer_id: tuple(batch.last_offset for batch in state.batches)
+                for producer_id, state in log.producers.items()
+            },
+            markers={
+                producer_id: state.marker_offset
+                for producer_id, state in log.producers.items()
+                if state.marker_offset >= 0
+            },
+        )
+        self.counts = RoundCounts()
+        self.end_offset = cleanable.start
+        """The end of the part whose keys are known."""
+        self.cleaned_to = cleanable.start
+        """The end of the part that is clean once the round has ended."""
+        self._left_from = LONG_MAX
+        self._truncations = log.truncations
+        self._sources = {segment.base_offset: segment for segment in self.plan.segments}
+
+    @property
+    def is_void(self) -> bool:
+        """True if the log was cut, or has failed or rotted, since the round began: nothing of it may be replaced any more."""
+        log = self.log
+        return log.truncations != self._truncations or log.is_offline or log.rot is not None
+
+    def take(self, step: RoundStep) -> None:
+        """Take in a step, of this process or of another one, which knows copies of the log's segments.
+
+        Raises:
+            FileNotFoundError: a segment is missing that was not dropped.
+        """
+        if step.missing_to > self.log.log_start_offset:
+            raise FileNotFoundError(f"the segment that ends at offset {step.missing_to} is missing")
+        self.counts, self.end_offset = step.counts, step.end_offset
+        self.cleaned_to = min(step.cleaned_to, max(self.plan.cleanable.start, self._left_from))
+        if step.output is not None:
+            step.output.sources = [self._sources[source.base_offset] for source in step.output.sources]
+
+    def note_dropped(self, output: CleanedSegment) -> None:
+        """A source was dropped meanwhile: those that are left of its group are cleaned in the next round."""
+        self._left_from = min(self._left_from, output.segment.base_offset)
+
+    def remove_leftovers_blocking(self) -> None:
+        """Remove the files of a round that ended early, once it writes no more; may be called off the loop. Raises OSError."""
+        for segment in self.plan.segments:
+            CleanedSegment(self.log.files.disk, (segment,)).remove_blocking()
+
+
 def clean_blocking(
     log: Log, now_ms: int, limits: CleanerLimits = DEFAULT_LIMITS, between: Callable[[], None] = lambda: None
 ) -> RoundCounts | None:
@@ -129,38 +205,38 @@ def clean_blocking(
         return None
     cleanable = dirt.cleanable
     sync_blocking(preparing(log), log.files.disk)
+    cleaning: LogRound | None = None
     try:
         aborted = log.aborted.find_blocking(log.first_segment_offset, cleanable.end) if log.aborted.may_exist else ()
-        cleaning = CleaningRound(log, cleanable, limits, now_ms, aborted)
+        cleaning = LogRound(log, cleanable, limits, now_ms, aborted)
         if _clean_blocking(cleaning, now_ms, between):
             log.note_cleaned(cleaning.cleaned_to)
-    except CorruptionError as error:
-        log.note_rot(error)
+        else:
+            cleaning.remove_leftovers_blocking()
+    except (CorruptionError, OSError) as error:
+        if cleaning is not None:
+            cleaning.remove_leftovers_blocking()
+        if isinstance(error, CorruptionError):
+            log.note_rot(error)
         raise
     return cleaning.counts
 
 
-def _clean_blocking(cleaning: CleaningRound, now_ms: int, between: Callable[[], None]) -> bool:
+def _clean_blocking(cleaning: LogRound, now_ms: int, between: Callable[[], None]) -> bool:
     """Both passes; False if the round is void."""
-
-    def run(steps: Iterator[None]) -> bool:
-        for _ in steps:
+    log = cleaning.log
+    with closing(cleaning_blocking(log.files.disk, cleaning.plan, 1)) as steps:
+        for step in steps:
             between()
             if cleaning.is_void:
                 return False
-        return not cleaning.is_void
-
-    log = cleaning.log
-    if not run(cleaning.indexing_blocking()):
-        return False
-    fates = cleaning.fates()
-    for sources in cleaning.groups_blocking():
-        with closing(CleanedSegment(log.files.disk, sources)) as output, suppress(LeftAloneError):
-            if not run(cleaning.copying_blocking(output, fates)):
-                return False
-            if not output.is_same:
-                if are_present(log, output):
-                    sync_blocking(replacing(log, output, now_ms), log.files.disk)
-                else:
-                    cleaning.note_dropped(output)
+            cleaning.take(step)
+            output = step.output
+            if output is None:
+                continue
+            if are_present(log, output):
+                sync_blocking(replacing(log, output, now_ms), log.files.disk)
+            else:
+                cleaning.note_dropped(output)
+                output.remove_blocking()
     return True

@@ -5,7 +5,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from esp.model.buffers import Buffer
 from esp.ports.disk import Disk, File
 from esp.records.batch_header import BatchHeader
-from esp.storage.layout import CLEANED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from esp.storage.layout import (
+    CLEANED_SUFFIX,
+    INDEX_SUFFIX,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+)
 from esp.storage.segment import RELATIVE_OFFSET_MAX, Segment, noted_timestamp
 from esp.storage.transaction_index import AbortedTransaction, TransactionIndex
 
@@ -146,18 +154,24 @@ class CleanedSegment:
         return joined
 
     def take_file(self) -> File:
-        """Hand the open log file over to the segment's owner."""
-        assert self._file is not None
-        file, self._file = self._file, None
+        """Hand the log file over to the segment's owner, which has named it ``*.swap`` by now."""
+        file, self._file = self._file or self._disk.open(self.segment.path(LOG_SUFFIX) + SWAP_SUFFIX), None
         return file
 
-    def close(self) -> None:
-        """Let go of what was written, unless it has been handed over."""
-        if self._file is None:
-            return
-        self._file.close()
-        self._file = None
-        for suffix in self.suffixes:
+    def release(self) -> None:
+        """Let go of the file, unless it has been handed over; it stays."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def remove_blocking(self) -> None:
+        """Remove what was written. Raises OSError: the device failed."""
+        self.release()
+        for suffix in (*INDEX_SUFFIXES, LOG_SUFFIX):
             path = self.segment.path(suffix) + CLEANED_SUFFIX
             if self._disk.exists(path):
                 self._disk.remove(path)
+
+    def __getstate__(self) -> dict[str, object]:
+        """The segment for another process, which opens the file itself."""
+        return {**self.__dict__, "_file": None}

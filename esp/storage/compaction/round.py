@@ -3,20 +3,24 @@
 The first pass learns the keys of the dirty part from its end on backwards: the first record of a key that it meets is the latest one, which
 stays. Where memory does not suffice for all keys, the pass begins anew with as many offsets from the start of the dirty part on as it had
 got through, so that a round cleans a first part of it whole. The second pass copies all segments up to the end of that part without the
-superseded records, each batch read once and in its order (CLEAN-4). Both run in a worker thread, a chunk at a time, beside the loop, which
-may append, read, flush, and drop segments from the front meanwhile. A cut of the log makes the round void, as records that superseded
-others may be gone (:attr:`CleaningRound.is_void`).
+superseded records, each batch read once and in its order (CLEAN-4).
+
+A round computes from values (:class:`RoundPlan`): it reads segments that do not change any more, and writes files beside them. So it runs
+in a worker thread or in a process of its own, a few chunks at a time, while the owner of the log appends, reads, flushes, and drops
+segments from the front. The owner puts the results in place (:class:`esp.storage.compaction.cleaning.LogRound`).
 """
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
+from esp.ports.disk import Disk
 from esp.records.batch_header import BatchHeader, read_header
 from esp.records.keyed import index_keys
 from esp.settings.setting import LONG_MAX
+from esp.settings.topic import TopicSettings
 from esp.storage.compaction.choice import Cleanable, GroupedSegment, group_segments
 from esp.storage.compaction.chunks import Chunk, iterate_chunks_back_blocking, iterate_chunks_blocking
 from esp.storage.compaction.fates import ANY_BATCH, Aborted, Fates, open_batch
@@ -27,9 +31,6 @@ from esp.storage.layout import INDEX_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX
 from esp.storage.producer_state import BATCHES_KEPT, ProducerStates
 from esp.storage.segment import Segment
 from esp.storage.transaction_index import AbortedTransaction
-
-if TYPE_CHECKING:
-    from esp.storage.log import Log
 
 
 class CleanerLimits(NamedTuple):
@@ -55,48 +56,70 @@ class RoundCounts:
     """The most memory that the round has held at one time: the keys, the chunk that was read, and the one that is written of it."""
 
 
+class RoundPlan(NamedTuple):
+    """The values from which a round computes, as they are when it begins."""
+
+    segments: Sequence[Segment]
+    """The log's, up to the end of the dirty part."""
+    settings: TopicSettings
+    cleanable: Cleanable
+    limits: CleanerLimits
+    now_ms: int
+    """Wall time."""
+    aborted: Sequence[AbortedTransaction]
+    """The aborted transactions below the end of the dirty part."""
+    producers: Mapping[int, tuple[int, ...]]
+    """The ends of the last batches of each producer that the log knows."""
+    markers: Mapping[int, int]
+    """The offset of the last marker of each producer of which the log knows it."""
+
+    def detached(self) -> "RoundPlan":
+        """The same for another process."""
+        return self._replace(segments=[segment.detached() for segment in self.segments])
+
+
+class RoundStep(NamedTuple):
+    """The state of a round after some of its work."""
+
+    counts: RoundCounts
+    end_offset: int
+    """The end of the part whose keys are known."""
+    cleaned_to: int
+    """The end of the part that is clean once the round has ended: before sources that stayed, because one of them was dropped."""
+    missing_to: int
+    """The end of the last segment whose file is missing, which is no error below the log start; 0 if there is none."""
+    output: CleanedSegment | None = None
+    """Complete and durable: it takes the place of its sources before the round goes on, or is removed."""
+    left_alone: str = ""
+    """The reason for which the segments of a group stay as they are."""
+
+
 class CleaningRound:
-    """A round; made by :func:`esp.storage.compaction.cleaning.begin_round` on the loop.
+    """A round, as it is computed.
 
     Args:
-        log: the log.
-        cleanable: the part that is dirty.
-        limits: of memory.
-        now_ms: wall time.
-        aborted: the aborted transactions below the end of that part.
+        disk: where the log lives.
+        plan: the values.
     """
 
-    def __init__(
-        self,
-        log: "Log",
-        cleanable: Cleanable,
-        limits: CleanerLimits,
-        now_ms: int,
-        aborted: Iterable[AbortedTransaction] = (),
-    ) -> None:
-        self.log = log
+    def __init__(self, disk: Disk, plan: RoundPlan) -> None:
         self.counts = RoundCounts()
-        self.end_offset = cleanable.start
+        self.end_offset = plan.cleanable.start
         """The end of the part whose keys are known."""
+        self._disk = disk
         self._left_from = LONG_MAX
-        self._cleanable = cleanable
-        self._limits = limits
-        self._now_ms = now_ms
-        self._truncations = log.truncations
-        self._aborted = Aborted(aborted)
-        self._known_markers = {
-            producer_id: state.marker_offset for producer_id, state in log.producers.items() if state.marker_offset >= 0
-        }
-        """The offset of the last marker of each producer of which the log knows it."""
+        self._missing_to = 0
+        self._cleanable = plan.cleanable
+        self._limits = plan.limits
+        self._settings = plan.settings
+        self._now_ms = plan.now_ms
+        self._aborted = Aborted(plan.aborted)
+        self._known_markers = plan.markers
+        self._producers = plan.producers
         self._open_at_start: tuple[int, ...] = ()
         """The producers with a transaction that is open in the producer snapshot with which the log begins."""
         self._begin_learning()
-        self._segments = [segment for segment in log.files.segments if segment.next_base_offset <= cleanable.end]
-        self._producers = {
-            producer_id: tuple(batch.last_offset for batch in state.batches)
-            for producer_id, state in log.producers.items()
-        }
-        """The ends of the last batches of each producer that the log knows."""
+        self._segments = plan.segments
 
     def _begin_learning(self) -> None:
         self._keys = KeySet(self._limits.map_bytes)
@@ -108,22 +131,48 @@ class CleaningRound:
         self._last_dirty: dict[int, list[int]] = {}
         """The ends of each producer's last batches in the dirty part, the last one first."""
 
-    @property
-    def is_void(self) -> bool:
-        """True if the log was cut, or has failed or rotted, since the round began: nothing of it may be replaced any more."""
-        log = self.log
-        return log.truncations != self._truncations or log.is_offline or log.rot is not None
-
     def _open(self, segment: Segment) -> Segment | None:
-        """The segment with an open file of its own; None if it lies below the log start by now, and was dropped."""
+        """The segment with an open file of its own; None if that is missing, as it is if the segment lies below the log start by now."""
         source = segment.emptied()
         try:
             source.open()
         except FileNotFoundError:
-            if segment.next_base_offset <= self.log.log_start_offset:
-                return None
-            raise
+            self._missing_to = max(self._missing_to, segment.next_base_offset)
+            return None
         return source
+
+    def steps_blocking(self, chunks: int) -> Generator[RoundStep, None, None]:
+        """Do the whole round; yields after each few chunks, and with each segment that is to take the place of others.
+
+        Args:
+            chunks: the number of chunks after which it yields at the latest.
+
+        Raises:
+            CorruptionError: a batch is not the one that was written.
+            OSError: the device failed or is full.
+        """
+        yield from self._steps_blocking(self.indexing_blocking(), chunks)
+        fates = self.fates()
+        for sources in self.groups_blocking():
+            output = CleanedSegment(self._disk, sources)
+            try:
+                yield from self._steps_blocking(self.copying_blocking(output, fates), chunks)
+                if not output.is_same:
+                    yield self._step()._replace(output=output)
+            except LeftAloneError as reason:
+                output.remove_blocking()
+                yield self._step()._replace(left_alone=f"segment {sources[0].base_offset} is not compacted: {reason}")
+            finally:
+                output.release()
+        yield self._step()
+
+    def _steps_blocking(self, work: Iterator[None], chunks: int) -> Iterator[RoundStep]:
+        for number, _ in enumerate(work, 1):
+            if number % chunks == 0:
+                yield self._step()
+
+    def _step(self) -> RoundStep:
+        return RoundStep(self.counts, self.end_offset, self.cleaned_to, self._missing_to)
 
     # --- the first pass ------------------------------------------------------------------------------------------------------------
 
@@ -166,7 +215,7 @@ class CleaningRound:
     def _read_first_snapshot_blocking(self) -> None:
         for segment in self._segments[:1]:
             try:
-                states = ProducerStates.decode(self.log.files.disk.read_file(segment.path(SNAPSHOT_SUFFIX)))
+                states = ProducerStates.decode(self._disk.read_file(segment.path(SNAPSHOT_SUFFIX)))
             except (FileNotFoundError, CorruptionError):
                 continue
             self._open_at_start = tuple(
@@ -232,7 +281,7 @@ class CleaningRound:
             self.end_offset,
             malformed=self._malformed,
             now_ms=self._now_ms,
-            delete_retention_ms=self.log.settings.delete_retention_ms,
+            delete_retention_ms=self._settings.delete_retention_ms,
             last_of_producers={
                 producer_id: self._find_last(producer_id, known) for producer_id, known in self._producers.items()
             },
@@ -268,13 +317,13 @@ class CleaningRound:
             for segment in segments
         ]
         groups: list[Sequence[Segment]] = []
-        for count in group_segments(facts, self.log.settings):
+        for count in group_segments(facts, self._settings):
             groups.append(segments[:count])
             del segments[:count]
         return groups
 
     def _file_size(self, segment: Segment, suffix: str) -> int:
-        disk, path = self.log.files.disk, segment.path(suffix)
+        disk, path = self._disk, segment.path(suffix)
         return disk.stat(path).size if disk.exists(path) else 0
 
     def copying_blocking(self, output: CleanedSegment, fates: Fates) -> Iterator[None]:
@@ -344,3 +393,8 @@ class CleaningRound:
         if run_start < run_end:
             data.append(view[run_start:run_end])
         return headers, data
+
+
+def cleaning_blocking(disk: Disk, plan: RoundPlan, chunks: int) -> Generator[RoundStep, None, None]:
+    """Return the steps of a new round (:meth:`CleaningRound.steps_blocking`)."""
+    return CleaningRound(disk, plan).steps_blocking(chunks)

@@ -108,3 +108,21 @@ def test_memory_and_cpu_time_are_those_of_the_process(tmp_path: Path) -> None:
         assert before.user <= after.user
         assert before.system <= after.system
         assert sum(after) > 0
+
+
+WORKS = (
+    "import subprocess, sys; "
+    "subprocess.run([sys.executable, '-c', 'sum(range(10**7))']); "
+    "child = subprocess.Popen([sys.executable, '-c', "
+    "'held = bytes(1) * 60_000_000; print(len(held), flush=True); input()'], "
+    "stdin=subprocess.PIPE, stdout=subprocess.PIPE); child.stdout.readline(); "
+)
+
+
+def test_memory_and_cpu_time_of_children_count(tmp_path: Path) -> None:
+    """Of those that run, and of those that have ended."""
+    with make(tmp_path, WORKS + STOPS) as node:
+        assert len(node.child_pids()) == 1
+        assert node.own_memory_bytes() > 60_000_000
+        assert node.rss_bytes() < 60_000_000
+        assert sum(node.cpu_seconds()) > 0.1

@@ -12,7 +12,8 @@ from esp.records.batch import iterate_records
 from esp.records.batch_header import find_end_offset, read_header
 from esp.records.builder import NewRecord, build_batch
 from esp.settings.broker import BrokerSettings
-from esp.storage.compaction.round import CleanerLimits, CleaningRound
+from esp.storage.compaction.cleaning import LogRound
+from esp.storage.compaction.round import CleanerLimits
 from tests.unit.broker.apis import test_alter_replica_log_dirs as directories
 from tests.unit.broker.config_requests import BROKER, SET, TOPIC, alter
 from tests.unit.broker.conversation import create_topic, delete_topic, fetch, produce
@@ -52,9 +53,9 @@ def watched_steps():
     """A list that grows with each step of a round that a worker thread begins."""
     found, step_blocking = [], cleaner._step_blocking
 
-    def step(steps, done):
+    def step(steps):
         found.append(steps)
-        return step_blocking(steps, done)
+        return step_blocking(steps)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cleaner, "_step_blocking", step)
@@ -67,10 +68,10 @@ def watched_rounds():
     running = []
     clean = LogCleaner._clean
 
-    async def watch(self, hosted, cleanable):
+    async def watch(self, hosted, *rest):
         running.append(hosted.log)
         try:
-            return await clean(self, hosted, cleanable)
+            return await clean(self, hosted, *rest)
         finally:
             running.remove(hosted.log)
 
@@ -101,6 +102,15 @@ def test_chunks_are_smaller_where_the_map_leaves_little_room_for_their_headers()
     whole = BrokerSettings(log_cleaner_io_buffer_load_factor=1.0)
     assert limits_of(whole) == CleanerLimits(map_bytes=134_217_728, chunk_bytes=32_768)
     assert limits_of(BrokerSettings(log_cleaner_dedupe_buffer_size=10_000_000)).chunk_bytes == 95_268
+
+
+def test_the_memory_that_a_process_takes_to_run_is_taken_from_the_keys():
+    limits = limits_of(BrokerSettings(), own_bytes=20_000_000)
+    assert limits.chunk_bytes == 262_144
+    assert limits.map_bytes + 20_000_000 + 16 * limits.chunk_bytes == 134_217_728 + 524_288
+    assert limits_of(BrokerSettings(), own_bytes=5_000_000) == limits_of(BrokerSettings()), "the rest has room for it"
+    small = BrokerSettings(log_cleaner_dedupe_buffer_size=10_000_000)
+    assert limits_of(small, own_bytes=20_000_000).map_bytes == 4_500_000
 
 
 @simulated(log_cleaner_backoff_ms=100)
@@ -172,15 +182,14 @@ async def test_a_round_begins_when_the_names_of_the_log_are_on_the_device(node):
     await node.restart()
     log = node.log("t")
     assert not log.names_are_durable
-    begun = []
-    indexing_blocking = CleaningRound.indexing_blocking
+    begun, begin = [], cleaner._begin
 
-    def watch(cleaning):
+    def watch(cleaning, process):
         begun.append((cleaning.log, cleaning.log.names_are_durable))
-        return indexing_blocking(cleaning)
+        return begin(cleaning, process)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CleaningRound, "indexing_blocking", watch)
+        patch.setattr(cleaner, "_begin", watch)
         await until(lambda: begun)
     assert begun[0] == (log, True)
 
@@ -261,14 +270,14 @@ async def test_segments_that_retention_takes_from_under_a_round_do_not_come_back
 async def test_the_memory_of_a_round_is_that_of_the_settings_when_it_begins(node):
     client = await node.client()
     limits = []
-    begin = CleaningRound.__init__
+    begin = LogRound.__init__
 
     def watch(cleaning, log, cleanable, its_limits, *rest):
         limits.append(its_limits)
         begin(cleaning, log, cleanable, its_limits, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CleaningRound, "__init__", watch)
+        patch.setattr(LogRound, "__init__", watch)
         await create_topic(client, **COMPACTED)
         await fill(client)
         await until(lambda: limits)
