@@ -102,7 +102,7 @@ def _share(pool: Sequence[TopicIdPartition], members: Sequence[ShareSubscriber],
     yield from _fill(readers, missing, sharing)
     for given in in_steps(zip(pool, readers, strict=True)):
         for partition, member_ids in given:
-            for member_id in member_ids:
+            for member_id in sorted(member_ids):
                 assigned[member_id].add(partition)
         yield
 
