@@ -92,4 +92,4 @@ class GroupSettings:
     offers_share_groups: bool = False
     """False where share groups are not offered: then their records are skipped, and there are none."""
     consumer_assigned_at_once_steps: int = ASSIGNED_AT_ONCE_STEPS
-    """Steps of an assignment of a consumer group that is part of a heartbeat; a larger one goes on in slices."""
+    """Steps of an assignment of a consumer or share group that is part of a heartbeat; a larger one goes on in slices."""

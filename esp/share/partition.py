@@ -10,7 +10,6 @@ that is not done with, or is empty.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -303,10 +302,13 @@ class SharePartition:
         """
         if self._is_fenced:
             return None
-        held = [run for run in self._window if run.state is RecordState.ACQUIRED and run.member_id == member_id]
-        for run in held:
-            self._window.change(run.start_offset, run.end_offset, _without_lock)
-        changes = [self._changed(_without_lock(run), RecordEvent.RELEASE) for run in held if run.write == NO_WRITE]
+        held = [
+            _without_lock(run)
+            for run in self._window
+            if run.state is RecordState.ACQUIRED and run.member_id == member_id
+        ]
+        self._replace([run for run in held if run.write != NO_WRITE])
+        changes = [self._changed(run, RecordEvent.RELEASE) for run in held if run.write == NO_WRITE]
         return self._begin(changes) if changes else None
 
     # Time, the log, and the coordinator.
@@ -458,10 +460,7 @@ class SharePartition:
     def _settle(self, changes: Sequence[tuple[Run, RecordState]]) -> StateWrite:
         """Change the states of records at once, and write that."""
         batches = tuple(_state_batch(run, target) for run, target in changes)
-        for run, target in changes:
-            self._window.change(
-                run.start_offset, run.end_offset, partial(_settled, target=target, is_rejected=run.is_rejected)
-            )
+        self._replace([_settled(run, target, is_rejected=run.is_rejected) for run, target in changes])
         start_offset = self._window.start_offset
         complete_count = self._window.complete_count
         self._window.advance()
@@ -483,11 +482,15 @@ class SharePartition:
         """Lock records for the write that is to change them, as they say."""
         if not pending:
             return
-        for runs in _end_to_end(pending):
-            self._window.replace(runs)
+        self._replace(pending)
         before = self._spans[token]
         start_offset = pending[0].start_offset if before is None else before[0]
         self._spans[token] = start_offset, pending[-1].end_offset
+
+    def _replace(self, changed: Sequence[Run]) -> None:
+        """Have these runs, in order, in place of what is in their ranges."""
+        for runs in _end_to_end(changed):
+            self._window.replace(runs)
 
     def _set_free(self, token: int) -> None:
         """A write has failed, or will never be: its records are as they were before, for as long as their locks run."""

@@ -12,7 +12,9 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import AcknowledgeType, Consumer, Message, Producer, TopicPartition
 
+from esp.cli.kafka.answers import PartitionId
 from esp.cli.kafka.doctor import DoctorAdmin
+from esp.cli.kafka.letters import LetterReader
 from esp.cli.node.format import random_uuid
 from esp.testing.node import Node
 from esp.testing.node_process import HOST, NodeProcess
@@ -173,6 +175,26 @@ def test_letters_without_copies_name_their_records_from_which_redrive_takes_them
     ]
     redriven = [message for message in read(node, "t") if "esp.redrive.count" in headers_of(message)]
     assert {message.value() for message in redriven} == {b"%d" % value for value in range(RECORDS) if value % 10 == 1}
+
+
+def test_one_run_of_redrive_keeps_another_away(node: NodeProcess) -> None:
+    produce(node, range(RECORDS))
+    member = Sharer(node, "t", judge)
+    eventually(lambda: len(read(node, QUEUE)) == len(expected_letters()), WITHIN_S)
+    member.stop()
+    redrive = [sys.executable, "-m", "esp", "queues", "redrive", "--group", "t", "--from", QUEUE, "--json"]
+    redrive += ["--bootstrap-server", node.bootstrap]
+    with LetterReader(node.bootstrap, QUEUE, "esp-redrive-t", commits=True) as other:
+        letters = other.poll()
+        refused = subprocess.run(redrive, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+        assert refused.returncode == 1, refused.stdout
+        assert "another run redrives for the group esp-redrive-t" in " ".join(refused.stderr.split())
+        dry = json.loads(esp(node, *redrive[3:-2], "--dry-run"))
+        assert sum(each["count"] for each in dry["letters"]) == len(expected_letters())
+        other.commit({PartitionId(QUEUE, each.partition): each.offset + 1 for each in letters})
+    rest = json.loads(esp(node, *redrive[3:-2]))
+    sent = sum(each["count"] for each in rest["letters"] if each["outcome"] == "sent")
+    assert sent == len(expected_letters()) - len(letters)
 
 
 def test_peek_and_describe_show_who_has_what(node: NodeProcess) -> None:

@@ -231,7 +231,7 @@ def _decode_fetch(message: ShareFetchRequest) -> SlicedWork[ShareFetch]:
         milliseconds(message.max_wait),
         message.min_bytes,
         message.max_bytes,
-        message.max_records,
+        message.max_records if message.max_bytes > 0 else 0,  # Kafka gives no records for no bytes
         message.batch_size,
         AcquireMode(mode),
     )

@@ -110,9 +110,10 @@ class ShareLeaders:
 
     def _update(self, session: ShareSession, asked: ShareFetch) -> SlicedWork[None]:
         progress = Progress(AT_ONCE_ELEMENTS // SLICE_ELEMENTS)
+        forgets = asked.acknowledging.epoch != INITIAL_EPOCH  # a new session has nothing to forget
         changes = chain(
             ((wanted, ()) for wanted in slices(asked.wanted)),
-            (((), forgotten) for forgotten in slices(asked.forgotten)),
+            (((), forgotten) for forgotten in slices(asked.forgotten if forgets else ())),
         )
         try:
             for wanted, forgotten in changes:

@@ -1,16 +1,26 @@
-"""Reads the letters of a dead-letter queue once, over any number of runs: the place where the next run begins is committed for a group."""
+"""Reads the letters of a dead-letter queue once, over any number of runs: the place where the next run begins is committed for a group.
 
-from collections.abc import Mapping
+A run that commits is the one member of that group while it lasts. The coordinator so keeps two runs apart: the second one is refused, and a
+run that was silent for too long can commit nothing more.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
-from esp.cli.kafka.answers import ConsumedRecord, PartitionId
+from esp.cli.kafka.answers import ConsumedRecord, PartitionId, RefusedError
 from esp.cli.kafka.client import connect, told_to_the_operator
 from esp.cli.kafka.consumer import consumed
+from esp.cli.kafka.groups import GroupsAdmin
 from esp.cli.kafka.library import KafkaConsumer, OffsetAndMetadata, TopicPartition
-from esp.model.errors import OperatorError
+from esp.model.errors import ErrorCode, OperatorError
 
-_POLL_MS = 500
+_POLL_MS: Final = 500
+_SESSION_MS: Final = 10_000
+"""The time after which the coordinator forgets a run that was killed."""
+_JOIN_S: Final = 30
+"""The longest wait for the partitions: the coordinator lets the first member of a group wait for others, 3 s by default."""
 
 
 class LetterReader:
@@ -19,21 +29,25 @@ class LetterReader:
     Args:
         servers: bootstrap servers.
         queue: the topic.
-        group: the group whose offsets are the progress; it has no members.
+        group: the group whose offsets are the progress.
+        commits: whether the progress is committed; without it, nothing keeps other runs away.
 
     Raises:
-        OperatorError: in every method: no broker answers, or there is no such topic.
+        OperatorError: in every method: no broker answers, there is no such topic, or another run is under way.
     """
 
-    def __init__(self, servers: str, queue: str, group: str) -> None:
+    def __init__(self, servers: str, queue: str, group: str, *, commits: bool) -> None:
         self._servers = servers
         self._queue = queue
         self._group = group
+        self._commits = commits
         self._client: Any = None
         self._ends: dict[PartitionId, int] = {}
         self._next: dict[PartitionId, int] = {}
 
     def __enter__(self) -> Self:
+        if self._commits:
+            self._wait_until_alone()
         self._client = connect(
             KafkaConsumer,
             self._servers,
@@ -42,13 +56,50 @@ class LetterReader:
             allow_auto_create_topics=False,
             auto_offset_reset="earliest",
             isolation_level="read_committed",
+            session_timeout_ms=_SESSION_MS,
         )
+        try:
+            self._begin()
+        except BaseException:
+            self._client.close()
+            raise
+        return self
+
+    def _wait_until_alone(self) -> None:
+        """Wait for a run that was killed to be forgotten."""
+        deadline = time.monotonic() + _SESSION_MS / 1_000 + 2
+        while members := self._members():
+            if time.monotonic() > deadline:
+                raise self._another(", ".join(members))
+            time.sleep(0.5)
+
+    def _members(self) -> list[str]:
+        """The hosts of the group's members."""
+        with GroupsAdmin(self._servers) as admin:
+            try:
+                return [member.host for member in admin.describe(self._group).members]
+            except RefusedError as error:
+                if error.code is not ErrorCode.group_id_not_found:
+                    raise
+                return []
+
+    def _another(self, where: str) -> OperatorError:
+        return OperatorError(
+            f"another run redrives for the group {self._group} ({where})",
+            "Wait until it has ended, or see the group: esp groups describe --members --group " + self._group,
+        )
+
+    def _begin(self) -> None:
+        """Find out where to begin and to end."""
         with told_to_the_operator(self._servers):
             numbers = self._client.partitions_for_topic(self._queue)
             if not numbers:
                 raise OperatorError(f"there is no topic {self._queue}", "See the topics: esp topics --list")
             chosen = [TopicPartition(self._queue, number) for number in sorted(numbers)]
-            self._client.assign(chosen)
+            if self._commits:
+                self._join(chosen)
+            else:
+                self._client.assign(chosen)
             first, ends = self._client.beginning_offsets(chosen), self._client.end_offsets(chosen)
             for each in chosen:
                 committed = self._client.committed(each)
@@ -56,7 +107,20 @@ class LetterReader:
                 self._client.seek(each, start)
                 name = PartitionId(each.topic, each.partition)
                 self._next[name], self._ends[name] = start, ends[each]
-        return self
+
+    def _join(self, chosen: Sequence[Any]) -> None:
+        """Become the one member of the group."""
+        self._client.subscribe([self._queue])
+        deadline = time.monotonic() + _JOIN_S
+        while not self._client.assignment() and time.monotonic() < deadline:
+            self._client.poll(
+                _POLL_MS
+            )  # records that come by this are read again: the place to begin is sought after it
+        self._require_all(len(chosen))
+
+    def _require_all(self, count: int) -> None:
+        if self._commits and len(self._client.assignment()) < count:
+            raise self._another("it began at the same time")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -74,6 +138,7 @@ class LetterReader:
             return []
         with told_to_the_operator(self._servers):
             fetched = self._client.poll(_POLL_MS)
+            self._require_all(len(self._ends))
             letters = [consumed(record) for records in fetched.values() for record in records]
             for name in self._next:  # the position passes offsets without records too
                 self._next[name] = min(self._ends[name], self._client.position(TopicPartition(*name)))

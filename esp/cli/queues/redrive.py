@@ -79,7 +79,8 @@ def redrive(
     and get esp.redrive.count. They are new to every reader of that topic, not only to this share group.
 
     The progress is kept as committed offsets of a group of its own, esp-redrive-GROUP, with -REASON behind it where --filter is used: a
-    run that was broken off goes on where it was, and sends the last records twice at worst.
+    run that was broken off goes on where it was, and sends the last records twice at worst. Each run is the one member of that group: a
+    second run is refused while it lasts.
 
     [bold]Examples[/bold]
 
@@ -92,7 +93,7 @@ def redrive(
         raise OperatorError("--to is the dead-letter queue itself", "Name the topic that the share group reads.")
     done: Counter[_Redriven] = Counter()
     with ExitStack() as stack:
-        reader = stack.enter_context(LetterReader(bootstrap_server, from_, progress))
+        reader = stack.enter_context(LetterReader(bootstrap_server, from_, progress, commits=not dry_run))
         total = reader.left
         run = _Run(bootstrap_server, stack, group, from_, to, reason, sends=not dry_run)
         with working(f"redriving up to {total} letters"):

@@ -149,7 +149,9 @@ def find_member(group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> Consum
         if not is_joining:
             raise ApiError(
                 ErrorCode.unknown_member_id,
-                f"Member {request.member_id} is not a member of group {group.group_id}.",
+                f"Instance id {request.instance_id} is unknown."
+                if request.instance_id is not None
+                else f"Member {request.member_id} is not a member of group {group.group_id}.",
             )
         return None
     if request.member_epoch > JOIN_EPOCH:

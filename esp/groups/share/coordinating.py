@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.describing import describe_share_group
 from esp.groups.effects import Effect
+from esp.groups.share.assigning import ShareAssigning
 from esp.groups.share.deletion import ShareDeletion
 from esp.groups.share.departures import ShareDepartures
 from esp.groups.share.heartbeats import ShareHeartbeats
@@ -41,7 +42,8 @@ class ShareCoordinating:
         progress = ShareProgress(state)
         initialisation = Initialisation(state, self._requests, progress)
         self._departures = ShareDepartures(state, progress)
-        self._heartbeats = ShareHeartbeats(state, progress, self._departures, initialisation)
+        assigning = ShareAssigning(state, self._departures)
+        self._heartbeats = ShareHeartbeats(state, progress, self._departures, initialisation, assigning)
         self._offsets = ShareOffsets(state, self._requests, self._replies, initialisation)
         self.deletion = ShareDeletion(state, self._requests, self._replies, initialisation)
         """Deletes groups, for DeleteGroups."""

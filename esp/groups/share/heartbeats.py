@@ -8,6 +8,7 @@ target; and partitions without a state are recorded as initialising. The answer 
 from typing import Final
 
 from esp.groups.coordinator_state import CoordinatorState
+from esp.groups.share.assigning import ShareAssigning
 from esp.groups.share.departures import ShareDepartures
 from esp.groups.share.group import NOTHING, ShareGroup, ShareMember
 from esp.groups.share.initialisation import Attempt, Initialisation
@@ -38,6 +39,7 @@ class ShareHeartbeats:
         progress: takes members towards their targets.
         departures: takes members out, and holds their sessions.
         initialisation: asks for the states of partitions.
+        assigning: computes assignments.
     """
 
     def __init__(
@@ -46,11 +48,13 @@ class ShareHeartbeats:
         progress: ShareProgress,
         departures: ShareDepartures,
         initialisation: Initialisation,
+        assigning: ShareAssigning,
     ) -> None:
         self._state = state
         self._progress = progress
         self._departures = departures
         self._initialisation = initialisation
+        self._assigning = assigning
 
     def heartbeat(self, request: ShareGroupHeartbeat, ticket: object, now: Now) -> None:
         """Answer when all that follows from it is committed."""
@@ -119,7 +123,7 @@ class ShareHeartbeats:
         attempt = self._initialisation.find_due(operation.group, now)
         is_repeated = attempt is not None and attempt.is_repeated
         self._progress.refresh(operation, has_changed=has_changed or is_repeated)
-        self._progress.assign_if_due(operation, now)
+        self._assigning.assign_if_due(operation, now)
         was = NOTHING if before is None else before.current
         current = self._progress.advance(operation, request.member_id, was, has_changed=has_changed)
         operation.put(_Type.CURRENT, current, request.member_id)

@@ -10,6 +10,7 @@ from esp.groups.keyed_groups import KeyedOperation
 from esp.groups.share.group import ShareGroup
 from esp.model.errors import ErrorCode
 from esp.model.now import Now
+from esp.records.builder import NewRecord
 from esp.schemas.share_group_records import (
     ShareGroupKey,
     ShareGroupRecord,
@@ -32,10 +33,16 @@ class ShareOperation(KeyedOperation[ShareGroup, ShareGroupRecord]):
     def __init__(self, state: CoordinatorState, group_id: str) -> None:
         super().__init__(state.shares, group_id)
         self._state = state
+        self._encoded: dict[ShareGroupKey, NewRecord] = {}
 
     def put(self, type_: ShareGroupRecordType, value: ShareValue | None, name: str = "") -> None:
         """Let a part of the group be this from now on; nothing is written if it is so already."""
         self._write(ShareGroupRecord(ShareGroupKey(type_, self._group_id, name), value))
+
+    def put_encoded(self, record: ShareGroupRecord, encoded: NewRecord) -> None:
+        """As :meth:`put`, for a part of which it is known what is written."""
+        self._encoded[record.key] = encoded
+        self._write(record)
 
     def finish(
         self,
@@ -64,7 +71,8 @@ class ShareOperation(KeyedOperation[ShareGroup, ShareGroupRecord]):
             if error is None:
                 committed(now)
 
-        records = [share_group_record(record) for record in self._records]
+        encoded = self._encoded
+        records = [encoded.get(record.key) or share_group_record(record) for record in self._records]
         self._state.appends.append(records, now, settle=on_settled, outcome=outcome, groups=(self._group_id,))
 
 

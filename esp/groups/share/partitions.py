@@ -24,10 +24,12 @@ def initialise(
         names: of their topics.
     """
     initialising = dict(value.initialising)
-    for one in partitions:
-        known = initialising.get(one.topic_id, KnownPartitions(names[one.topic_id], frozenset()))
-        starts = known.from_start | {one.partition} if one in from_start else known.from_start
-        initialising[one.topic_id] = KnownPartitions(known.topic_name, known.partitions | {one.partition}, starts)
+    starts = _by_topic(from_start)
+    for topic_id, numbers in _by_topic(partitions).items():
+        known = initialising.get(topic_id, KnownPartitions(names[topic_id], frozenset()))
+        initialising[topic_id] = KnownPartitions(
+            known.topic_name, known.partitions | numbers, known.from_start | (numbers & starts.get(topic_id, set()))
+        )
     deleting = {topic_id: name for topic_id, name in value.deleting.items() if topic_id not in initialising}
     return SharePartitionsValue(initialising, value.initialised, deleting)
 
@@ -35,10 +37,9 @@ def initialise(
 def settle(value: SharePartitionsValue, partitions: Collection[TopicIdPartition]) -> SharePartitionsValue:
     """States were made for these partitions, which are being initialised."""
     initialised = dict(value.initialised)
-    for one in partitions:
-        name = value.initialising[one.topic_id].topic_name
-        known = initialised.get(one.topic_id, KnownPartitions(name, frozenset()))
-        initialised[one.topic_id] = KnownPartitions(known.topic_name, known.partitions | {one.partition})
+    for topic_id, numbers in _by_topic(partitions).items():
+        known = initialised.get(topic_id, KnownPartitions(value.initialising[topic_id].topic_name, frozenset()))
+        initialised[topic_id] = KnownPartitions(known.topic_name, known.partitions | numbers)
     return SharePartitionsValue(_without(value.initialising, partitions), initialised, value.deleting)
 
 
@@ -70,10 +71,19 @@ def partitions_of(topics: _Known) -> frozenset[TopicIdPartition]:
     )
 
 
+def _by_topic(partitions: Iterable[TopicIdPartition]) -> dict[TopicId, set[int]]:
+    """The numbers of partitions by their topics."""
+    numbers: dict[TopicId, set[int]] = {}
+    for one in partitions:
+        numbers.setdefault(one.topic_id, set()).add(one.partition)
+    return numbers
+
+
 def _without(topics: _Known, partitions: Collection[TopicIdPartition]) -> _Known:
     left: dict[TopicId, KnownPartitions] = {}
+    gone_by_topic = _by_topic(partitions)
     for topic_id, known in topics.items():
-        gone = {one.partition for one in partitions if one.topic_id == topic_id}
+        gone = gone_by_topic.get(topic_id, set())
         if known.partitions - gone:
             left[topic_id] = KnownPartitions(known.topic_name, known.partitions - gone, known.from_start - gone)
     return left

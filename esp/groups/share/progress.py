@@ -1,26 +1,17 @@
 """The steps of a share group from what its members ask for to what they have (KIP-932).
 
-The group epoch rises if the topics of members, the topics themselves, or partitions that were initialised ask for another assignment; that
-is computed if it is due; and the member at hand is told what it is to have. No member has to give anything back first: partitions are
-shared.
+The group epoch rises if the topics of members, the topics themselves, or partitions that were initialised ask for another assignment, which
+:mod:`esp.groups.share.assigning` computes; and the member at hand is told what it is to have. No member has to give anything back first:
+partitions are shared.
 """
 
 from esp.groups.consumer.topics import hash_topics
 from esp.groups.coordinator_state import CoordinatorState
-from esp.groups.share.assignor import ShareSubscriber, assign_simple
 from esp.groups.share.group import ShareGroup
 from esp.groups.share.operation import ShareOperation
 from esp.groups.share.partitions import partitions_of
-from esp.groups.timing import share_timing_of
 from esp.model.ids import TopicId
-from esp.model.now import Now
-from esp.schemas.consumer_group_records import (
-    NO_ASSIGNMENT_TIME_MS,
-    GroupEpochValue,
-    TargetEpochValue,
-    TargetValue,
-    TopicIdPartition,
-)
+from esp.schemas.consumer_group_records import GroupEpochValue, TopicIdPartition
 from esp.schemas.share_group_records import ShareCurrentValue, ShareGroupRecordType, SharePartitionsValue
 
 _Type = ShareGroupRecordType
@@ -61,28 +52,6 @@ class ShareProgress:
         before = self._seen.get(group.group_id)
         now_seen = self._catalog.version, group.partitions, group.assignment_epoch
         return group.is_at_target and before is not None and _is_same(before, now_seen)
-
-    def assign_if_due(self, operation: ShareOperation, now: Now) -> None:
-        """Compute the assignment of the group epoch, unless the last one is too young."""
-        group = operation.group
-        if group.is_at_target:
-            return
-        age_ms = now.wall_ms - group.assigned_ms
-        interval_ms = share_timing_of(group.group_id, self._catalog, self._state.settings).assignment_interval_ms
-        if group.assigned_ms != NO_ASSIGNMENT_TIME_MS and 0 <= age_ms < interval_ms:
-            return
-        by_name = self._topic_ids(group)
-        subscribers = [
-            ShareSubscriber(
-                member_id=member.member_id,
-                topics=frozenset(by_name[name] for name in member.about.topic_names if name in by_name),
-                before=group.target_of(member.member_id),
-            )
-            for member in group
-        ]
-        for member_id, partitions in assign_simple(subscribers, self._assignable(group)).items():
-            operation.put(_Type.TARGET, TargetValue(partitions), member_id)
-        operation.put(_Type.TARGET_EPOCH, TargetEpochValue(group.epoch, now.wall_ms))
 
     def advance(
         self, operation: ShareOperation, member_id: str, current: ShareCurrentValue, *, has_changed: bool

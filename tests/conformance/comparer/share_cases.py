@@ -246,6 +246,7 @@ _OF_SESSIONS: Final = (
     Case("another member closes", _ACKNOWLEDGE, _acknowledge(_CLOSE, _batch(6, 6, _RELEASE), member="other")),
     Case("close", _FETCH, _fetch(_CLOSE, _batch(8, 9, _ACCEPT))),
     Case("closed", _ACKNOWLEDGE, _acknowledge(18, _batch(10, 10, _ACCEPT))),
+    Case("no bytes", _FETCH, _fetch(0, member="third", max_bytes=0, max_wait=500)),
     Case("one record", _FETCH, _fetch(0, max_records=1, share_acquire_mode=1), 2),
     Case("renew with a wait", _FETCH, _fetch(1, _batch(8, 9, _RENEW), is_renew_ack=True), 2),
 )

@@ -11,6 +11,7 @@ from esp.share.acknowledgements import SLICE_BATCHES, AcknowledgementBatch
 from esp.share.acquiring import AcquireMode, FetchedBatch
 from esp.share.partition import SLICE_RUNS, SLICE_WORDS, PersistedState, SharePartition, ShareSettings
 from esp.share.window import Window
+from tests.unit.groups.line_counter import lines_of
 
 LOCK_MS = 30_000
 LOCK_US = LOCK_MS * 1_000
@@ -630,3 +631,13 @@ def test_two_writes_are_settled_side_by_side():
     assert whole(second) is None
     assert whole(first) is None
     assert (share.acquired_count, waiting(share), share.has_writes) == (0, 0, False)
+
+
+@pytest.mark.parametrize("end", [lambda share: share.on_time(2 * LOCK_US), lambda share: share.release_member("m")])
+def test_thousands_of_locks_that_end_together_cost_some_lines_each(end):
+    share = partition()
+    for offset in range(2_000):  # each lock ends at a time of its own
+        take(share, (offset, offset + 1), now=offset, most=1, batch_size=1)
+    write, lines = lines_of(lambda: end(share))
+    assert [tuple(batch) for batch in write.batches] == [(0, 2_000, AVAILABLE, 1)]
+    assert lines < 60 * 2_000, "more than some milliseconds of one turn"

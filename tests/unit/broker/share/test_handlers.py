@@ -294,6 +294,23 @@ async def test_bytes_are_shared_by_the_partitions(node):
 
 
 @simulated()
+async def test_who_wants_no_bytes_gets_no_records(node):
+    _client, t0, _persister, leaders = await prepared(node, counts=(3,))
+    member = await opened(leaders, t0)
+    assert await member.take(wait_ms=10, max_bytes=0) == []
+    assert await member.take(wait_ms=10) == [(0, 2, 1)]
+
+
+@simulated()
+async def test_a_request_that_opens_a_session_forgets_nothing(node):
+    _client, t0, _persister, leaders = await prepared(node, counts=(3,))
+    member = await opened(leaders, t0)
+    member.epoch = 0
+    assert await member.take(t0, wait_ms=10, forget=[t0]) == [(0, 2, 1)]
+    assert await member.take(t0, wait_ms=10, forget=[t0]) == []
+
+
+@simulated()
 async def test_records_are_renewed(node):
     _client, t0, persister, leaders = await prepared(node, counts=(2,), record_lock_duration_ms=15_000)
     member = Member(leaders)

@@ -420,6 +420,13 @@ def test_clients_that_join_and_leave_without_end_leave_nothing_in_memory(world):
 # Static members.
 
 
+@pytest.mark.parametrize("epoch", [2, LEAVE_EPOCH, LEAVE_STATIC_EPOCH])
+def test_an_instance_that_is_not_there_is_refused_by_its_name(world, epoch):
+    beat(world, "a")
+    answer = world.answers[world.consume("a", epoch, instance_id="i")]
+    assert (answer.error, answer.error_message) == (ErrorCode.unknown_member_id, "Instance id i is unknown.")
+
+
 def test_a_static_member_comes_back_under_another_id_with_what_it_had(world):
     beat(world, "a", instance_id="i")
     assert beat(world, "a2", instance_id="i") is ErrorCode.unreleased_instance_id
