@@ -1,4 +1,8 @@
-"""Finds and cuts the regions that a log's readers ask for (whole batches, within one segment).
+"""Finds and cuts the regions that a log's readers ask for: whole batches, within one segment.
+
+Only a rest of a segment in which there are no records comes together with batches of the segments behind it. Compaction may leave many
+segments with a batch without records and nothing else. A client that is given no record takes what it asked for as too little, and
+librdkafka gives up after some ten such answers, with MSG_SIZE_TOO_LARGE.
 
 Readers mostly go on where they stopped, so the place after each read is remembered; only other offsets need the index and a walk over
 headers. All of it can run from the page cache or wait for the device (:mod:`esp.storage.steps`).
@@ -13,7 +17,7 @@ that was asked for.
 """
 
 import struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
@@ -80,8 +84,24 @@ def _measure_sound(view: memoryview, offset: int, end_offset: int) -> tuple[int,
     return position, None
 
 
+SMALL_REST_BYTES: Final = 4096
+"""The most bytes of a segment's rest that are searched for records."""
+
+SEGMENTS_AT_ONCE: Final = 256
+"""The most segments that one read goes through: it takes about a millisecond."""
+
 _PLACES_KEPT: Final = 32
 _BASE_OFFSET: Final = struct.Struct(">q")
+
+
+class _Visible(NamedTuple):
+    """The part of a log that one read may see, as it was when the read began: the log may grow meanwhile."""
+
+    end_offset: int
+    tail: Segment
+    tail_end: int
+    """The bytes of the tail that it may see; -1 if its end is to be looked for."""
+    is_cold: bool
 
 
 class LogReader:
@@ -113,7 +133,8 @@ class LogReader:
             ):
                 end = segment.size
                 length = end - position
-                if 0 < length <= max_bytes:
+                has_more = length <= SMALL_REST_BYTES and segment.next_base_offset < end_offset
+                if 0 < length <= max_bytes and not has_more:
                     data = segment.file.read_cached(position, length)
                     if data is not None and end_offset < segment.next_base_offset:
                         self._remember(end_offset, segment, end)
@@ -149,36 +170,62 @@ class LogReader:
         Raises:
             CorruptionError: the segment is broken there.
         """
-        if offset >= end_offset:
-            return b""
         end_offset = min(end_offset, log_end_offset)
         tail = self._segments.active
         tail_end = tail.size if end_offset >= log_end_offset else -1
+        visible = _Visible(end_offset, tail, tail_end, is_cold)
+        parts: list[Buffer] = []
+        size = 0
+        following: int | None = offset
+        while following is not None and following < end_offset and len(parts) < SEGMENTS_AT_ONCE:
+            try:
+                data, following = yield from self._reading_of_segment(
+                    following, max_bytes - size, visible, at_least_one=at_least_one and not parts
+                )
+            except CorruptionError:
+                if parts:  # its reader is told when it gets there
+                    break
+                raise
+            if not data:
+                break
+            parts.append(data)
+            size += len(data)
+        if not parts:
+            return b""
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _reading_of_segment(
+        self, offset: int, max_bytes: int, visible: _Visible, *, at_least_one: bool
+    ) -> Reading[tuple[Buffer, int | None]]:
+        """As :meth:`reading`, from one segment; and the offset behind it, if there were no records in what was left of it."""
+        end_offset = visible.end_offset
         place = self._places.get(offset)
         if place is None or offset >= place[0].next_base_offset:  # the log was rolled where the last read ended
-            place = yield from self._find(offset, is_cold=is_cold)
+            place = yield from self._find(offset, is_cold=visible.is_cold)
             if place is None:
-                return b""
+                return b"", None
         segment, position = place
-        if is_cold:
+        if visible.is_cold:
             segment.suspect()
-        if segment is tail and tail_end >= 0:
-            end = tail_end
+        if segment is visible.tail and visible.tail_end >= 0:
+            end = visible.tail_end
         elif end_offset >= segment.next_base_offset:
             end = segment.size
         else:
             end = yield from self._find_end(segment, position, end_offset)
         available = end - position
         if available <= 0:
-            return b""
-        file = segment.file
-        if available <= max_bytes:
-            data = yield file, position, available
-            if end_offset < segment.next_base_offset:
-                self._remember(end_offset, segment, end)
-            return _sound(segment, position, data, offset, min(end_offset, segment.next_base_offset))
-        max_bytes = max(0, max_bytes)  # clients may say anything
-        return (yield from self._cut_out(segment, position, available, max_bytes, offset, end_offset, at_least_one))
+            return b"", None
+        if available > max_bytes:
+            max_bytes = max(0, max_bytes)  # clients may say anything
+            cut = yield from self._cut_out(segment, position, available, max_bytes, offset, end_offset, at_least_one)
+            return cut, None
+        data = yield segment.file, position, available
+        if end_offset < segment.next_base_offset:
+            self._remember(end_offset, segment, end)
+        sound = _sound(segment, position, data, offset, min(end_offset, segment.next_base_offset))
+        is_rest = available <= SMALL_REST_BYTES and segment is not visible.tail and len(sound) == available
+        return sound, segment.next_base_offset if is_rest and not _has_records(sound) else None
 
     def _cut_out(
         self,
@@ -265,6 +312,17 @@ class LogReader:
 def _sound(segment: Segment, position: int, data: Buffer, offset: int, end_offset: int) -> Buffer:
     """``data`` as it may be handed out: see :func:`~esp.storage.log_reader.sound_part`."""
     return sound_part(segment, position, data, offset, end_offset) if position < segment.suspect_end else data
+
+
+def _has_records(batches: Buffer) -> bool:
+    """True if one of these whole batches has a record."""
+    position = 0
+    while position < len(batches):
+        header = read_header(batches, position)
+        if header.record_count:
+            return True
+        position += header.size
+    return False
 
 
 def _find_cut(indexes: SegmentIndexes, data: Buffer, position: int, max_bytes: int) -> tuple[int, int]:

@@ -1,10 +1,22 @@
 """Reads that go on where one ended, against the batches that were appended."""
 
+import pytest
+from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from esp.model.errors import CorruptionError
+from esp.records.batch_header import (
+    ATTRIBUTES_OFFSET,
+    HEADER_SIZE,
+    SIZE_BEFORE_LENGTH_ENDS,
+    pack_header,
+    read_header,
+)
 from esp.settings.topic import TopicSettings
-from tests.unit.storage.helpers import append, headers, new_disk, new_log
+from esp.storage.log import Log
+from esp.storage.log_reader import SEGMENTS_AT_ONCE
+from tests.unit.storage.helpers import append, headers, make_batch, new_disk, new_log, reopen
 
 
 def _fit(sizes: list[int], limit: int) -> int:
@@ -77,3 +89,68 @@ def test_end_that_lies_in_a_gap_between_segments_ends_no_read_within_the_next_on
     append(log, size=len(first))
     assert log.read(0, 2000, 10, at_least_one=True) == first
     assert log.read(5, 2000, 10, at_least_one=True) == b""
+
+
+def _append_emptied(log: Log, records: int) -> bytes:
+    """Append what compaction leaves of a batch of which no record stays."""
+    header = read_header(make_batch(log.log_end_offset, records=records))
+    emptied = bytearray(
+        pack_header(header._replace(batch_length=HEADER_SIZE - SIZE_BEFORE_LENGTH_ENDS, record_count=0))
+    )
+    emptied = bytearray(pack_header(read_header(emptied)._replace(crc=crc32c(emptied[ATTRIBUTES_OFFSET:]))))
+    log.append(emptied, read_header(emptied), 0)
+    return bytes(emptied)
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_segments_without_records_come_together_with_records(*, in_order: bool) -> None:
+    """A client that is given no record asks for more each time, and librdkafka gives up in the end."""
+    disk = new_disk()
+    _, log = new_log(disk)
+    first = append(log)
+    log.begin_segment(1, 0)
+    emptied = []
+    for _ in range(3):
+        emptied.append(_append_emptied(log, 4))
+        log.begin_segment(log.log_end_offset, 0)
+    last = append(log)
+    uncommitted = append(log)
+    end_offset = log.log_end_offset - 1
+    if not in_order:
+        disk.crash()
+        _, log = reopen(disk)
+    behind = b"".join(emptied) + last
+    assert log.read(0, 1_000_000, end_offset, at_least_one=True) == first, "here are records"
+    assert log.read(1, 1_000_000, end_offset, at_least_one=True) == behind
+    assert log.read(1, 1_000_000, end_offset, at_least_one=True) == behind
+    assert log.read(5, 1_000_000, end_offset, at_least_one=True) == b"".join(emptied[1:]) + last
+    assert log.read(1, 1_000_000, end_offset + 1, at_least_one=True) == behind + uncommitted
+    assert log.read(1, 1_000_000, 9, at_least_one=True) == b"".join(emptied[:2])
+    assert log.read(1, len(behind) - 1, end_offset, at_least_one=True) == b"".join(emptied)
+    assert log.read(1, 60, end_offset, at_least_one=True) == emptied[0]
+
+
+def test_a_read_goes_through_no_more_segments_than_its_bound() -> None:
+    _, log = new_log(new_disk())
+    for _ in range(SEGMENTS_AT_ONCE + 1):
+        _append_emptied(log, 1)
+        log.begin_segment(log.log_end_offset, 0)
+    append(log)
+    read = log.read(0, 1_000_000, log.log_end_offset, at_least_one=True)
+    assert len(read or b"") == SEGMENTS_AT_ONCE * HEADER_SIZE
+
+
+def test_damage_behind_segments_without_records_is_told_when_the_reader_gets_there() -> None:
+    disk = new_disk()
+    _, log = new_log(disk)
+    emptied = _append_emptied(log, 1)
+    log.begin_segment(1, 0)
+    append(log)
+    log.begin_segment(2, 0)
+    append(log)
+    damaged = log.files.segments[1]
+    disk.corrupt(damaged.file.path, 70)
+    damaged.suspect()
+    assert log.read(0, 1_000_000, 2, at_least_one=True) == emptied
+    with pytest.raises(CorruptionError):
+        log.read(1, 1_000_000, 2, at_least_one=True)
