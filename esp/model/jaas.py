@@ -69,7 +69,7 @@ _QUOTE_VALUES: Final = "a value that is not a plain word stands in quotation mar
 _CONTROL_FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 _CLASS_NAME: Final = re.compile(r"(?:[a-z_]\w*\.)+[A-Z]\w*")
 _OPTION_NAME: Final = re.compile(r"username|password|tokenauth|user_.+|clientId|clientSecret|scope|ssl\..+")
-"""What may be quoted as a name: any other word may be a part of a password that lacks its quotation marks."""
+"""The words that may be quoted as names: any other may be a part of a password that lacks its quotation marks."""
 _SKIPPED: Final = re.compile(r"(?:[\x00-\x20]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
 _WORD: Final = re.compile(r"[A-Za-z_$\u00a0-\U0010ffff][A-Za-z0-9_$.\u00a0-\U0010ffff-]*")
 _QUOTED: Final = re.compile(r'"((?:[^"\\\r\n]|\\.)*)"|\'((?:[^\'\\\r\n]|\\.)*)\'', re.DOTALL)

@@ -42,8 +42,8 @@ SHARE_GROUP_MUTANTS: Final = (
         "KAFKA-18084",
         "SHARE-6",
         "esp.share.partition",
-        "changes = [self._changed(_without_lock(run), RecordEvent.RELEASE) for run in held if run.write == NO_WRITE]\n",
-        "changes = [self._changed(_without_lock(run), RecordEvent.RELEASE) for run in held]\n",
+        "changes = [self._changed(run, RecordEvent.RELEASE) for run in held if run.write == NO_WRITE]\n",
+        "changes = [self._changed(run, RecordEvent.RELEASE) for run in held]\n",
         kind=SHARE_GROUPS,
     ),
     Mutant(
@@ -51,10 +51,14 @@ SHARE_GROUP_MUTANTS: Final = (
         "KAFKA-19953",
         "SHARE-14",
         "esp.share.partition",
-        "held = [run for run in self._window if run.state is RecordState.ACQUIRED and run.member_id == member_id]\n",
-        """runs = __import__("itertools").takewhile(lambda one: one.member_id in ("", member_id), self._window)
-        held = [run for run in runs if run.state is RecordState.ACQUIRED and run.member_id == member_id]
-""",
+        """            for run in self._window
+            if run.state is RecordState.ACQUIRED and run.member_id == member_id
+        ]
+        self._replace(""",
+        """            for run in __import__("itertools").takewhile(lambda one: one.member_id in ("", member_id), self._window)
+            if run.state is RecordState.ACQUIRED and run.member_id == member_id
+        ]
+        self._replace(""",
         kind=SHARE_GROUPS,
     ),
     Mutant(
@@ -62,9 +66,7 @@ SHARE_GROUP_MUTANTS: Final = (
         "KAFKA-19476",
         "SHARE-7",
         "esp.share.partition",
-        """        for run in held:
-            self._window.change(run.start_offset, run.end_offset, _without_lock)
-""",
+        "        self._replace([run for run in held if run.write != NO_WRITE])\n",
         "",
         kind=SHARE_GROUPS,
     ),

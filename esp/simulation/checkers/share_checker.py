@@ -153,8 +153,6 @@ class ShareChecker:
         ) -> SlicedWork[asyncio.Future[ErrorCode] | None]:
             future = yield from acknowledge(share, member_id, batches, allows_renew=allows_renew)
             self._guard(lambda: self._on_words(share, member_id, batches, future))
-            if future is not None:
-                self.on_words(share.key, member_id)
             return future
 
         def watch_release(share: LedSharePartition, member_id: str) -> None:
@@ -364,6 +362,7 @@ class ShareChecker:
                     led.life.words[offset] = member_id
         if future is not None:
             led.pending.append((future, words))
+            self.on_words(share.key, member_id)
 
     def _settle(self, led: _Led) -> None:
         """Take note of the words that have been written meanwhile."""
