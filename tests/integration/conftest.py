@@ -15,15 +15,15 @@ from esp.testing.node_process import NodeProcess
 MakeTopic = Callable[..., str]
 """``make_topic(name=None, partitions=1, **settings)`` creates a topic, named after the test if no name is given, and returns its name."""
 
-UNCLOSED_SOCKET = r"unclosed <(socket|ssl\.SSLSocket)"
-"""kafka-python now and then leaves one to the collector, of a connection that it closed while something was under way."""
+UNCLOSED_SOCKET = r"unclosed <(socket|ssl\.SSLSocket)|unclosed transport <|Unclosed AIOKafkaConnection"
+"""kafka-python and aiokafka now and then leave one to the collector, of a connection that ended while something was under way."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Do not blame the test in which such a socket is found."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.filterwarnings(f"ignore:{UNCLOSED_SOCKET}:ResourceWarning"))
+            item.add_marker(pytest.mark.filterwarnings(f"ignore:({UNCLOSED_SOCKET}):ResourceWarning"))
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -42,7 +42,7 @@ EQUIVALENT: Final[Mapping[Key, str]] = {
     ): "no topic has the id zero, which is read as None: the record is refused either way",
     (
         "esp/broker/raft/wire/metadata_partition.py",
-        "_address_of",
+        "_endpoints_of",
         "branch never taken",
         "leader_id == NO_NODE",
         "((leader_id == NO_NODE) and False)",

@@ -99,6 +99,7 @@ def _compare(present: CodeType, changed: CodeType) -> Iterator[tuple[CodeType, C
 
 
 def _functions_of(code: CodeType) -> list[FunctionType]:
+    gc.unfreeze()  # what is frozen is not listed
     return [each for each in gc.get_objects() if type(each) is FunctionType and each.__code__ == code]
 
 

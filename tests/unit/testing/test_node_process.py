@@ -99,7 +99,7 @@ def test_context_stops_in_order_and_kills_after_an_error(tmp_path: Path) -> None
 
 
 def test_memory_and_cpu_time_are_those_of_the_process(tmp_path: Path) -> None:
-    with make(tmp_path, STOPS.replace("0.05", "0.001")) as node:
+    with make(tmp_path, "sum(range(10**7)); " + STOPS.replace("0.05", "0.001")) as node:
         assert 1_000_000 < node.rss_bytes() < 200_000_000
         assert 1_000_000 < node.own_memory_bytes() < node.rss_bytes()
         before = node.cpu_seconds()

@@ -37,7 +37,7 @@ class Node:
         self.name = f"node {node_id}"
         self.lives = 1
         self.disk = new_disk()
-        self.clock = SimpleNamespace(wall_ms=lambda: 0)
+        self.clock = SimpleNamespace(latest_wall_ms=lambda: 0)
         self.directory, self.log = new_log(self.disk)
         self.hosted = Hosted(self.log)
         replicas = SimpleNamespace(by_topic={TOPIC_ID: {PARTITION.partition: self.hosted}})
