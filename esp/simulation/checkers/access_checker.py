@@ -1,11 +1,11 @@
 """Holds answers against the rules of access that were in force at the node that gave them (INV-AUTHZ).
 
 The rules are those of the images that the node published while the request was under way, each taken as a whole, and judged here by going
-through all of them. Rules are made by one client, each once: an acknowledged rule is in force at the node that answered,
+through all of them. Rules of one resource type are made by one client, each once: an acknowledged rule is in force at the node that answered,
 and in the end; one that was acknowledged to be removed is not.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 from typing import NamedTuple, TypeAlias
@@ -113,15 +113,17 @@ class AccessChecker:
 
     def on_created(self, node: SimulatedNode, rules: Iterable[AclBinding]) -> None:
         """A node has acknowledged new rules. Raises ViolationError."""
-        self._in_force.update(dict.fromkeys(rules))
-        self._check_node(node)
+        changed = list(rules)
+        self._in_force.update(dict.fromkeys(changed))
+        self._check_node(node, changed)
 
     def on_removed(self, node: SimulatedNode, rules: Iterable[AclBinding]) -> None:
         """A node has acknowledged that rules are gone. Raises ViolationError."""
-        for rule in rules:
+        changed = list(rules)
+        for rule in changed:
             self._in_force.pop(rule, None)
             self._removed[rule] = None
-        self._check_node(node)
+        self._check_node(node, changed)
 
     def forget(self, rules: Iterable[AclBinding]) -> None:
         """Ask nothing of these rules: a change of them may have been made or not."""
@@ -131,20 +133,21 @@ class AccessChecker:
 
     def check_end(self, image: ClusterImage) -> None:
         """Hold the cluster's rules in the end against all that was acknowledged. Raises ViolationError."""
-        self._check("the cluster", image)
+        self._check("the cluster", image, frozenset(ResourceType))
 
-    def _check_node(self, node: SimulatedNode) -> None:
+    def _check_node(self, node: SimulatedNode, changed: Iterable[AclBinding]) -> None:
+        """A node that answers a change has all that were answered before, of the one client that changes rules of that type."""
         feed = self._feeds.get(node.node_id)
         if feed is not None and probe.metadata_of(node) is feed.loader:
-            self._check(node.name, feed.loader.image)
+            self._check(node.name, feed.loader.image, frozenset(rule.resource_type for rule in changed))
 
-    def _check(self, where: str, image: ClusterImage) -> None:
+    def _check(self, where: str, image: ClusterImage, types: Container[ResourceType]) -> None:
         rules = frozenset(image.acls.values())
         for rule in self._in_force:
-            if rule not in rules:
+            if rule.resource_type in types and rule not in rules:
                 raise ViolationError(_INVARIANT, where, f"an acknowledged rule is not in force: {rule}")
         for rule in self._removed:
-            if rule in rules:
+            if rule.resource_type in types and rule in rules:
                 raise ViolationError(_INVARIANT, where, f"a removed rule is in force: {rule}")
 
     def _feed_of(self, node: SimulatedNode) -> _Feed | None:

@@ -105,6 +105,18 @@ def test_a_removed_rule_is_not():
         checker.on_removed(node, [DENY])
 
 
+def test_a_node_that_answers_a_change_may_lack_those_of_rules_of_another_type():
+    """They are made by another client, and their answers may have come from other nodes meanwhile."""
+    checker, node = AccessChecker(), Node(Loader())
+    checker.ask(node, "g")
+    of_topics = OTHER._replace(resource_type=ResourceType.TOPIC)
+    with pytest.raises(ViolationError, match="not in force"):
+        checker.on_created(node, [DENY])
+    checker.on_removed(node, [of_topics])
+    with pytest.raises(ViolationError, match="not in force"):
+        checker.on_removed(node, [OTHER])
+
+
 def test_in_the_end_all_that_was_acknowledged_counts_and_nothing_else_does():
     checker, node = AccessChecker(), Node(Loader(DENY, OTHER))
     checker.on_created(node, [DENY, OTHER])
