@@ -456,26 +456,19 @@ class LogDirectory:
             self._trash.add(path, now_ms + log.settings.file_delete_delay_ms, log.release)
         self._disk.sync_directory_blocking(self.path)
 
-    def mark_stray(self, partition: TopicPartition) -> bool:
+    def mark_stray(self, partition: TopicPartition) -> None:
         """Put aside a replica directory, not loaded, that the metadata does not know; it is kept for the operator.
 
-        Returns:
-            True if it was on its way into the trash when the process ended: it is in the trash then.
-
         Raises:
-            OperatorError: the file that says so is damaged.
             OSError: the device failed.
         """
         assert partition not in self.logs
         topic_id = self.replicas.pop(partition)
         path = self._paths.put_aside(partition, topic_id or TopicId(ZERO_UUID), DirectoryKind.STRAY)
         self._disk.sync_directory_blocking(self.path)
-        if self.trashed.find(path):
-            return True
         _logger.warning(
             "%s is not a replica that this node should have; it was renamed to %s", self._paths.replica(partition), path
         )
-        return False
 
     # --- topics in the trash -----------------------------------------------------------------------------------------------------
 

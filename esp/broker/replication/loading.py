@@ -104,8 +104,8 @@ class ReplicaLoading:
         trashed = None if topic_id is None else self._image.trashed_topics.get(topic_id)
         if trashed is not None and self._is_ours(trashed.topic, partition.partition):
             directory.trash_unloaded_blocking(partition, self._image.offset)
-        elif directory.mark_stray(partition):
-            self._look_into_trash_blocking(directory)  # its topic was purged while the node was down
+        else:
+            directory.mark_stray(partition)
 
     def _look_into_trash_blocking(self, directory: LogDirectory) -> None:
         """Give back what was restored while the node was down, and remove what was purged (TRASH-3, TRASH-5)."""

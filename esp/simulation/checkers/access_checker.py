@@ -1,8 +1,8 @@
 """Holds answers against the rules of access that were in force at the node that gave them (INV-AUTHZ).
 
 The rules are those of the images that the node published while the request was under way, each taken as a whole, and judged here by going
-through all of them. Rules of one resource type are made by one client, each once: an acknowledged rule is in force at the node that answered,
-and in the end; one that was acknowledged to be removed is not.
+through all of them. Rules of one resource type are made by one client, each once: an acknowledged rule is in force at the node that
+answered, and in the end; one that was acknowledged to be removed is not.
 """
 
 from collections.abc import Container, Iterable, Mapping

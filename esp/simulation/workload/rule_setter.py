@@ -33,8 +33,8 @@ PREFIX_SHARE: Final = 0.4
 ALLOW_SHARE: Final = 0.7
 CLEAN_LOOKS: Final = 12
 """Looks, a second apart, at metadata without a rule of a topic: a change that was not answered is given up within ten seconds."""
-_ANY: Final = 1
 _TIMEOUT_S: Final = 10.0
+_LOOK_S: Final = 0.1
 _VERSION: Final = 3
 _TOGETHER_MAX: Final = 3
 
@@ -61,6 +61,7 @@ class RuleSetter:
         hosts: Sequence[str],
     ) -> None:
         self.is_stopping = False
+        self._is_at_work = False
         self._kept_max = KEPT_MAX
         self._pause_s = PAUSE_S
         self.groups = 0
@@ -76,6 +77,7 @@ class RuleSetter:
 
     async def run(self) -> None:
         """Change rules until told to stop."""
+        self._is_at_work = True
         while not self.is_stopping:
             await asyncio.sleep(self._rng.uniform(*self._pause_s))
             removes = self._rng.random() < len(self._in_force) / self._kept_max
@@ -84,6 +86,7 @@ class RuleSetter:
             except NoAnswerError as error:
                 note(Excuse.UNANSWERED_RULES)
                 self._history.on_no_answer(self._client.name, str(error))
+        self._is_at_work = False
 
     async def _create(self) -> None:
         rules = [self._draw() for _ in range(self._rng.randint(1, _TOGETHER_MAX))]
@@ -107,20 +110,8 @@ class RuleSetter:
     async def _remove(self) -> None:
         count = min(len(self._in_force), self._rng.randint(1, _TOGETHER_MAX))
         rules = self._rng.sample(self._in_force, count)
-        filters = [
-            {
-                "resource_type_filter": rule.resource_type,
-                "resource_name_filter": rule.resource_name,
-                "pattern_type_filter": rule.pattern_type,
-                "principal_filter": rule.principal,
-                "host_filter": rule.host,
-                "operation": rule.operation,
-                "permission_type": rule.permission,
-            }
-            for rule in rules
-        ]
         self._in_force = [rule for rule in self._in_force if rule not in rules]
-        node, answer = await self._call(ApiKey.DELETE_ACLS, {"filters": filters}, rules)
+        node, answer = await self._call(ApiKey.DELETE_ACLS, {"filters": list(map(_filter_of, rules))}, rules)
         if self._are_done(rules, [result.error_code for result in answer.filter_results], "rules removed"):
             self._checker.on_removed(node, rules)
 
@@ -166,6 +157,19 @@ class RuleSetter:
         )
 
 
+def _filter_of(rule: AclBinding) -> dict[str, Any]:
+    """The filter that finds this rule and no other."""
+    return {
+        "resource_type_filter": rule.resource_type,
+        "resource_name_filter": rule.resource_name,
+        "pattern_type_filter": rule.pattern_type,
+        "principal_filter": rule.principal,
+        "host_filter": rule.host,
+        "operation": rule.operation,
+        "permission_type": rule.permission,
+    }
+
+
 class TopicRuleSetter(RuleSetter):
     """Makes rules of topics: of single ones, and of the beginnings that their names share; few at a time, so that they open and close."""
 
@@ -183,24 +187,21 @@ class TopicRuleSetter(RuleSetter):
         self._pause_s = TOPIC_PAUSE_S
 
     async def remove_all(self, image: Callable[[], ClusterImage]) -> None:
-        """Remove all rules of topics, and return when none has been there for a while: what was asked for before may still be done."""
+        """Remove all rules of these topics, and return when none has been there for a while: what was asked for before may still come."""
         self.is_stopping = True
-        any_of_topics = {
-            "resource_type_filter": ResourceType.TOPIC,
-            "resource_name_filter": None,
-            "pattern_type_filter": _ANY,
-            "principal_filter": None,
-            "host_filter": None,
-            "operation": _ANY,
-            "permission_type": _ANY,
-        }
+        while self._is_at_work:  # noqa: ASYNC110 - the answer to its last change counts for the checker
+            await asyncio.sleep(_LOOK_S)
         clean_looks = 0
         while clean_looks < CLEAN_LOOKS:
-            rules = [rule for rule in image().acls.values() if rule.resource_type is ResourceType.TOPIC]
+            rules = [
+                rule
+                for rule in image().acls.values()
+                if rule.resource_type is ResourceType.TOPIC and rule.resource_name.startswith(TOPIC_PREFIX)
+            ]
             clean_looks = 0 if rules else clean_looks + 1
             try:
                 if rules:
-                    await self._call(ApiKey.DELETE_ACLS, {"filters": [any_of_topics]}, rules)
+                    await self._call(ApiKey.DELETE_ACLS, {"filters": list(map(_filter_of, rules))}, rules)
             except NoAnswerError as error:
                 self._history.on_no_answer(self._client.name, str(error))
             await asyncio.sleep(1)

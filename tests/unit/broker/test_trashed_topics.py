@@ -260,21 +260,6 @@ async def test_what_was_purged_while_the_node_was_killed_is_removed_at_the_start
 
 
 @simulated()
-async def test_what_was_on_its_way_into_the_trash_and_purged_while_the_node_was_down_is_removed_at_the_start(node):
-    client, topic_id = await trashed(node)
-    [name] = kept(node)
-    async with node.replicas.directories_lock:
-        purging = asyncio.ensure_future(purge(client, topic_id))
-        await until_known(node, lambda image: topic_id not in image.trashed_topics)
-        node.kill()
-    purging.cancel()
-    node.disk.rename(f"/data/{name}", "/data/t-0")  # the process ended before it got its new name
-    await node.start()
-    await asyncio.sleep(120)
-    assert not kept(node)
-
-
-@simulated()
 async def test_a_log_that_is_gone_from_the_trash_is_not_taken_for_a_complete_one(node):
     client, topic_id = await trashed(node)
     [name] = kept(node)
