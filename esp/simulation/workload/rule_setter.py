@@ -51,6 +51,9 @@ class RuleSetter:
         hosts: addresses that rules name, of clients and of none.
     """
 
+    _kept_max = KEPT_MAX
+    _pause_s = PAUSE_S
+
     def __init__(
         self,
         client: ClusterClient,
@@ -62,8 +65,6 @@ class RuleSetter:
     ) -> None:
         self.is_stopping = False
         self._is_at_work = False
-        self._kept_max = KEPT_MAX
-        self._pause_s = PAUSE_S
         self.groups = 0
         """The number of names that rules were asked for."""
         self._client = client
@@ -173,18 +174,8 @@ def _filter_of(rule: AclBinding) -> dict[str, Any]:
 class TopicRuleSetter(RuleSetter):
     """Makes rules of topics: of single ones, and of the beginnings that their names share; few at a time, so that they open and close."""
 
-    def __init__(
-        self,
-        client: ClusterClient,
-        rng: Random,
-        history: History,
-        checker: AccessChecker,
-        node_at: Callable[[str], SimulatedNode],
-        hosts: Sequence[str],
-    ) -> None:
-        super().__init__(client, rng, history, checker, node_at, hosts)
-        self._kept_max = TOPIC_RULES_MAX
-        self._pause_s = TOPIC_PAUSE_S
+    _kept_max = TOPIC_RULES_MAX
+    _pause_s = TOPIC_PAUSE_S
 
     async def remove_all(self, image: Callable[[], ClusterImage]) -> None:
         """Remove all rules of these topics, and return when none has been there for a while: what was asked for before may still come."""
