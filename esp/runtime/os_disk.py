@@ -4,13 +4,20 @@ import asyncio
 import fcntl
 import os
 import shutil
+import time
 from concurrent.futures import ThreadPoolExecutor
 from stat import S_ISDIR
+from typing import Final
 
 from esp.ports.disk import File, FileSystem, Lock, Stat
 from esp.runtime.mapped_views import WindowCache
 from esp.runtime.os_file import OsFile, sync_data, sync_directory
 from esp.runtime.os_file_system import OsFileSystem
+
+ORPHAN_END_S: Final = 2.0
+"""The time in which the worker process of a node that was killed, which still has the node's locks, has ended."""
+
+_LOCK_POLL_S: Final = 0.01
 
 
 class OsLock:
@@ -19,6 +26,11 @@ class OsLock:
     def __init__(self, path: str, fd: int) -> None:
         self._path = path
         self._fd = fd
+
+    @property
+    def fd(self) -> int:
+        """The file descriptor; -1 once the lock is released. A process that inherits it has the lock too, until both have closed it."""
+        return self._fd
 
     def release(self) -> None:
         """See :class:`esp.ports.disk.Lock`."""
@@ -67,6 +79,7 @@ class OsDisk:
         self._readers = ThreadPoolExecutor(read_threads, thread_name_prefix="disk-read")
         self._windows = WindowCache()
         self._syncers = ThreadPoolExecutor(sync_threads, thread_name_prefix="disk-sync")
+        self._locks: list[OsLock] = []
 
     def open(self, path: str, *, create: bool = False) -> File:
         """See :class:`esp.ports.disk.Disk`."""
@@ -143,8 +156,18 @@ class OsDisk:
         return OsFileSystem(path)
 
     def lock(self, path: str) -> Lock | None:
-        """See :class:`esp.ports.disk.Disk`."""
-        return take_lock(path)
+        """See :class:`esp.ports.disk.Disk`. A lock that is held is asked for again for a while (:data:`ORPHAN_END_S`)."""
+        end_s = time.monotonic() + ORPHAN_END_S
+        while (lock := take_lock(path)) is None and time.monotonic() < end_s:
+            time.sleep(_LOCK_POLL_S)
+        if lock is not None:
+            self._locks.append(lock)
+        return lock
+
+    def held_locks(self) -> tuple[int, ...]:
+        """The file descriptors of the locks that are held, for a process that writes in their directories as well."""
+        self._locks = [lock for lock in self._locks if lock.fd >= 0]
+        return tuple(lock.fd for lock in self._locks)
 
     def free_bytes(self, path: str) -> int:
         """See :class:`esp.ports.disk.Disk`."""

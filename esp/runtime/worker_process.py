@@ -1,7 +1,10 @@
 """A process beside the node's, for computations (:class:`esp.ports.worker_process.WorkerProcess`): both ends of it.
 
 The process reads what it is to do from its standard input, and writes items to its standard output, as pickles: both ends are the same
-program, and nothing else has the pipes. It ends when its input does, so that it never outlives the node's process by more than a step.
+program, and nothing else has the pipes.
+
+It ends when its input does, whatever it is doing, and it has the locks of the node's directories as long as it is there. So of a node that
+was killed nothing is written any more once the next node has these locks.
 """
 
 import os
@@ -9,8 +12,10 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import IO, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from esp.ports.disk import Disk
@@ -57,7 +62,7 @@ class OsWorkerProcess:
         name: of the work, for the process's command line.
     """
 
-    def __init__(self, disk: Disk, name: str) -> None:
+    def __init__(self, disk: OsDisk, name: str) -> None:
         self._disk = disk
         self._command = [sys.executable, "-m", __name__, name]
         self._process: subprocess.Popen[bytes] | None = None
@@ -99,7 +104,9 @@ class OsWorkerProcess:
             _end(process)
 
     def _start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - our own
+        return subprocess.Popen(  # noqa: S603 - our own
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=self._disk.held_locks()
+        )
 
     def _send(self, process: subprocess.Popen[bytes], value: object) -> None:
         assert process.stdin is not None
@@ -142,14 +149,24 @@ def main() -> None:
     source = os.fdopen(os.dup(0), "rb")
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not get among the items
-    with suppress(EOFError, BrokenPipeError):
+    asked: SimpleQueue[Any] = SimpleQueue()
+    threading.Thread(target=_listen, args=(source, disk, asked), daemon=True).start()
+    with suppress(BrokenPipeError):
         while True:
-            function, args, kwargs = _Unpickler(source, disk).load()
-            _work(disk, source, sink, function(disk, *args, **kwargs))
+            function, args, kwargs = asked.get()
+            _work(asked, sink, function(disk, *args, **kwargs))
+    os._exit(0)
+
+
+def _listen(source: IO[bytes], disk: Disk, asked: SimpleQueue[Any]) -> None:
+    """Take in what the node's process says, and end this one with it, in the midst of a step too."""
+    with suppress(EOFError, pickle.UnpicklingError):
+        while True:
+            asked.put(_Unpickler(source, disk).load())
     os._exit(0)  # at once: nothing here is worth a clean end
 
 
-def _work(disk: Disk, source: IO[bytes], sink: IO[bytes], items: Generator[object, None, None]) -> None:
+def _work(asked: SimpleQueue[Any], sink: IO[bytes], items: Generator[object, None, None]) -> None:
     """Send the items, one each time that the node's process asks for it."""
     kind = _ITEM
     while kind == _ITEM:
@@ -165,7 +182,7 @@ def _work(disk: Disk, source: IO[bytes], sink: IO[bytes], items: Generator[objec
         _Pickler(sink, pickle.HIGHEST_PROTOCOL).dump((kind, value))
         sink.flush()
         if kind == _ITEM:
-            _Unpickler(source, disk).load()
+            asked.get()
 
 
 if __name__ == "__main__":

@@ -45,5 +45,13 @@ def take_long(disk: Disk) -> Generator[int, None, None]:
     signal.pause()
 
 
+def append_for_ever(disk: Disk, path: str) -> Generator[int, None, None]:
+    """One step that does not end, and writes all the time."""
+    yield 1
+    file = disk.open(path, create=True)
+    while True:
+        file.append((b"x",))
+
+
 def niceness(disk: Disk) -> Generator[int, None, None]:
     yield os.nice(0)

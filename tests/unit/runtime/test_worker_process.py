@@ -173,6 +173,58 @@ def test_a_process_ends_with_that_of_the_node() -> None:
     until(lambda: not is_alive(int(ended.stdout)))
 
 
+NODE_IS_KILLED_IN_A_STEP = """
+import os, signal, sys, threading
+from esp.runtime.os_disk import OsDisk
+from esp.runtime.worker_process import OsWorkerProcess
+from tests.unit.runtime import processes
+disk = OsDisk()
+lock = disk.lock(sys.argv[1] + "/.lock")
+process = OsWorkerProcess(disk, "test")
+next(items := process.iterate_blocking(processes.append_for_ever, sys.argv[1] + "/written"))
+threading.Thread(target=next, args=(items,), daemon=True).start()
+while not os.path.exists(sys.argv[1] + "/written"):
+    pass
+if sys.argv[2] == "stopped":
+    os.kill(process.pid, signal.SIGSTOP)
+print(process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def kill_node_in_a_step(directory: Path, worker: str) -> int:
+    """Start a node's process, and kill it in the midst of a step of its worker process; returns the worker's process id."""
+    ended = subprocess.run(
+        [sys.executable, "-c", NODE_IS_KILLED_IN_A_STEP, str(directory), worker],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # else the kernel may end a stopped process whose group has lost its parent
+    )
+    assert ended.returncode == -signal.SIGKILL
+    return int(ended.stdout)
+
+
+def test_the_next_node_has_the_lock_once_the_process_of_a_killed_one_writes_no_more(tmp_path: Path) -> None:
+    pid = kill_node_in_a_step(tmp_path, "working")
+    lock = OsDisk().lock(str(tmp_path / ".lock"))
+    assert lock is not None
+    size = (tmp_path / "written").stat().st_size
+    until(lambda: not is_alive(pid))
+    assert (tmp_path / "written").stat().st_size == size > 0
+    lock.release()
+
+
+def test_a_process_that_outlives_its_node_keeps_the_next_one_out(tmp_path: Path) -> None:
+    pid = kill_node_in_a_step(tmp_path, "stopped")
+    try:
+        assert OsDisk().lock(str(tmp_path / ".lock")) is None
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    lock = OsDisk().lock(str(tmp_path / ".lock"))
+    assert lock is not None
+    lock.release()
+
+
 def test_a_process_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(FileNotFoundError):
