@@ -72,7 +72,7 @@ class PrincipalMapping:
 
 def _compiled(pattern: str) -> Any:
     try:
-        return compile_linear(pattern)
+        return compile_linear(pattern, has_groups=True)
     except ValueError as error:
         raise ValueError(f"RE2 cannot read the expression {pattern}: {error}") from error
 

@@ -1,6 +1,7 @@
 import pytest
 
 from esp.model.errors import ErrorCode
+from esp.model.linear_regex import compile_linear
 from esp.protocol.registry import ApiKey
 from tests.unit.broker.conversation import ms
 from tests.unit.broker.simulated_node import model, simulated
@@ -33,6 +34,23 @@ async def test_a_pattern_may_be_empty_or_long(node):
     client = await node.client()
     for pattern in ("", "orders-.*", "(x+)+y", "x" * 1000):
         assert (await list_transactions(client, pattern=pattern)).error_code is ErrorCode.none
+
+
+@simulated()
+async def test_a_pattern_is_compiled_beside_the_loop(node, monkeypatch):
+    beside = []
+    run = node.env.cpu.run
+
+    async def counted(function, *args):
+        beside.append((function, args))
+        return await run(function, *args)
+
+    monkeypatch.setattr(node.env.cpu, "run", counted)
+    client = await node.client()
+    await list_transactions(client)
+    assert (compile_linear, ("x+",)) not in beside
+    await list_transactions(client, pattern="x+")
+    assert (compile_linear, ("x+",)) in beside
 
 
 @simulated()
