@@ -36,6 +36,10 @@ class ReplicaDirectories:
         """The directory of that path, be it online or not."""
         return next((directory for directory in self.all if directory.path == path), None)
 
+    def is_online(self, directory_id: DirectoryId) -> bool:
+        """True if the directory of that id is here, and can be read and written."""
+        return any(directory.meta and directory.meta.directory_id == directory_id for directory in self.online)
+
     def prefer(self, name: TopicPartition, directory: LogDirectory) -> None:
         """A replica that is not here yet shall be made there (AlterReplicaLogDirs); forgotten when the node ends."""
         self._preferred[name] = directory

@@ -606,9 +606,11 @@ class ReplicaHost:
             self._told_gone.discard((hosted.topic_id, state.partition))
         if self.withholds_directory(hosted):
             # An empty log counts as gone until there is a leader (BRK-11): it is reported again of a log that was begun anew while
-            # there was a leader, if that leader went before anything was fetched.
-            is_needless = known == LOST_DIRECTORY or not state.directories
-            if is_needless or hosted.is_offline or state.elr or state.last_known_elr:
+            # there was a leader, if that leader went before anything was fetched. Where other replicas are candidates that matters only
+            # for an unclean election, and only if the controller takes the replica for one that is offline.
+            is_needless = known == LOST_DIRECTORY or not state.directories or hosted.is_offline
+            candidates = (*state.elr, *state.last_known_elr)
+            if is_needless or (candidates and (self._directories.is_online(known) or self._node_id in candidates)):
                 self._assignments.withdraw(hosted)
             else:
                 self._assignments.tell(hosted, NOWHERE)

@@ -721,6 +721,18 @@ async def test_one_that_has_nothing_and_could_fetch_nothing_says_so_when_nobody_
 
 
 @clustered()
+async def test_one_with_nothing_on_a_new_disk_says_so_though_another_replica_is_eligible(cluster):
+    """ELECT-1.5: an unclean election finds it then; in the directory that the controller knows it would be offline for ever."""
+    controller, broker = cluster.controller, cluster[3]
+    controller.create()
+    await cluster.applied()
+    replaced = DirectoryId(uuid.UUID(int=99))
+    controller.change(isr=(), leader=NO_NODE, elr=(NodeId(1),), directories=(*directories_of(cluster)[:2], replaced))
+    await cluster.until(lambda: controller.state().directories == (*directories_of(cluster)[:2], LOST_DIRECTORY))
+    assert broker.hosted().log.log_end_offset == 0
+
+
+@clustered()
 async def test_one_that_has_records_does_not_say_that_it_has_none(cluster):
     await filled(cluster)
     controller = cluster.controller
