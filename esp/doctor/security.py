@@ -168,11 +168,11 @@ def _why_no_resource(rule: AclBinding) -> str | None:
 
 
 _Place = tuple[AclPermission, ResourceType, str, PatternType, str]
-"""What a rule is about, but for its host and operation: also its principal, and the name of its resource."""
+"""The parts of a rule by which it is found: all but its host and its operation."""
 
 
 class _Rules:
-    """The rules of a cluster, found by what they are about."""
+    """The rules of a cluster, found by their principals and resources."""
 
     def __init__(self, protection: Protection) -> None:
         self._has_networks = protection.matches_networks
