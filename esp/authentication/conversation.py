@@ -21,7 +21,7 @@ from enum import Enum, auto
 from typing import Final
 
 from esp.authentication.credentials import CredentialLookup
-from esp.authentication.errors import AuthenticationError, UnexpectedMessageError, shown
+from esp.authentication.errors import AuthenticationError, MalformedMessageError, UnexpectedMessageError, shown
 from esp.authentication.exchange import Check, Exchange, KeyWait, Outcome, SlowCheck, Success
 from esp.authentication.plain import PlainExchange, PlainOverScramExchange
 from esp.authentication.scram import ScramExchange
@@ -48,6 +48,8 @@ class Ending(Enum):
     AT_ONCE = auto()
     AFTER_DELAY = auto()
     """The answer and the end wait for the delay of failed log-ins."""
+    SOON = auto()
+    """They wait for that delay, but no longer than for a part of a second: the message is malformed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +216,7 @@ class Conversation:
         """Answer a SaslAuthenticate request that cannot be read."""
         if self.stage is not Stage.SPEAKING:
             raise self._end("a malformed SaslAuthenticate request")
-        return self._fail(AuthenticationError("a SaslAuthenticate request that cannot be read"))
+        return self._fail(MalformedMessageError("a SaslAuthenticate request that cannot be read"))
 
     def _on_outcome(self, outcome: Outcome) -> Reply | Check:
         if isinstance(outcome, SlowCheck | KeyWait):
@@ -245,7 +247,7 @@ class Conversation:
         return Reply(
             ErrorCode.sasl_authentication_failed,
             error.message or text,
-            ending=Ending.AFTER_DELAY,
+            ending=Ending.SOON if isinstance(error, MalformedMessageError) else Ending.AFTER_DELAY,
             reason=error.reason,
         )
 

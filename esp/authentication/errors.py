@@ -26,6 +26,10 @@ class UnexpectedMessageError(Exception):
     """The client sent a message that is not allowed before it is authenticated, or not at this moment; the connection ends."""
 
 
+class MalformedMessageError(AuthenticationError):
+    """The other side's message has no form that its mechanism knows: it guesses no password, and is answered soon (AUTHN-6)."""
+
+
 def shown(name: str) -> str:
     """Return a name that a client chose, for the log: in quotation marks, without line breaks, and cut off where it is long."""
     return repr(name[:NAME_CHARACTERS_MAX])

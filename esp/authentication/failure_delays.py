@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 
 DELAY_MS_MAX: Final = 5_000
 """Half of what clients wait for a connection by default: with more they would give up before they hear that their log-in is wrong."""
+MALFORMED_DELAY_MS_MAX: Final = 500
+"""The longest delay of a malformed message, also where the settings have a longer one."""
 FREE_FAILURES: Final = 5
 """Failures of an address before its delay grows: a person at a keyboard, or a few clients that were given an old password."""
 FORGIVING_US: Final = 10_000_000
@@ -28,13 +30,15 @@ class FailureDelays:
     def __init__(self) -> None:
         self._failures: OrderedDict[str, _Failures] = OrderedDict()
 
-    def on_failure(self, host: str, now_us: int, first_delay_ms: int) -> int:
+    def on_failure(self, host: str, now_us: int, first_delay_ms: int, *, is_malformed: bool = False) -> int:
         """Count a failure, and return the milliseconds after which it is answered.
 
         Args:
             host: the address that it came from, without the port.
             now_us: the time, monotonic.
             first_delay_ms: the delay of a first failure; 0: there is never a delay.
+            is_malformed: the client's message was none of its mechanism. It guesses no password, so that nothing is won by a long delay,
+                and its client is told within a second, whatever the address has done before (AUTHN-6).
         """
         before = self._failures.pop(host, _Failures(0, now_us))
         forgiven = (now_us - before.last_us) // FORGIVING_US
@@ -42,4 +46,6 @@ class FailureDelays:
         self._failures[host] = _Failures(count, now_us)
         if len(self._failures) > ADDRESSES_MAX:
             self._failures.popitem(last=False)
+        if is_malformed:
+            return min(first_delay_ms, MALFORMED_DELAY_MS_MAX)
         return min(first_delay_ms << max(0, count - FREE_FAILURES), max(first_delay_ms, DELAY_MS_MAX))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
-from esp.authentication.errors import AuthenticationError, shown
+from esp.authentication.errors import AuthenticationError, MalformedMessageError, shown
 from esp.authentication.exchange import Challenge, KeyWait, Success
 
 MESSAGE_BYTES_MAX: Final = 65_536
@@ -74,26 +74,26 @@ def parse_first_message(message: bytes) -> FirstMessage:
     """Read the client's first message.
 
     Raises:
-        AuthenticationError: it is none, is too long, has two tokens or none, or two extensions of one name.
+        MalformedMessageError: it is none, is too long, has two tokens or none, or two extensions of one name.
     """
     if len(message) > MESSAGE_BYTES_MAX:
-        raise AuthenticationError(f"the first message of OAUTHBEARER is too long: {len(message)} bytes")
+        raise MalformedMessageError(f"the first message of OAUTHBEARER is too long: {len(message)} bytes")
     try:
         match = _FIRST.fullmatch(message.decode("ascii"))
     except UnicodeDecodeError:
         match = None
     if match is None:
-        raise AuthenticationError("the first message of OAUTHBEARER is malformed")
+        raise MalformedMessageError("the first message of OAUTHBEARER is malformed")
     pairs: dict[str, str] = {}
     for name, value in _PAIR.findall(match["pairs"]):
         if name in pairs:
-            raise AuthenticationError(f"the first message of OAUTHBEARER has the key {shown(name)} twice")
+            raise MalformedMessageError(f"the first message of OAUTHBEARER has the key {shown(name)} twice")
         if len(pairs) > EXTENSIONS_MAX:
-            raise AuthenticationError(f"the first message of OAUTHBEARER has more than {EXTENSIONS_MAX} extensions")
+            raise MalformedMessageError(f"the first message of OAUTHBEARER has more than {EXTENSIONS_MAX} extensions")
         pairs[name] = value
     bearer = _BEARER.fullmatch(pairs.pop(_AUTH, ""))
     if bearer is None or bearer["scheme"].lower() != "bearer":
-        raise AuthenticationError("the first message of OAUTHBEARER has no bearer token")
+        raise MalformedMessageError("the first message of OAUTHBEARER has no bearer token")
     authorization = (match["authorization"] or "").replace("=2C", ",").replace("=3D", "=")
     return FirstMessage(authorization, bearer["token"], pairs)
 

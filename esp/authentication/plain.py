@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from esp.authentication.credentials import CredentialLookup
-from esp.authentication.errors import OTHER_USER, AuthenticationError, shown
+from esp.authentication.errors import OTHER_USER, AuthenticationError, MalformedMessageError, shown
 from esp.authentication.exchange import SlowCheck, Success
 from esp.authentication.scram import is_password
 
@@ -31,20 +31,20 @@ def parse_plain(message: bytes) -> PlainLogin:
     """Read the client's message.
 
     Raises:
-        AuthenticationError: it is none.
+        MalformedMessageError: it is none.
     """
     text = message.decode(errors="replace")
     parts = text.split("\0", _PARTS_READ_MAX)[:_PARTS_READ_MAX]
     if len(parts) != _PARTS:
         reason = f"Invalid SASL/PLAIN response: expected {_PARTS} tokens, got {len(parts)}"
-        raise AuthenticationError(reason, reason)
+        raise MalformedMessageError(reason, reason)
     login = PlainLogin(*parts)
     for name, value in (("username", login.user), ("password", login.password)):
         if not value:
             reason = f"Authentication failed: {name} not specified"
-            raise AuthenticationError(reason, reason)
+            raise MalformedMessageError(reason, reason)
     if "\N{REPLACEMENT CHARACTER}" in text:
-        raise AuthenticationError("the message of PLAIN is no UTF-8", _INVALID)
+        raise MalformedMessageError("the message of PLAIN is no UTF-8", _INVALID)
     return login
 
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from esp.authentication.credentials import CredentialLookup, FoundCredential
 from esp.authentication.delegation_tokens import make_credentials
-from esp.authentication.errors import OTHER_USER, AuthenticationError, shown
+from esp.authentication.errors import OTHER_USER, AuthenticationError, MalformedMessageError, shown
 from esp.authentication.exchange import Challenge, SlowCheck, Success
 from esp.model.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential, ScramMechanism
 from esp.model.scram_keys import client_key, make_credential, salted_password, server_key, stored_key
@@ -77,7 +77,7 @@ def _decode_base64(text: str) -> bytes:
     except binascii.Error:
         decoded = b""
     if base64.b64encode(decoded).decode() != text:  # one text for each value
-        raise AuthenticationError("a SCRAM message holds a text that is no base64")
+        raise MalformedMessageError("a SCRAM message holds a text that is no base64")
     return decoded
 
 
@@ -85,21 +85,21 @@ def _parse(pattern: "re.Pattern[str]", message: bytes, name: str) -> "re.Match[s
     """Match a whole message.
 
     Raises:
-        AuthenticationError: it is too long, no UTF-8, or has another form.
+        MalformedMessageError: it is too long, no UTF-8, or has another form.
     """
     if len(message) > MESSAGE_BYTES_MAX:
-        raise AuthenticationError(f"the {name} message of SCRAM is too long: {len(message)} bytes")
+        raise MalformedMessageError(f"the {name} message of SCRAM is too long: {len(message)} bytes")
     try:
         match = pattern.fullmatch(message.decode())
     except UnicodeDecodeError:
         match = None
     if match is None:
-        raise AuthenticationError(f"the {name} message of SCRAM is malformed")
+        raise MalformedMessageError(f"the {name} message of SCRAM is malformed")
     if any(extension.startswith("m=") for extension in match["extensions"].split(",")):
-        raise AuthenticationError(f"the {name} message of SCRAM has an extension that must be understood")
+        raise MalformedMessageError(f"the {name} message of SCRAM has an extension that must be understood")
     nonce = match.groupdict().get("nonce")
     if nonce is not None and len(nonce) > NONCE_CHARACTERS_MAX:
-        raise AuthenticationError(f"the nonce of the {name} message of SCRAM is too long: {len(nonce)} characters")
+        raise MalformedMessageError(f"the nonce of the {name} message of SCRAM is too long: {len(nonce)} characters")
     return match
 
 

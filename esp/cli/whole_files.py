@@ -49,6 +49,24 @@ def make_private_directory_blocking(path: Path) -> None:
         raise unwritable(path, error) from error
 
 
+def keep_files_private() -> None:
+    """Let only the owner read what this process, and those that it starts, write from now on; unless they name other permissions."""
+    os.umask(0o077)
+
+
+def close_directory_blocking(path: Path) -> None:
+    """Let only its owner enter a directory, which is made if it is not there.
+
+    A directory of another owner, such as a mount point, stays as it is: permissions of the files in it decide.
+
+    Raises:
+        OperatorError: it cannot be made.
+    """
+    make_private_directory_blocking(path)
+    with suppress(PermissionError):
+        path.chmod(0o700)
+
+
 def unwritable(path: Path, error: OSError) -> OperatorError:
     """The error of a file that cannot be written."""
     return OperatorError(f"{path} cannot be written: {error.strerror}", "Name a directory that you may write to.")

@@ -3,11 +3,20 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from esp.controller.topics import find_name_problem
 from esp.doctor.protection import PLAINTEXT, SASL_PLAINTEXT, OwnProtection, Protection
 from esp.doctor.rule import CLUSTER, Hit, Rule, Severity, at_broker
 from esp.doctor.snapshot import Snapshot
-from esp.model.acl import WILDCARD, AclBinding, AclOperation, AclPermission, PatternType
-from esp.model.acl_hosts import find_host, find_matcher
+from esp.model.acl import (
+    OPERATIONS,
+    WILDCARD,
+    AclBinding,
+    AclOperation,
+    AclPermission,
+    PatternType,
+    ResourceType,
+)
+from esp.model.acl_hosts import find_host, find_matcher, is_host_within
 from esp.model.scram import USUAL_ITERATIONS
 
 _HOUR_S: Final = 3_600
@@ -19,7 +28,6 @@ _ANONYMOUS: Final = "User:ANONYMOUS"
 _READABLE: Final = frozenset(("OAUTHBEARER", "PLAIN"))
 """The mechanisms that send a secret as it is."""
 _EVERY_USER: Final = "User:*"
-_GROUP: Final = "Group:"
 _RENEW: Final = "put a new certificate into the file of `ssl.keystore.location`; `esp certs renew` makes one"
 _NEXT_LIST: Final = "put the authority's newest list into the file of `ssl.truststore.location`"
 _ANOTHER: Final = "`esp tokens create`, and give the new token to the programs that use this one"
@@ -123,25 +131,103 @@ def _for_nobody(snapshot: Snapshot) -> Iterator[Hit]:
 
 
 def _why_nobody(rule: AclBinding, protection: Protection) -> str | None:
-    host, matches_networks = rule.host, protection.matches_networks
-    if host != WILDCARD:
-        if matches_networks and find_matcher(host) is None:
+    if protection.matches_networks:
+        if find_matcher(rule.host) is None:
             return "no client has such an address"
-        if not matches_networks and find_host(host) is None:
-            return "no client has such an address; Kafka knows no networks"
-    if rule.principal.startswith(_GROUP) and not protection.has_groups:
-        return "no broker takes groups from tokens (sasl.oauthbearer.groups.claim.name)"
-    if not rule.principal.startswith(("User:", _GROUP)):
+    elif rule.host != WILDCARD and find_host(rule.host) is None:
+        return "no client has such an address; Kafka knows no networks"
+    return _why_no_principal(rule, protection) or _why_no_resource(rule)
+
+
+def _why_no_principal(rule: AclBinding, protection: Protection) -> str | None:
+    kind, separator, name = rule.principal.partition(":")
+    is_ours = protection.matches_networks
+    if not separator or (kind not in ("User", "Group") and is_ours):  # Kafka may have principals of a foreign builder
         return "no client has such a principal"
+    if not name and is_ours:
+        return "no client has an empty name"
+    if kind == "Group" and not protection.has_groups:
+        return "no broker takes groups from tokens (sasl.oauthbearer.groups.claim.name)"
+    if kind == "Group" and name == WILDCARD and is_ours:
+        return f"it is about a group of the name *, and not about every group: every user is {_EVERY_USER}"
+    known = protection.brokers.values()
+    if rule.permission is AclPermission.DENY and known and all(rule.principal in own.super_users for own in known):
+        return "it is a super user, to which nothing is denied"
     return None
 
 
+def _why_no_resource(rule: AclBinding) -> str | None:
+    kind, name = rule.resource_type, rule.resource_name
+    if rule.operation not in (*OPERATIONS[kind], AclOperation.ALL):
+        return f"there is no {rule.operation.name} of a {_kind(rule)}"
+    if kind is not ResourceType.TOPIC or (rule.pattern_type is PatternType.LITERAL and name == WILDCARD):
+        return None
+    # A prefix of a valid name may itself be none, such as a dot.
+    problem = find_name_problem(f"{name}-" if rule.pattern_type is PatternType.PREFIXED else name)
+    return None if problem is None else f"no topic has such a name: {problem}"
+
+
+_Place = tuple[AclPermission, ResourceType, str, PatternType, str]
+"""The parts of a rule by which it is found: all but its host and its operation."""
+
+
+class _Rules:
+    """The rules of a cluster, found by their principals and resources."""
+
+    def __init__(self, protection: Protection) -> None:
+        self._has_networks = protection.matches_networks
+        self._orders = {rule: number for number, rule in enumerate(protection.rules)}
+        self._at: dict[_Place, list[AclBinding]] = {}
+        self._lengths: set[int] = set()
+        """Those of all prefixes."""
+        for rule in protection.rules:
+            place = (rule.permission, rule.resource_type, rule.principal, rule.pattern_type, rule.resource_name)
+            self._at.setdefault(place, []).append(rule)
+            if rule.pattern_type is PatternType.PREFIXED:
+                self._lengths.add(len(rule.resource_name))
+
+    def find_wider(self, narrow: AclBinding, permission: AclPermission) -> AclBinding | None:
+        """Return a rule of this permission that is about everything that another is about; of two that cover one another the first."""
+        for pattern, name in self._names(narrow):
+            for principal in dict.fromkeys((narrow.principal, _EVERY_USER)):
+                for wide in self._at.get((permission, narrow.resource_type, principal, pattern, name), ()):
+                    if self._covers(wide, narrow) and not self._is_later_twin(wide, narrow):
+                        return wide
+        return None
+
+    def _names(self, narrow: AclBinding) -> Iterator[tuple[PatternType, str]]:
+        """The names of the resources of all rules that cover the name of a rule."""
+        name, pattern = narrow.resource_name, narrow.pattern_type
+        yield PatternType.LITERAL, WILDCARD
+        if pattern is PatternType.LITERAL:
+            if name == WILDCARD:
+                return
+            yield PatternType.LITERAL, name
+        for length in self._lengths:
+            if length <= len(name):
+                yield PatternType.PREFIXED, name[:length]
+
+    def _covers(self, wide: AclBinding, narrow: AclBinding) -> bool:
+        """True if a rule is about all hosts and operations that another is about."""
+        is_within = (
+            is_host_within(narrow.host, wide.host) if self._has_networks else wide.host in (narrow.host, WILDCARD)
+        )
+        return is_within and wide.operation in (narrow.operation, AclOperation.ALL)
+
+    def _is_later_twin(self, wide: AclBinding, narrow: AclBinding) -> bool:
+        """True if a rule is the other one itself, or comes later and says the same."""
+        is_twin = (
+            (wide.principal, wide.pattern_type, wide.resource_name, wide.permission, wide.operation)
+            == (narrow.principal, narrow.pattern_type, narrow.resource_name, narrow.permission, narrow.operation)
+        ) and self._covers(narrow, wide)
+        return is_twin and self._orders[wide] >= self._orders[narrow]
+
+
 def _shadowed(snapshot: Snapshot) -> Iterator[Hit]:
-    rules = snapshot.protection.rules
-    denials = [rule for rule in rules if rule.permission is AclPermission.DENY]
-    for rule in rules:
+    rules = _Rules(snapshot.protection)
+    for rule in snapshot.protection.rules:
         if rule.permission is AclPermission.ALLOW:
-            denial = next((each for each in denials if _covers(each, rule)), None)
+            denial = rules.find_wider(rule, AclPermission.DENY)
             if denial is not None:
                 yield Hit(
                     CLUSTER,
@@ -150,24 +236,12 @@ def _shadowed(snapshot: Snapshot) -> Iterator[Hit]:
                 )
 
 
-def _covers(wide: AclBinding, narrow: AclBinding) -> bool:
-    """True if a rule is about everything that another is about."""
-    return (
-        wide.resource_type is narrow.resource_type
-        and _covers_name(wide, narrow)
-        and wide.principal in (narrow.principal, _EVERY_USER)
-        and wide.host in (narrow.host, WILDCARD)
-        and wide.operation in (narrow.operation, AclOperation.ALL)
-    )
-
-
-def _covers_name(wide: AclBinding, narrow: AclBinding) -> bool:
-    if wide.pattern_type is PatternType.PREFIXED:
-        is_all = narrow.pattern_type is PatternType.LITERAL and narrow.resource_name == WILDCARD
-        return not is_all and narrow.resource_name.startswith(wide.resource_name)
-    if wide.resource_name == WILDCARD:
-        return True
-    return narrow.pattern_type is PatternType.LITERAL and narrow.resource_name == wide.resource_name
+def _repeated(snapshot: Snapshot) -> Iterator[Hit]:
+    rules = _Rules(snapshot.protection)
+    for rule in snapshot.protection.rules:
+        wider = rules.find_wider(rule, rule.permission)
+        if wider is not None:
+            yield Hit(CLUSTER, f"{_in_words(rule)}: {_in_words(wider)}", "`esp acls --remove` it, or the wider one")
 
 
 def _in_words(rule: AclBinding) -> str:
@@ -175,8 +249,11 @@ def _in_words(rule: AclBinding) -> str:
     pattern = "*" if rule.pattern_type is PatternType.PREFIXED else ""
     verb = "may" if rule.permission is AclPermission.ALLOW else "may not"
     where = "" if rule.host == WILDCARD else f" from {rule.host}"
-    kind = rule.resource_type.name.lower().replace("_", " ")
-    return f"{rule.principal}{where} {verb} {rule.operation.name} {kind} {rule.resource_name}{pattern}"
+    return f"{rule.principal}{where} {verb} {rule.operation.name} {_kind(rule)} {rule.resource_name}{pattern}"
+
+
+def _kind(rule: AclBinding) -> str:
+    return rule.resource_type.name.lower().replace("_", " ")
 
 
 RULES: Final = (
@@ -274,7 +351,7 @@ RULES: Final = (
     Rule(
         "rule-for-nobody",
         Severity.WARNING,
-        "rules of access that no client matches",
+        "rules of access that no client, or no resource, matches, or that deny something to a super user",
         "A denial among them denies nothing.",
         "`esp acls --remove` it, and `esp acls --add` the rule that was meant",
         _for_nobody,
@@ -286,6 +363,14 @@ RULES: Final = (
         "Denial goes before permission, however narrow the permission is.",
         "`esp acls --remove` the one that is not meant",
         _shadowed,
+    ),
+    Rule(
+        "rule-repeated",
+        Severity.NOTE,
+        "rules of access that change nothing, because a wider one says the same",
+        "To remove one of them takes nothing away: the wider one goes on allowing, or denying.",
+        "`esp acls --remove` it, or the wider one",
+        _repeated,
     ),
     Rule(
         "few-iterations",

@@ -4,8 +4,9 @@ The numbers are Kafka's, on the wire and in the metadata log. Numbers that only 
 :mod:`esp.model.acl_filter`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 WILDCARD: Final = "*"
@@ -61,6 +62,33 @@ class AclOperation(IntEnum):
     CREATE_TOKENS = 13
     DESCRIBE_TOKENS = 14
     TWO_PHASE_COMMIT = 15
+
+
+_OF_TOPICS: Final = (
+    *(AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE, AclOperation.DESCRIBE, AclOperation.DELETE),
+    *(AclOperation.ALTER, AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS),
+)
+_OF_GROUPS: Final = (
+    *(AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DELETE),
+    *(AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS),
+)
+_OF_CLUSTER: Final = (
+    *(AclOperation.CREATE, AclOperation.CLUSTER_ACTION, AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS),
+    *(AclOperation.IDEMPOTENT_WRITE, AclOperation.ALTER, AclOperation.DESCRIBE),
+)
+_OF_TRANSACTIONAL_IDS: Final = (AclOperation.DESCRIBE, AclOperation.WRITE, AclOperation.TWO_PHASE_COMMIT)
+
+OPERATIONS: Final[Mapping[ResourceType, Sequence[AclOperation]]] = MappingProxyType(
+    {
+        ResourceType.TOPIC: _OF_TOPICS,
+        ResourceType.GROUP: _OF_GROUPS,
+        ResourceType.CLUSTER: _OF_CLUSTER,
+        ResourceType.TRANSACTIONAL_ID: _OF_TRANSACTIONAL_IDS,
+        ResourceType.DELEGATION_TOKEN: (AclOperation.DESCRIBE,),
+        ResourceType.USER: (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS),
+    }
+)
+"""The operations that there are on each kind of resource, besides all of them together."""
 
 
 class Permission(NamedTuple):

@@ -83,6 +83,7 @@ REFUSED: Final[dict[str, str]] = {
     "client.quota.callback.class": "foreign classes are not loaded; quotas are those that `kafka-configs` sets",
     "cordoned.log.dirs": "this release places replicas in every log directory",
     "create.topic.policy.class.name": "this release loads no policies; every topic could be created",
+    "security.providers": "TLS is OpenSSL's; there are no providers of Java's",
     "remote.log.storage.system.enable": "this release keeps all segments on local disks",
     "transaction.two.phase.commit.enable": "this release has no two-phase commit (KIP-939): a prepared transaction would time out",
     **TLS_REFUSED,

@@ -83,4 +83,6 @@ def _unescape(text: str, line: int) -> str:
                 raise ValueError(f"line {line}: \\u{digits} is not followed by four hexadecimal digits") from None
         else:
             parts.append(_ESCAPES.get(escaped, escaped))
-    return "".join(parts)
+    text = "".join(parts)
+    # Java writes a character beyond the 16 bits of an escape as two of them.
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -137,9 +137,8 @@ def test_the_doctor_finds_nothing_open(cluster: Secure) -> None:
 
 def test_no_secret_is_readable_by_others_or_printed(cluster: Secure) -> None:
     directory = cluster.security.parent
-    for path in cluster.security.rglob("*"):
-        mode = stat.S_IMODE(path.stat().st_mode)
-        assert mode == (0o700 if path.is_dir() else 0o644 if path.name == "ca.pem" else 0o600), path
+    for path in directory.rglob("*"):  # also of the data: the metadata log has what passwords can be guessed by
+        assert not stat.S_IMODE(path.stat().st_mode) & 0o077, path
     token_secret = (cluster.security / "tokens.properties").read_text().strip().partition("=")[2]
     assert len(token_secret) == 64
     for secret in (cluster.password.encode(), token_secret.encode()):
@@ -186,7 +185,11 @@ def test_a_lone_node_is_secure_and_stays_so(lone: Secure) -> None:
     done(lone.run("topics", "--create", "--topic", "t"))
     password = lone.password
     lone.stop()
+    data = lone.security.parent / "data"
+    assert [path for path in (data, *data.rglob("*")) if path.stat().st_mode & 0o077] == []
+    data.chmod(0o755)  # as a node of an earlier release has made it
     lone.start()
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
     assert lone.password == password
     assert "t" in done(lone.run("topics", "--list")).split()
     lone.stop()

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from esp.authentication.conversation import Conversation
+from esp.authentication.conversation import Conversation, Ending
 from esp.authentication.credentials import CredentialLookup, NoCredentials
 from esp.authentication.exchange import Check, KeyWait
 from esp.authentication.failure_delays import FailureDelays
@@ -100,11 +100,19 @@ class LoginParts:
         """Count a log-in that succeeded."""
         self._count(policy, conversation, succeeded=True)
 
-    def failure_delay_us(self, host: str, policy: SaslPolicy, conversation: Conversation) -> int:
-        """Count a failed log-in from an address, and return the time after which it is answered."""
+    def failure_delay_us(self, host: str, policy: SaslPolicy, conversation: Conversation, ending: Ending) -> int:
+        """Count a failed log-in from an address, and return the time after which it is answered.
+
+        Args:
+            host: the address.
+            policy: the terms of the client's listener.
+            conversation: the state of its connection.
+            ending: of the reply that tells the failure.
+        """
         self._count(policy, conversation, succeeded=False)
         now_us = self.env.clock.monotonic_us()
-        return self._delays.on_failure(host, now_us, policy.failure_delay_ms) * 1000
+        is_malformed = ending is Ending.SOON
+        return self._delays.on_failure(host, now_us, policy.failure_delay_ms, is_malformed=is_malformed) * 1000
 
     async def close(self) -> None:
         """End what is at work for log-ins."""

@@ -226,7 +226,7 @@ class SaslConnection:
         elif reply.ending is Ending.AT_ONCE:
             self._end(reply.reason, frame)
         else:
-            self._fail(reply.reason, frame)
+            self._fail(reply, frame)
 
     def _hand_over(self, lifetime_ms: int) -> None:
         """Let a session own the connection; what has arrived already is offered to it."""
@@ -243,7 +243,7 @@ class SaslConnection:
         self._connection.hand_to(session)
         self._connection.resume_reading()
 
-    def _fail(self, reason: str, frame: bytes) -> None:
+    def _fail(self, reply: Reply, frame: bytes) -> None:
         """Answer a failed log-in after the delay; what else comes is not looked at."""
         mechanism = self._conversation.mechanism
         log.warning(
@@ -251,11 +251,12 @@ class SaslConnection:
             self.client.address,
             self._policy.listener,
             "no mechanism" if mechanism is None else mechanism.value,
-            reason,
+            reply.reason,
         )
         self._waits = self._has_failed = True
         self._cancel_timer()
-        delay_us = self._parts.failure_delay_us(self.client.address.host, self._policy, self._conversation)
+        host = self.client.address.host
+        delay_us = self._parts.failure_delay_us(host, self._policy, self._conversation, reply.ending)
         self._timer = self._parts.env.clock.call_later_us(delay_us, partial(self._finish, frame))
 
     def _finish(self, frame: bytes) -> None:

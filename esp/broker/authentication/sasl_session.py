@@ -35,6 +35,7 @@ GRACE_US: Final = 1_000_000
 _ANSWERED_CHECK_US: Final = 1_000
 """The interval at which a connection that is to end is looked at."""
 
+_LATER: Final = (Ending.AFTER_DELAY, Ending.SOON)
 _RENEWING: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 
@@ -90,7 +91,7 @@ class SaslSession:
             outcome = Reply(ErrorCode.illegal_sasl_state)  # goes nowhere
         if not isinstance(outcome, Reply):
             return self._checked(outcome)
-        if outcome.ending is Ending.AFTER_DELAY:
+        if outcome.ending in _LATER:
             return self._failed(outcome)
         return self._answered(outcome)
 
@@ -98,7 +99,7 @@ class SaslSession:
         host = self._client.address.host
         result = await self._parts.check(check, self._policy, host, lambda: self._session is not None)
         reply = self._conversation.on_checked(check, result)
-        return await self._failed(reply) if reply.ending is Ending.AFTER_DELAY else self._answered(reply)
+        return await self._failed(reply) if reply.ending in _LATER else self._answered(reply)
 
     async def _failed(self, reply: Reply) -> SaslAuthenticateResponse:
         mechanism = self._conversation.mechanism
@@ -110,7 +111,8 @@ class SaslSession:
             "no mechanism" if mechanism is None else mechanism.value,
             reply.reason,
         )
-        delay_us = self._parts.failure_delay_us(self._client.address.host, self._policy, self._conversation)
+        host = self._client.address.host
+        delay_us = self._parts.failure_delay_us(host, self._policy, self._conversation, reply.ending)
         await self._parts.env.clock.sleep_us(delay_us)
         self._end_soon("its re-authentication failed")
         return authenticate_response(reply)

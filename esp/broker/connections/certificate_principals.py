@@ -29,7 +29,8 @@ class CertificatePrincipals:
         """Give a client the principal that its certificate proves; without one it stays anonymous.
 
         Raises:
-            ConnectionAbortedError: no rule names a principal for it, so that in Kafka, too, it is refused.
+            ConnectionAbortedError: no rule names a principal for it, so that in Kafka, too, it is refused; or the name is empty, as that
+                of a certificate without a subject is: in Kafka all such clients are one user, ``User:``.
         """
         if certificate is None:
             return
@@ -39,11 +40,11 @@ class CertificatePrincipals:
             log.warning("refused a connection of %s: its certificate cannot be read: %s", client.address, error)
             raise ConnectionAbortedError("its certificate cannot be read") from error
         name = self._mapping.name_of(subject)
-        if name is None:
+        if not name:
             log.warning(
                 "refused a connection of %s: no rule of ssl.principal.mapping.rules names a principal for %s",
                 client.address,
-                subject,
+                subject or "a certificate without a subject",
             )
             raise ConnectionAbortedError("no rule names its principal")
         client.principal = USER + name

@@ -1,11 +1,11 @@
 """From the options of ``esp acls`` to rules and filters, by the rules of ``kafka-acls``. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from esp.model.acl import (
     CLUSTER_NAME,
+    OPERATIONS,
     WILDCARD,
     AclBinding,
     AclOperation,
@@ -15,32 +15,6 @@ from esp.model.acl import (
 )
 from esp.model.acl_filter import ANY, MATCH, AclFilter
 from esp.model.errors import OperatorError
-
-_OF_TOPICS: Final = (
-    *(AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE, AclOperation.DESCRIBE, AclOperation.DELETE),
-    *(AclOperation.ALTER, AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS),
-)
-_OF_GROUPS: Final = (
-    *(AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DELETE),
-    *(AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS),
-)
-_OF_CLUSTER: Final = (
-    *(AclOperation.CREATE, AclOperation.CLUSTER_ACTION, AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS),
-    *(AclOperation.IDEMPOTENT_WRITE, AclOperation.ALTER, AclOperation.DESCRIBE),
-)
-_OF_TRANSACTIONAL_IDS: Final = (AclOperation.DESCRIBE, AclOperation.WRITE, AclOperation.TWO_PHASE_COMMIT)
-
-OPERATIONS: Final[Mapping[ResourceType, Sequence[AclOperation]]] = MappingProxyType(
-    {
-        ResourceType.TOPIC: _OF_TOPICS,
-        ResourceType.GROUP: _OF_GROUPS,
-        ResourceType.CLUSTER: _OF_CLUSTER,
-        ResourceType.TRANSACTIONAL_ID: _OF_TRANSACTIONAL_IDS,
-        ResourceType.DELEGATION_TOKEN: (AclOperation.DESCRIBE,),
-        ResourceType.USER: (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS),
-    }
-)
-"""The operations that there are on each kind of resource, besides all of them together."""
 
 _NAMES_OF_RESOURCES: Final = (
     "Give --topic, --group, --transactional-id, --delegation-token, --user-principal or --cluster."

@@ -113,11 +113,14 @@ def _add_directory(parser: argparse.ArgumentParser) -> None:
 
 def _start(options: argparse.Namespace) -> int:
     # Imported here, as below, so that `esp cluster --help` and a wrong argument cost nothing.
-    from esp.cli.node.cluster_plan import ClusterPlan, format_cluster, require_free_ports
+    from esp.cli.node.cluster_plan import SECURITY_DIR, ClusterPlan, format_cluster, require_free_ports
     from esp.cli.node.keeper import keep, lock_directory
+    from esp.cli.whole_files import keep_files_private
     from esp.runtime.env import real_env
 
     directory = options.dir.absolute()
+    if options.secure or (directory / SECURITY_DIR).exists():
+        keep_files_private()
     with lock_directory(directory):
         plan = ClusterPlan(
             directory=directory,

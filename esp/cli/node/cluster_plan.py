@@ -21,6 +21,7 @@ import msgspec
 
 from esp.cli.node.format import format_node, random_uuid
 from esp.cli.text_files import PLACES
+from esp.cli.whole_files import PUBLIC, SECRET, close_directory_blocking, write_whole_blocking
 from esp.model.errors import OperatorError
 from esp.model.ids import DirectoryId, NodeId
 from esp.ports.env import Env
@@ -214,10 +215,7 @@ class ClusterPlan:
         """
         text = "".join(f"{name}={_escape(value)}\n" for name, value in self.settings_of(node_id).items())
         path = self.config_path(node_id)
-        try:
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise OperatorError(f"{path} cannot be written: {error}", "Make room, or give another --dir.") from error
+        write_whole_blocking(path, text.encode(), SECRET if self.is_secure else PUBLIC)
         return load_broker_settings(text, file_name=str(path), places=PLACES)
 
     def entries(self, pids: Mapping[NodeId, int]) -> list[NodeEntry]:
@@ -239,6 +237,8 @@ def format_cluster(env: Env, plan: ClusterPlan) -> None:
     """
     if plan.is_secure:
         plan.security.create_blocking(env.random)
+        for node_id in plan.node_ids:
+            close_directory_blocking(plan.data_dir(node_id))
         plan.security.write_client_settings_blocking(plan.bootstrap)
     settings = {node_id: plan.write_config(node_id) for node_id in plan.node_ids}
     known = {
@@ -270,6 +270,8 @@ def format_added_node(env: Env, plan: ClusterPlan) -> None:
     meta = read_meta_properties(env.disk, str(plan.data_dir(first) / META_PROPERTIES_FILE))
     if meta is None:
         raise OperatorError(f"{plan.data_dir(first)} is not formatted.", "Start the cluster again as a whole.")
+    if plan.is_secure:
+        close_directory_blocking(plan.data_dir(added))
     format_node(env, plan.write_config(added), meta.cluster_id, None, ignore_formatted=True)
     if plan.is_secure:
         plan.security.write_client_settings_blocking(plan.bootstrap)

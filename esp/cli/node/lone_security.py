@@ -11,6 +11,7 @@ from esp.cli.node.format import format_node, random_uuid
 from esp.cli.node.security import CLIENTS, CONTROLLER, HOSTS, NODES, Security, over_made_settings
 from esp.cli.node.settings import DEFAULT_DATA_DIR, load_settings, security_path
 from esp.cli.properties import parse_pairs
+from esp.cli.whole_files import close_directory_blocking, keep_files_private
 from esp.model.errors import OperatorError
 from esp.model.ids import NodeId
 from esp.ports.env import Env
@@ -66,6 +67,7 @@ def prepare_blocking(env: Env, options: argparse.Namespace) -> LoneNode:
             f"{data_dir} has the data of a node that was started without --secure.",
             "Leave --secure out, or name another --data-dir.",
         )
+    keep_files_private()
     security.create_blocking(env.random)
     listeners = given.get("listeners", _LISTENERS)
     number = given.get("node.id", str(BrokerSettings().node_id))
@@ -81,6 +83,8 @@ def prepare_blocking(env: Env, options: argparse.Namespace) -> LoneNode:
             "--secure is for a node that is a cluster of its own.",
             "For several nodes on this host: esp cluster start --secure. For others docs/SECURITY.md has the settings.",
         )
+    for directory in dict.fromkeys((*settings.log_dirs, settings.metadata_log_dir or settings.log_dirs[0])):
+        close_directory_blocking(Path(directory))
     voters = Standalone(controller_endpoints(settings, env.host.name))
     first = security.first_metadata_blocking(env.random)
     cluster_id = random_uuid() if meta is None else meta.cluster_id

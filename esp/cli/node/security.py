@@ -46,6 +46,7 @@ _NODE_DAYS: Final = 365
 _PASSWORD_BYTES: Final = 24
 _SALT_BYTES: Final = 32
 _TOKEN_SECRET: Final = "delegation.token.secret.key"  # noqa: S105 - a setting
+_ASCII_MAX: Final = 0x7F
 _TOKEN_SECRET_BYTES: Final = 48
 _PROVIDERS: Final = "config.providers"
 _PROVIDER: Final = "secure"
@@ -179,8 +180,8 @@ class Security:
             "sasl_plain_password": password,
             "ssl_cafile": trusted,
         }
-        self._write("client.properties", _properties(java))
-        self._write("librdkafka.properties", _properties(librdkafka))
+        self._write("client.properties", _java_properties(java))
+        self._write("librdkafka.properties", "".join(f"{name}={value}\n" for name, value in librdkafka.items()))
         self._write("kafka-python.json", _json(kafka_python))
         self._write("spark.json", _json({f"kafka.{name}": value for name, value in java.items()}))
 
@@ -210,9 +211,15 @@ def over_made_settings(made: Mapping[str, str], given: Mapping[str, str]) -> dic
     return {**made, **given, **({_PROVIDERS: ",".join(both)} if both else {})}
 
 
-def _properties(settings: Mapping[str, str]) -> str:
-    escaped = {name: value.replace("\\", "\\\\") for name, value in settings.items()}
-    return "".join(f"{name}={value}\n" for name, value in escaped.items())
+def _java_properties(settings: Mapping[str, str]) -> str:
+    """Return a properties file as Java reads it: as Latin-1, so that other characters, of paths, stand in it as escapes."""
+    return "".join(f"{name}={_escaped(value)}\n" for name, value in settings.items())
+
+
+def _escaped(value: str) -> str:
+    units = value.encode("utf-16-be")
+    codes = [int.from_bytes(units[place : place + 2]) for place in range(0, len(units), 2)]
+    return "".join(f"\\u{code:04x}" if code > _ASCII_MAX else chr(code).replace("\\", "\\\\") for code in codes)
 
 
 def _json(settings: Mapping[str, Any]) -> str:

@@ -209,7 +209,9 @@ class TlsConnection:
         if not self._has_begun:
             self._has_begun = True
             if is_plaintext(received[0]):
-                self._fail("it sent plaintext to a port that speaks TLS; a client needs security.protocol=SSL")
+                self._fail(
+                    "it sent plaintext to a port that speaks TLS; a client needs security.protocol=SSL or SASL_SSL"
+                )
                 return len(received)
         self._arrived.write(received)
         if not self._is_secure:

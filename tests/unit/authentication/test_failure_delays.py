@@ -7,6 +7,14 @@ from esp.authentication.failure_delays import (
 )
 
 
+def test_a_malformed_message_counts_and_is_answered_soon() -> None:
+    delays = FailureDelays()
+    assert {delays.on_failure("a", 0, 100, is_malformed=True) for _ in range(FREE_FAILURES)} == {100}
+    assert delays.on_failure("a", 0, 100) == 200
+    assert delays.on_failure("a", 0, 60_000, is_malformed=True) == 500
+    assert delays.on_failure("a", 0, 0, is_malformed=True) == 0
+
+
 def test_first_failures_of_an_address_have_the_delay_of_the_settings() -> None:
     delays = FailureDelays()
     assert {delays.on_failure("a", 0, 100) for _ in range(FREE_FAILURES)} == {100}

@@ -1,5 +1,7 @@
 """Rules about protection."""
 
+import time
+
 import pytest
 
 from esp.doctor.protection import (
@@ -143,6 +145,18 @@ def test_what_protects_nothing_yet_is_no_finding():
         ({"principal": "alice"}, True, True),
         ({"principal": "User:*"}, True, False),
         ({"principal": "Group:admins"}, True, False),
+        ({"principal": "Role:admins"}, True, True),
+        ({"principal": "Role:admins"}, False, False),
+        ({"principal": "User:"}, True, True),
+        ({"principal": "Group:*"}, True, True),
+        ({"principal": "User:admin"}, True, False),
+        ({"principal": "User:admin", "deny": True}, True, True),
+        ({"name": "orders*"}, True, True),
+        ({"name": "ord*", "prefix": True}, True, True),
+        ({"name": ".", "prefix": True}, True, False),
+        ({"name": "*"}, True, False),
+        ({"operation": AclOperation.CLUSTER_ACTION}, True, True),
+        ({"operation": AclOperation.ALL}, True, False),
     ],
 )
 def test_a_rule_that_no_client_matches_is_found(changes, is_esp, is_found):
@@ -167,6 +181,8 @@ def test_a_rule_of_a_group_is_for_nobody_where_no_broker_takes_groups_from_token
         ({"name": WILDCARD}, {"name": "ord", "prefix": True}, False),
         ({"operation": AclOperation.ALL}, {"operation": AclOperation.READ}, False),
         ({}, {"host": "10.0.0.1"}, False),
+        ({"host": "10.0.0.1"}, {"host": "10.0.0.0/8"}, True),
+        ({"host": "10.0.0.0/8"}, {"host": "10.0.0.1"}, False),
         ({}, {"principal": "User:bob"}, False),
         ({}, {"name": "other"}, False),
     ],
@@ -179,3 +195,48 @@ def test_a_permission_that_a_denial_covers_is_found(allowed, denied, is_found):
 def test_a_shadowed_rule_is_told_with_the_one_that_shadows_it():
     (hit,) = hits("rule-shadowed", protected(rules=(rule(), rule("ord", prefix=True, deny=True, principal="User:*"))))
     assert hit.detail == "User:alice may READ topic orders: User:* may not READ topic ord*"
+
+
+@pytest.mark.parametrize("deny", [False, True])
+@pytest.mark.parametrize(
+    ("narrow", "wide", "is_found"),
+    [
+        ({}, {"name": "ord", "prefix": True}, True),
+        ({}, {"name": WILDCARD, "operation": AclOperation.ALL, "principal": "User:*"}, True),
+        ({"host": "10.0.0.1"}, {"host": "10.0.0.0/8"}, True),
+        ({"host": "10.0.0.1"}, {"host": "::ffff:10.0.0.1"}, True),
+        ({}, {"principal": "User:bob"}, False),
+        ({}, {"operation": AclOperation.WRITE}, False),
+        ({}, {"name": "orders-", "prefix": True}, False),
+        ({"name": WILDCARD}, {"name": "o", "prefix": True}, True),
+        ({"name": WILDCARD}, {"name": "o", "prefix": True, "operation": AclOperation.ALL}, False),
+    ],
+)
+def test_a_rule_that_a_wider_one_repeats_is_found_once(narrow, wide, is_found, deny):
+    rules = (rule(deny=deny, **narrow), rule(deny=deny, **wide))
+    assert len(hits("rule-repeated", protected(rules=rules))) == is_found
+    assert len(hits("rule-repeated", protected(rules=rules[::-1]))) == is_found
+
+
+def test_rules_that_differ_repeat_nothing():
+    rules = (rule(), rule(operation=AclOperation.DESCRIBE), rule(deny=True), rule(principal="User:*", host="10.0.0.1"))
+    assert hits("rule-repeated", protected(rules=rules)) == []
+
+
+def test_where_networks_are_texts_they_cover_no_address():
+    rules = (rule(host="10.0.0.1"), rule(host="10.0.0.0/8", deny=True))
+    assert hits("rule-shadowed", protected(rules=rules, matches_networks=False)) == []
+
+
+def test_a_denial_to_a_user_that_some_broker_holds_to_the_rules_is_none_for_nobody():
+    protection = Protection(
+        {NodeId(1): SAFE, NodeId(2): SAFE._replace(super_users=())}, rules=(rule(principal="User:admin", deny=True),)
+    )
+    assert hits("rule-for-nobody", snapshot(1, [], protection=protection)) == []
+
+
+def test_ten_thousand_rules_of_one_user_are_compared_with_few_others_each():
+    rules = tuple(rule(f"topic-{number}-{kind}", prefix=bool(number % 2)) for number in range(5_000) for kind in "ab")
+    begun_s = time.process_time()
+    assert hits("rule-repeated", protected(rules=rules)) == []
+    assert time.process_time() - begun_s < 10

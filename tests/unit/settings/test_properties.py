@@ -31,6 +31,7 @@ def pairs(text):
         ("a\\ b\\=c\\:d=1", [("a b=c:d", "1")]),
         ("a=\\t\\n\\r\\f\\q\\\\", [("a", "\t\n\r\fq\\")]),
         ("a=\\u00e4\\u20AC", [("a", "ä€")]),
+        ("a=\\ud83d\\ude00", [("a", "😀")]),
         ("a=1\na=2", [("a", "1"), ("a", "2")]),
         ("listeners=PLAINTEXT://:9092,CONTROLLER://:9093", [("listeners", "PLAINTEXT://:9092,CONTROLLER://:9093")]),
     ],

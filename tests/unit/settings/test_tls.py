@@ -129,6 +129,7 @@ def test_versions_and_suites_go_together(given, versions, ciphers):
         ((*LISTENER, *KEY, "ssl.principal.mapping.rules=RULE:("), "it is no rule"),
         ((*LISTENER, *KEY, "ssl.principal.mapping.rules=RULE:(?=a)/b/"), "RE2 cannot read"),
         *(((f"{name}=x",), reason) for name, reason in TLS_REFUSED.items()),
+        (("security.providers=x.Fips",), "no providers of Java's"),
         (("listener.name.ssl.ssl.provider=x",), TLS_REFUSED["ssl.provider"]),
     ],
 )

@@ -192,6 +192,24 @@ async def test_request_that_cannot_be_read_is_answered_as_a_failure_within_a_sec
     assert await is_closed(client)
 
 
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+@pytest.mark.parametrize("delay_ms", [100, 60_000])
+def test_malformed_message_is_answered_within_a_second_whatever_its_address_did_before(mechanism, delay_ms):
+    @simulated(**with_sasl(failure_delay_ms=delay_ms))
+    async def test(node):
+        for _ in range(14):
+            client = await node.client()
+            await handshake(client)
+            await authenticate(client, WRONG)
+        client = await node.client()
+        await handshake(client, mechanism)
+        answer = await asyncio.wait_for(authenticate(client, b"?"), 1)
+        assert answer.error_code == ErrorCode.sasl_authentication_failed
+        assert await is_closed(client)
+
+    test()
+
+
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 @settings(max_examples=20, deadline=None)
 @given(data=st.binary(max_size=300))

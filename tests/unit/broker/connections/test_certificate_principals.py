@@ -34,3 +34,15 @@ def test_a_client_that_gets_no_name_is_refused_with_a_line(client, caplog, certi
     assert client.principal == "User:ANONYMOUS"
     assert words in caplog.text
     assert "127.0.0.1:5" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("certificate", "rules"),
+    [(Authority().issue("").der, "DEFAULT"), (CAROL, "RULE:^CN=.*$//")],
+    ids=["no subject", "an empty name by a rule"],
+)
+def test_a_client_whose_name_would_be_empty_is_refused(client, caplog, certificate, rules):
+    with pytest.raises(ConnectionAbortedError):
+        CertificatePrincipals(rules).authenticate(client, certificate)
+    assert client.principal == "User:ANONYMOUS"
+    assert "no rule of ssl.principal.mapping.rules names a principal" in caplog.text
