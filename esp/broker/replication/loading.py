@@ -100,12 +100,23 @@ class ReplicaLoading:
         self.replicas[partition] = loaded
 
     def _put_aside_blocking(self, directory: LogDirectory, partition: TopicPartition) -> None:
+        """A replica that the metadata does not place here goes where its topic has gone: into the trash, or away for good (TRASH-5).
+
+        Only its mark tells that its topic was in the trash. One without a mark, or of a topic that is there and moved away, is a stray.
+        """
         topic_id = directory.replicas[partition]
         trashed = None if topic_id is None else self._image.trashed_topics.get(topic_id)
         if trashed is not None and self._is_ours(trashed.topic, partition.partition):
             directory.trash_unloaded_blocking(partition, self._image.offset)
-        else:
+            return
+        is_known = topic_id is None or trashed is not None or topic_id in self._image.topics_by_id
+        mark = None if is_known else directory.read_trash_mark(partition)
+        if mark is None or mark.topic_id != topic_id:
             directory.mark_stray(partition)
+        elif self._image.offset < mark.metadata_offset:  # newer metadata restore or purge it
+            directory.trash_unloaded_blocking(partition, mark.metadata_offset)
+        else:
+            directory.discard_unloaded_blocking(partition)
 
     def _look_into_trash_blocking(self, directory: LogDirectory) -> None:
         """Give back what was restored while the node was down, and remove what was purged (TRASH-3, TRASH-5)."""
