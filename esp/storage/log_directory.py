@@ -697,6 +697,21 @@ class LogDirectory:
         self.replicas[partition] = log.topic_id
 
 
+def find_last_trashed(
+    directories: Iterable[LogDirectory], topic_id: TopicId, number: int
+) -> tuple[LogDirectory, TrashedReplica] | None:
+    """The log of a partition in the trash, and its data directory; of several the one that was put there last (TRASH-3).
+
+    The others stood in directories that were away while the topic was restored, and lack what was written before it was deleted again.
+    """
+    found = [
+        (directory, replica)
+        for directory in directories
+        if (replica := directory.trashed.by_key.get((topic_id, number))) is not None
+    ]
+    return max(found, key=lambda each: each[1].metadata_offset, default=None)
+
+
 def _make_directory_blocking(disk: Disk, path: str) -> None:
     """Make a directory and its missing parents, and their names durable."""
     if not disk.exists(path):

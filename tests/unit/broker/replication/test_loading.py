@@ -32,7 +32,7 @@ from esp.simulation.machine.disk_faults import ProcessKilledError
 from esp.simulation.machine.env import simulated_disk, simulated_env
 from esp.simulation.machine.loop import SimulatedLoop
 from esp.simulation.machine.network import SimulatedNetwork
-from esp.storage.log_directory import LogDirectory
+from esp.storage.log_directory import LogDirectory, find_last_trashed
 from esp.storage.meta_properties import MetaProperties
 from esp.storage.trashed_replicas import TRASH_FILE
 from tests.unit.storage.helpers import append, new_disk
@@ -420,6 +420,63 @@ def test_a_purge_that_ends_midway_goes_on_at_the_next_start(changes, power):
     node.load()
     node.directories["/a"].purge(0)
     assert node.names("/a") == []
+
+
+def put_in_trash(node, path, *, batches, epoch=0, at):
+    """The topic goes into the trash while this directory has the replica."""
+    log = node.create(path, batches=batches, epoch=epoch)
+    node.directories[path].trash_logs_blocking([log], 1000, at)
+    return log
+
+
+def restored(**fields):
+    """The topic was restored, and has no leader yet."""
+    lost = replace(state(), isr=(), elr=(NODE, OTHER), leader=NO_NODE, leader_epoch=LeaderEpoch(9), restored_epoch=9)
+    return replace(topic_image([lost]), offset=MARKED_AT + 99, **fields)
+
+
+@pytest.mark.parametrize("newer", ["/a", "/b"])
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_of_two_logs_of_a_partition_in_the_trash_the_one_that_came_last_is_the_one(newer, is_restored):
+    """TRASH-3. The first directory was away while the topic was restored, written and deleted again: its log lacks what came in between."""
+    node = Node()
+    older = {"/a": "/b", "/b": "/a"}[newer]
+    put_in_trash(node, older, batches=2, at=MARKED_AT)
+    put_in_trash(node, newer, batches=5, epoch=1, at=MARKED_AT + 9)
+    node.image = restored() if is_restored else trash_image([state()], MARKED_AT + 9)
+    loading = node.load()
+    assert node.names(older) == ["delete"]
+    if is_restored:
+        assert (loading.replicas[T0].directory.path, loading.replicas[T0].log.log_end_offset) == (newer, 5)
+        assert loading.gone == []
+    else:
+        assert list(node.directories[newer].trashed.by_key) == [(TOPIC_ID, 0)]
+        assert list(node.directories[older].trashed.by_key) == []
+
+
+@pytest.mark.parametrize("current", ["/a", "/b"])
+@pytest.mark.parametrize("is_current_renamed", [False, True])
+def test_of_a_log_in_the_trash_and_one_that_was_not_put_in_it_the_one_in_the_known_directory_is_the_one(
+    current, is_current_renamed
+):
+    """One directory failed, and the replica was begun anew in the other."""
+    node = Node()
+    outdated = {"/a": "/b", "/b": "/a"}[current]
+    if is_current_renamed:
+        node.create(outdated, batches=2)
+        put_in_trash(node, current, batches=5, epoch=1, at=MARKED_AT)
+    else:
+        put_in_trash(node, outdated, batches=2, at=MARKED_AT)
+        node.create(current, batches=5, epoch=1)
+    node.image = trash_image([state(directory=current)], MARKED_AT + 9)
+    for _ in range(2):
+        node.load()
+        assert node.names(outdated) == ["stray"]
+        directory, replica = find_last_trashed(node.directories.values(), TOPIC_ID, 0)
+        assert (directory.path, replica.is_complete) == (current, is_current_renamed)
+    node.image = restored()
+    loading = node.load()
+    assert list(loading.replicas) == ([T0] if is_current_renamed else []), "one that may lack its end is reported first"
 
 
 def test_the_mark_of_a_directory_that_was_away_while_the_topic_was_restored_is_gone_when_it_is_back():
