@@ -270,6 +270,9 @@ class LogDirectory:
     def _find_replica_blocking(self, path: str, partition: TopicPartition) -> None:
         was_flushed = self._offsets.known(partition).recovery_point > 0
         found = find_replica(self._disk, path, was_flushed=was_flushed)
+        if found.topic_id is None and (mark := self.trashed.read_mark(path)) is not None:
+            write_topic_id_blocking(self._disk, path, mark.topic_id)  # an empty log may have lost it with the power
+            found = found._replace(topic_id=mark.topic_id)
         if found.topic_id is not None or found.has_files:
             self.replicas[partition] = found.topic_id
         if found.is_nameless and not was_flushed and partition != METADATA_PARTITION:
@@ -362,6 +365,7 @@ class LogDirectory:
         if topic_id is None:
             raise CorruptionError(f"{self._paths.replica(partition)} has no readable {PARTITION_METADATA_FILE}")
         path = self._paths.replica(partition)
+        self.trashed.unmark_blocking(path)
         log = self._open_log_blocking(
             path, partition, topic_id, settings, now_ms, was_clean=self.was_clean, start_offset=start_offset
         )
@@ -464,6 +468,7 @@ class LogDirectory:
         """
         assert partition not in self.logs
         topic_id = self.replicas.pop(partition)
+        self.trashed.unmark_blocking(self._paths.replica(partition))
         path = self._paths.put_aside(partition, topic_id or TopicId(ZERO_UUID), DirectoryKind.STRAY)
         self._disk.sync_directory_blocking(self.path)
         _logger.warning(
@@ -507,6 +512,28 @@ class LogDirectory:
         self.trashed.add(replica, self._paths.put_aside(partition, topic_id, DirectoryKind.STRAY))
         self._disk.sync_directory_blocking(self.path)
 
+    def read_trash_mark(self, partition: TopicPartition) -> TrashedReplica | None:
+        """The mark in a replica directory, not loaded, that was not renamed any more on its way into the trash; None without one.
+
+        Raises:
+            OperatorError: the file that says so is damaged.
+            OSError: the device failed.
+        """
+        assert partition not in self.logs
+        return self.trashed.read_mark(self._paths.replica(partition))
+
+    def discard_unloaded_blocking(self, partition: TopicPartition) -> None:
+        """Remove a replica directory, not loaded, soon: its topic was purged while it was on its way into the trash (TRASH-5).
+
+        Raises:
+            OSError: the device failed.
+        """
+        assert partition not in self.logs
+        topic_id = self.replicas.pop(partition)
+        assert topic_id is not None, "a replica of an unknown topic is a stray"
+        self._trash.add(self._paths.put_aside(partition, topic_id, DirectoryKind.DELETE), 0)
+        self._disk.sync_directory_blocking(self.path)
+
     def give_back_blocking(self, replica: TrashedReplica, partition: TopicPartition) -> None:
         """Give a replica directory in the trash its name back, durably, with its offsets; not loaded yet (TRASH-3). Raises OSError."""
         assert not self._is_there(partition), "a replica that is there stays"
@@ -524,7 +551,7 @@ class LogDirectory:
             del self.replicas[partition]
             raise
         del self.trashed.by_key[replica.key]
-        self.trashed.unmark(path)
+        self.trashed.unmark_blocking(path)
 
     def restore_log_blocking(
         self,
@@ -668,6 +695,21 @@ class LogDirectory:
         self._disk.sync_directory_blocking(self.path)
         self.logs[partition] = self.futures.pop(partition)
         self.replicas[partition] = log.topic_id
+
+
+def find_last_trashed(
+    directories: Iterable[LogDirectory], topic_id: TopicId, number: int
+) -> tuple[LogDirectory, TrashedReplica] | None:
+    """The log of a partition in the trash, and its data directory; of several the one that was put there last (TRASH-3).
+
+    The others stood in directories that were away while the topic was restored, and lack what was written before it was deleted again.
+    """
+    found = [
+        (directory, replica)
+        for directory in directories
+        if (replica := directory.trashed.by_key.get((topic_id, number))) is not None
+    ]
+    return max(found, key=lambda each: each[1].metadata_offset, default=None)
 
 
 def _make_directory_blocking(disk: Disk, path: str) -> None:

@@ -2,7 +2,8 @@
 
 Their directories end in ``-stray``, as those of replicas do that the metadata does not know. The file ``trash.metadata`` tells them apart.
 It is there before the directory gets that name, and has what the checkpoints of the data directory said of the log. A directory that has
-both its own name and the file was given back, or is on its way to the trash: the metadata decide.
+both its own name and the file was given back, or was on its way to the trash when the process ended: the metadata decide. One that is an
+ordinary replica, or a true stray, from then on loses the file first, durably: nothing but the file would have a later start remove it.
 """
 
 from collections.abc import Iterable
@@ -58,12 +59,23 @@ class TrashedReplicas:
             OperatorError: its file is damaged.
             OSError: the device failed.
         """
-        parsed = parse_directory_name(path.rpartition("/")[2])
-        if parsed is None or not self._disk.exists(f"{path}/{TRASH_FILE}"):
+        replica = self.read_mark(path)
+        if replica is None:
             return False
-        replica = _decode(self._disk.read_file(f"{path}/{TRASH_FILE}"), path, parsed.partition.partition)
         self.by_key[replica.key] = replica
         return True
+
+    def read_mark(self, path: str) -> TrashedReplica | None:
+        """The mark in a replica's directory, whatever the directory is called; None if there is none.
+
+        Raises:
+            OperatorError: the file is damaged.
+            OSError: the device failed.
+        """
+        parsed = parse_directory_name(path.rpartition("/")[2])
+        if parsed is None or not self._disk.exists(f"{path}/{TRASH_FILE}"):
+            return None
+        return _decode(self._disk.read_file(f"{path}/{TRASH_FILE}"), path, parsed.partition.partition)
 
     def mark_blocking(self, replica: TrashedReplica) -> None:
         """Write, durably, that the directory is on its way to the trash. Raises OSError."""
@@ -73,10 +85,11 @@ class TrashedReplicas:
         """The replica's directory was renamed to ``path``."""
         self.by_key[replica.key] = replace(replica, path=path)
 
-    def unmark(self, path: str) -> None:
-        """A directory that was given back is an ordinary one. Raises OSError."""
+    def unmark_blocking(self, path: str) -> None:
+        """Remove the mark of a directory, durably: it is an ordinary replica now, or a true stray. Raises OSError."""
         if self._disk.exists(f"{path}/{TRASH_FILE}"):
             self._disk.remove(f"{path}/{TRASH_FILE}")
+            self._disk.sync_directory_blocking(path)
 
     def of_topics(self, topic_ids: Iterable[TopicId]) -> list[TrashedReplica]:
         """The replicas of these topics."""

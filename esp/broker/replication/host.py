@@ -41,7 +41,7 @@ from esp.settings.broker import BrokerSettings
 from esp.settings.throttled_replicas import REPAIRED_REPLICAS
 from esp.settings.topic import TopicSettings
 from esp.storage.log import Log
-from esp.storage.log_directory import LogDirectory
+from esp.storage.log_directory import LogDirectory, find_last_trashed
 from esp.storage.trashed_replicas import TrashedReplica
 
 log = logging.getLogger(__name__)
@@ -113,11 +113,7 @@ class ReplicaFiles:
 
     def find_trashed(self, topic_id: TopicId, number: int) -> tuple[LogDirectory, TrashedReplica] | None:
         """The log of a partition of a topic that was in the trash, and the data directory in which it is."""
-        for directory in self._directories.online:
-            replica = directory.trashed.by_key.get((topic_id, number))
-            if replica is not None:
-                return directory, replica
-        return None
+        return find_last_trashed(self._directories.online, topic_id, number)
 
     async def put_in_trash(self, logs: Iterable[Log], metadata_offset: int) -> dict[LogDirectory, OSError]:
         """As :meth:`put_aside`, for logs of topics that can be restored (TRASH-2)."""

@@ -12,7 +12,7 @@ from esp.model.partition import PartitionState
 from esp.settings.topic import TopicSettings
 from esp.storage.layout import parse_directory_name
 from esp.storage.log import Log
-from esp.storage.log_directory import LogDirectory
+from esp.storage.log_directory import LogDirectory, find_last_trashed
 
 
 class LoadedReplica(NamedTuple):
@@ -100,16 +100,41 @@ class ReplicaLoading:
         self.replicas[partition] = loaded
 
     def _put_aside_blocking(self, directory: LogDirectory, partition: TopicPartition) -> None:
+        """A replica that the metadata does not place here goes where its topic has gone: into the trash, or away for good (TRASH-5).
+
+        Only its mark tells that its topic was in the trash. One without a mark, or of a topic that is there and moved away, is a stray.
+        """
         topic_id = directory.replicas[partition]
         trashed = None if topic_id is None else self._image.trashed_topics.get(topic_id)
         if trashed is not None and self._is_ours(trashed.topic, partition.partition):
-            directory.trash_unloaded_blocking(partition, self._image.offset)
-        else:
+            if self._is_outdated(trashed.topic, partition.partition, directory):
+                directory.mark_stray(partition)
+            else:
+                directory.trash_unloaded_blocking(partition, self._image.offset)
+            return
+        is_known = topic_id is None or trashed is not None or topic_id in self._image.topics_by_id
+        mark = None if is_known else directory.read_trash_mark(partition)
+        if mark is None or mark.topic_id != topic_id:
             directory.mark_stray(partition)
+        elif self._image.offset < mark.metadata_offset:  # newer metadata restore or purge it
+            directory.trash_unloaded_blocking(partition, mark.metadata_offset)
+        else:
+            directory.discard_unloaded_blocking(partition)
+
+    def _is_outdated(self, topic: TopicImage, number: int, directory: LogDirectory) -> bool:
+        """True if a log was begun anew in another directory, and put in the trash there, while this directory was away."""
+        is_elsewhere = any((topic.topic_id, number) in other.trashed.by_key for other in self._directories)
+        return is_elsewhere and not self._is_assigned(topic, number, directory)
 
     def _look_into_trash_blocking(self, directory: LogDirectory) -> None:
         """Give back what was restored while the node was down, and remove what was purged (TRASH-3, TRASH-5)."""
         for replica in tuple(directory.trashed.by_key.values()):
+            found = find_last_trashed(self._directories, *replica.key)
+            assert found is not None, "this one at least"
+            is_outdated = found[1].metadata_offset > replica.metadata_offset
+            if is_outdated and found[1].is_complete:
+                directory.discard_trashed_blocking([replica])
+                continue
             if self._image.offset < replica.metadata_offset or replica.topic_id in self._image.trashed_topics:
                 continue
             topic = self._image.topics_by_id.get(replica.topic_id)
@@ -119,7 +144,7 @@ class ReplicaLoading:
             partition = TopicPartition(topic.name, replica.number)
             if any(other.replicas.get(partition) == replica.topic_id for other in self._directories):
                 directory.discard_trashed_blocking([replica])  # it was not found when the topic was restored
-            elif replica.is_complete and partition not in directory.replicas:
+            elif replica.is_complete and not is_outdated and partition not in directory.replicas:
                 directory.give_back_blocking(replica, partition)
 
     def _load_copy_blocking(self, directory: LogDirectory, path: str) -> None:

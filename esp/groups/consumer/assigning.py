@@ -1,9 +1,8 @@
 """Target assignments that are being computed (KIP-848).
 
 An assignment begins with a heartbeat. If it is small it is part of that; else it goes on in slices, and its records are an operation
-of their own, whose targets members get with their next heartbeats. Work that is overtaken by a change of the group is thrown away and
-begins again, :data:`RESTARTS_MAX` times; then it is finished for the epoch in which it began, as a group that changes all the time would
-get no assignment.
+of their own, whose targets members get with their next heartbeats. Work that is overtaken by a change of the group begins again, a few
+times (:func:`~esp.groups.steps.on_a_basis`); then it is finished for the epoch in which it began.
 """
 
 from collections.abc import Generator
@@ -17,7 +16,7 @@ from esp.groups.consumer.operation import Operation
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.group_log import consumer_group_record
 from esp.groups.rebalances import Rebalances
-from esp.groups.steps import SteppedWork, Steps
+from esp.groups.steps import SteppedWork, Steps, on_a_basis
 from esp.groups.timing import timing_of
 from esp.model.errors import ErrorCode
 from esp.model.now import Now
@@ -30,9 +29,6 @@ from esp.schemas.consumer_group_records import (
     TargetEpochValue,
     TargetValue,
 )
-
-RESTARTS_MAX: Final = 2
-"""The times that one assignment begins again."""
 
 _Type: Final = ConsumerGroupRecordType
 _KIND: Final = "assign"
@@ -81,21 +77,16 @@ class Assigning:
 
     def _compute(self, group: ConsumerGroup) -> Steps[_Computed | None]:
         """The assignment of the group; None if the group is gone."""
-        restarts = 0
-        while True:
-            epoch, basis = group.epoch, group.basis_version
-            work = self._encoded(group)
-            while True:
-                try:
-                    next(work)
-                except StopIteration as end:
-                    return _Computed(epoch, end.value)
-                yield
-                if self._state.consumers.find(group.group_id) is not group:
-                    return None
-                if restarts < RESTARTS_MAX and (group.epoch, group.basis_version) != (epoch, basis):
-                    restarts += 1
-                    break
+
+        def find_basis() -> tuple[int, int] | None:
+            is_there = self._state.consumers.find(group.group_id) is group
+            return (group.epoch, group.basis_version) if is_there else None
+
+        done = yield from on_a_basis(find_basis, partial(self._encoded, group))
+        if done is None:
+            return None
+        (epoch, _), targets = done
+        return _Computed(epoch, targets)
 
     def _encoded(self, group: ConsumerGroup) -> Generator[None, None, list[tuple[ConsumerGroupRecord, NewRecord]]]:
         """The targets that differ from those before."""

@@ -8,14 +8,13 @@ again, a few times; then it is finished for the epoch in which it began.
 from functools import partial
 from typing import Final, NamedTuple
 
-from esp.groups.consumer.assigning import RESTARTS_MAX
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.group_log import share_group_record
 from esp.groups.share.assignor import ShareSubscriber, assign_simple
 from esp.groups.share.departures import ShareDepartures
 from esp.groups.share.group import ShareGroup
 from esp.groups.share.operation import ShareOperation
-from esp.groups.steps import SteppedWork, Steps, in_steps
+from esp.groups.steps import SteppedWork, Steps, in_steps, on_a_basis
 from esp.groups.timing import share_timing_of
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
@@ -72,21 +71,16 @@ class ShareAssigning:
 
     def _compute(self, group: ShareGroup) -> Steps[_Computed | None]:
         """The assignment of the group; None if the group is gone."""
-        restarts = 0
-        while True:
-            epoch, partitions = group.epoch, group.partitions
-            work = self._encoded(group)
-            while True:
-                try:
-                    next(work)
-                except StopIteration as end:
-                    return _Computed(epoch, end.value)
-                yield
-                if self._state.shares.find(group.group_id) is not group:
-                    return None
-                if restarts < RESTARTS_MAX and (group.epoch != epoch or group.partitions is not partitions):
-                    restarts += 1
-                    break
+
+        def find_basis() -> tuple[int, int] | None:
+            is_there = self._state.shares.find(group.group_id) is group
+            return (group.epoch, group.partitions_version) if is_there else None
+
+        done = yield from on_a_basis(find_basis, partial(self._encoded, group))
+        if done is None:
+            return None
+        (epoch, _), targets = done
+        return _Computed(epoch, targets)
 
     def _encoded(self, group: ShareGroup) -> Steps[list[_Target]]:
         """The targets that differ from those before, of the group as it is at the first step."""

@@ -56,6 +56,7 @@ class ShareGroup(AssignedGroup[ShareGroupKey, ShareValue]):
         self._about: Final[dict[str, ShareMemberValue]] = {}
         self._current: Final[dict[str, ShareCurrentValue]] = {}
         self._partitions = SharePartitionsValue()
+        self._partitions_version = 0
 
     def apply(self, record: ShareGroupRecord) -> ShareGroupRecord:
         """Let one key have this value, or none; returns the record that undoes it."""
@@ -77,6 +78,7 @@ class ShareGroup(AssignedGroup[ShareGroupKey, ShareValue]):
                     self._current.pop(key.name, None)
             case _Type.PARTITIONS:
                 self._partitions = value if isinstance(value, SharePartitionsValue) else SharePartitionsValue()
+                self._partitions_version += 1
         return ShareGroupRecord(key, before)
 
     @property
@@ -117,6 +119,11 @@ class ShareGroup(AssignedGroup[ShareGroupKey, ShareValue]):
     def partitions(self) -> SharePartitionsValue:
         """The partitions that have a share state, or are about to."""
         return self._partitions
+
+    @property
+    def partitions_version(self) -> int:
+        """Another number after each change of :attr:`partitions`."""
+        return self._partitions_version
 
     def has_initialised(self, partition: TopicIdPartition) -> bool:
         """True if the partition has a share state."""

@@ -256,7 +256,6 @@ class MetadataChecker:
 
         A broker in ``reborn`` was registered anew in between, and so is none of ISR and ELR any more, if that is more than one change.
         """
-        is_reborn = new.leader in reborn
         key = (topic.topic_id, new.partition)
         committed = self._replicas.of_partition(key)
         if old is None or committed is None:
@@ -266,11 +265,15 @@ class MetadataChecker:
             committed.excuse()  # the leaders between are not known
             note(Excuse.RECKLESS_ELECTIONS)
         was_candidate = new.leader in (old.leader, *old.isr, *old.elr) or _has_ended(old, new)
-        if new.leader == NO_NODE or (was_candidate and not (is_reborn and new.leader_epoch != old.leader_epoch)):
+        # In a restored partition the last known leader is eligible as well, until it says, with the same change, that its log is gone.
+        may_lack = new.leader in reborn or (new.recovering and new.leader in old.last_known_elr)
+        if new.leader == NO_NODE or (was_candidate and not (may_lack and new.leader_epoch != old.leader_epoch)):
             return
         joined_s = self._joined_isr_s.get((*key, new.leader), 0.0)
         # The last known leader is elected for want of candidates; beside one that is away, any choice is by the topic's own setting.
-        is_reckless = topic.name == RECKLESS and (new.leader not in old.last_known_elr or bool(old.isr or old.elr))
+        is_reckless = topic.name == RECKLESS and (
+            new.leader not in old.last_known_elr or bool({*old.isr, *old.elr} - {new.leader})
+        )
         if is_reckless:
             committed.excuse()
             note(Excuse.RECKLESS_ELECTIONS)

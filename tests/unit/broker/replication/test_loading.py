@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from contextlib import suppress
 from dataclasses import replace
 from random import Random
 
@@ -11,7 +12,7 @@ from esp.broker.live_settings import LiveSettings
 from esp.broker.replication.host import ReplicaHost
 from esp.broker.replication.loading import ReplicaLoading
 from esp.broker.tasks import Tasks
-from esp.controller.image import ClusterImage, TopicImage
+from esp.controller.image import ClusterImage, TopicImage, TrashedTopic
 from esp.model.errors import OperatorError
 from esp.model.ids import (
     METADATA_PARTITION,
@@ -27,11 +28,13 @@ from esp.model.ids import (
 from esp.model.partition import PartitionState
 from esp.settings.broker import BrokerSettings
 from esp.settings.topic import TopicSettings
+from esp.simulation.machine.disk_faults import ProcessKilledError
 from esp.simulation.machine.env import simulated_disk, simulated_env
 from esp.simulation.machine.loop import SimulatedLoop
 from esp.simulation.machine.network import SimulatedNetwork
-from esp.storage.log_directory import LogDirectory
+from esp.storage.log_directory import LogDirectory, find_last_trashed
 from esp.storage.meta_properties import MetaProperties
+from esp.storage.trashed_replicas import TRASH_FILE
 from tests.unit.storage.helpers import append, new_disk
 
 NODE = NodeId(1)
@@ -73,6 +76,9 @@ class Node:
     def load(self):
         """Start, after the process was killed."""
         self.open()
+        return self.load_open()
+
+    def load_open(self):
         settings = LiveSettings(NODE, BrokerSettings())
         loading = ReplicaLoading(NODE, tuple(self.directories.values()), self.image, settings, 1000)
         for _ in loading.steps_blocking():
@@ -260,6 +266,228 @@ def test_a_copy_whose_origin_is_gone_is_removed_if_nobody_was_told(directory):
     loading = node.load()
     assert (loading.replicas, loading.copies) == ({}, {})
     assert node.names("/b") == ["delete"]
+
+
+MARKED_AT = 50
+"""The offset of the metadata that has the topic in the trash."""
+
+
+def on_its_way_into_the_trash(node, path="/a", *, batches=3):
+    """The process is killed when the log is marked, and its directory not renamed yet."""
+    log = node.create(path, batches=batches)
+    node.disk.fail("rename", f"{path}/t-0", times=1)
+    with pytest.raises(OSError, match="Input/output error"):
+        node.directories[path].trash_logs_blocking([log], 1000, MARKED_AT)
+    assert node.names(path) == ["t-0"]
+    assert node.disk.exists(f"{path}/t-0/{TRASH_FILE}")
+
+
+def trash_image(states, offset=MARKED_AT):
+    trashed = TrashedTopic(TopicImage("t", TOPIC_ID, tuple(states), {}), 0, 10**6)
+    return ClusterImage(offset=offset, trashed_topics={TOPIC_ID: trashed})
+
+
+def is_marked(node, path="/a"):
+    return any(node.disk.exists(f"{path}/{name}/{TRASH_FILE}") for name in node.disk.listdir(path) if name[0] == "t")
+
+
+def another_topic_image(offset):
+    """A topic of the same name has a replica here."""
+    topic = TopicImage("t", ANOTHER_ID, (state(),), {})
+    return ClusterImage(offset=offset, topics_by_name={"t": topic}, topics_by_id={ANOTHER_ID: topic})
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["kill", "power loss"])
+@pytest.mark.parametrize(
+    "image", [ClusterImage(offset=MARKED_AT + 1), another_topic_image(MARKED_AT + 1)], ids=["no topic", "made again"]
+)
+def test_what_was_on_its_way_into_the_trash_and_is_purged_is_removed(image, power):
+    """TRASH-5: at this start, not at the next one."""
+    node = Node()
+    on_its_way_into_the_trash(node)
+    node.image = image
+    if power:
+        node.disk.power_loss()
+    assert node.load().replicas == {}
+    assert node.names("/a") == ["delete"]
+    node.directories["/a"].purge(0)
+    assert node.names("/a") == []
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["kill", "power loss"])
+@pytest.mark.parametrize("batches", [0, 3])
+def test_what_was_on_its_way_into_the_trash_is_in_it_if_its_topic_is(batches, power):
+    """TRASH-2."""
+    node = Node()
+    on_its_way_into_the_trash(node, batches=batches)
+    node.image = trash_image([state()])
+    if power:
+        node.disk.power_loss()
+    assert node.load().replicas == {}
+    assert node.names("/a") == ["stray"]
+    [replica] = node.directories["/a"].trashed.by_key.values()
+    assert (replica.key, replica.offsets.recovery_point) == ((TOPIC_ID, 0), 0)
+    assert not replica.is_complete, "the process did not stop in order"
+
+
+def test_a_log_without_records_that_lost_its_topic_with_the_power_is_known_by_its_mark():
+    node = Node()
+    on_its_way_into_the_trash(node, batches=0)
+    node.disk.remove("/a/t-0/partition.metadata")
+    node.image = ClusterImage(offset=MARKED_AT)
+    node.load()
+    assert node.names("/a") == ["delete"]
+
+
+@pytest.mark.parametrize("is_purged", [False, True])
+def test_metadata_that_is_older_than_the_mark_leaves_it_to_newer_ones(is_purged):
+    node = Node()
+    on_its_way_into_the_trash(node)
+    node.image = ClusterImage(offset=MARKED_AT - 1)
+    node.load()
+    assert node.names("/a") == ["stray"]
+    assert [replica.metadata_offset for replica in node.directories["/a"].trashed.by_key.values()] == [MARKED_AT]
+    node.image = ClusterImage(offset=MARKED_AT) if is_purged else trash_image([state()])
+    node.load()
+    assert node.names("/a") == (["delete"] if is_purged else ["stray"])
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["kill", "power loss"])
+def test_what_was_on_its_way_into_the_trash_and_is_restored_is_an_ordinary_replica_for_good(power):
+    """TRASH-3. It is kept as a stray when it is moved away later (REASSIGN-4)."""
+    node = Node()
+    on_its_way_into_the_trash(node)
+    node.image = replace(topic_image([state()]), offset=MARKED_AT + 1)
+    log = node.load().replicas[T0].log
+    assert log.log_end_offset == 3
+    append(log)
+    log.flush_blocking()
+    if power:
+        node.disk.power_loss()
+    assert not is_marked(node)
+    node.image = replace(topic_image([state(replicas=(OTHER,))]), offset=MARKED_AT + 2)
+    node.load()
+    node.load()
+    assert node.names("/a") == ["stray"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "image",
+    [
+        replace(topic_image([state(replicas=(OTHER,))]), offset=MARKED_AT + 1),
+        trash_image([state(replicas=(OTHER,))], MARKED_AT + 1),
+        replace(topic_image([]), offset=MARKED_AT + 1),
+    ],
+    ids=["restored and moved away", "moved away and deleted again", "no such partition"],
+)
+def test_what_was_on_its_way_into_the_trash_and_is_moved_away_is_kept_as_a_stray(image, seed):
+    """REASSIGN-4."""
+    node = Node()
+    on_its_way_into_the_trash(node)
+    node.image = image
+    node.load()
+    assert node.names("/a") == ["stray"]
+    node.disk.power_loss(Random(seed))
+    assert not is_marked(node), "a later start would remove it"
+    node.image = ClusterImage(offset=MARKED_AT + 9)
+    node.load()
+    assert node.names("/a") == ["stray"]
+
+
+def test_a_stray_without_a_mark_is_not_purged():
+    node = Node()
+    node.create("/a", batches=3)
+    node.image = ClusterImage(offset=MARKED_AT)
+    node.load()
+    assert node.names("/a") == ["stray"]
+
+
+@pytest.mark.parametrize("changes", range(8))
+@pytest.mark.parametrize("power", [False, True], ids=["kill", "power loss"])
+def test_a_purge_that_ends_midway_goes_on_at_the_next_start(changes, power):
+    node = Node()
+    on_its_way_into_the_trash(node)
+    node.image = ClusterImage(offset=MARKED_AT)
+    node.open()
+    directories = node.directories
+    node.disk.kill_after(changes)
+    with suppress(ProcessKilledError):
+        node.load_open()
+        directories["/a"].purge(0)
+    if power:
+        node.disk.power_loss()
+    node.load()
+    node.directories["/a"].purge(0)
+    assert node.names("/a") == []
+
+
+def put_in_trash(node, path, *, batches, epoch=0, at):
+    """The topic goes into the trash while this directory has the replica."""
+    log = node.create(path, batches=batches, epoch=epoch)
+    node.directories[path].trash_logs_blocking([log], 1000, at)
+    return log
+
+
+def restored(**fields):
+    """The topic was restored, and has no leader yet."""
+    lost = replace(state(), isr=(), elr=(NODE, OTHER), leader=NO_NODE, leader_epoch=LeaderEpoch(9), restored_epoch=9)
+    return replace(topic_image([lost]), offset=MARKED_AT + 99, **fields)
+
+
+@pytest.mark.parametrize("newer", ["/a", "/b"])
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_of_two_logs_of_a_partition_in_the_trash_the_one_that_came_last_is_the_one(newer, is_restored):
+    """TRASH-3. The first directory was away while the topic was restored, written and deleted again: its log lacks what came in between."""
+    node = Node()
+    older = {"/a": "/b", "/b": "/a"}[newer]
+    put_in_trash(node, older, batches=2, at=MARKED_AT)
+    put_in_trash(node, newer, batches=5, epoch=1, at=MARKED_AT + 9)
+    node.image = restored() if is_restored else trash_image([state()], MARKED_AT + 9)
+    loading = node.load()
+    assert node.names(older) == ["delete"]
+    if is_restored:
+        assert (loading.replicas[T0].directory.path, loading.replicas[T0].log.log_end_offset) == (newer, 5)
+        assert loading.gone == []
+    else:
+        assert list(node.directories[newer].trashed.by_key) == [(TOPIC_ID, 0)]
+        assert list(node.directories[older].trashed.by_key) == []
+
+
+@pytest.mark.parametrize("current", ["/a", "/b"])
+@pytest.mark.parametrize("is_current_renamed", [False, True])
+def test_of_a_log_in_the_trash_and_one_that_was_not_put_in_it_the_one_in_the_known_directory_is_the_one(
+    current, is_current_renamed
+):
+    """One directory failed, and the replica was begun anew in the other."""
+    node = Node()
+    outdated = {"/a": "/b", "/b": "/a"}[current]
+    if is_current_renamed:
+        node.create(outdated, batches=2)
+        put_in_trash(node, current, batches=5, epoch=1, at=MARKED_AT)
+    else:
+        put_in_trash(node, outdated, batches=2, at=MARKED_AT)
+        node.create(current, batches=5, epoch=1)
+    node.image = trash_image([state(directory=current)], MARKED_AT + 9)
+    for _ in range(2):
+        node.load()
+        assert node.names(outdated) == ["stray"]
+        directory, replica = find_last_trashed(node.directories.values(), TOPIC_ID, 0)
+        assert (directory.path, replica.is_complete) == (current, is_current_renamed)
+    node.image = restored()
+    loading = node.load()
+    assert list(loading.replicas) == ([T0] if is_current_renamed else []), "one that may lack its end is reported first"
+
+
+def test_the_mark_of_a_directory_that_was_away_while_the_topic_was_restored_is_gone_when_it_is_back():
+    """The replica was begun anew in another directory; the one that has all records counts."""
+    node = Node()
+    on_its_way_into_the_trash(node)
+    node.create("/b", batches=5, epoch=1)
+    node.image = replace(topic_image([state(directory="/b")]), offset=MARKED_AT + 1)
+    loaded = node.load().replicas[T0]
+    assert (loaded.directory.path, loaded.log.log_end_offset) == ("/b", 5)
+    assert node.names("/a") == ["delete"]
 
 
 def test_each_partition_is_looked_at_for_itself():

@@ -3,10 +3,9 @@
 import pytest
 
 from esp.groups.backlog import SLICE_STEPS
-from esp.groups.consumer.assigning import RESTARTS_MAX
 from esp.groups.consumer.assignors import ASSIGNORS, AssignedTopic, Subscriber
 from esp.groups.requests import LEAVE_EPOCH
-from esp.groups.steps import STEP_ITEMS
+from esp.groups.steps import RESTARTS_MAX, STEP_ITEMS
 from esp.model.errors import ErrorCode
 from tests.models import assignors_at_once
 from tests.unit.groups.line_counter import lines_of, lines_of_steps

@@ -5,11 +5,10 @@ import uuid
 import pytest
 
 from esp.groups.backlog import SLICE_STEPS
-from esp.groups.consumer.assigning import RESTARTS_MAX
 from esp.groups.share.assignor import ShareSubscriber, assign_simple
 from esp.groups.share.partitions import initialise, settle
 from esp.groups.share.requests import LEAVE_EPOCH
-from esp.groups.steps import SteppedWork
+from esp.groups.steps import RESTARTS_MAX, SteppedWork
 from esp.model.ids import TopicId
 from esp.schemas.consumer_group_records import TopicIdPartition
 from esp.schemas.share_group_records import SharePartitionsValue

@@ -305,6 +305,28 @@ def test_leader_that_lost_bytes_is_the_last_resort_and_recovers(elr, recovering,
         scene.change(isr=numbers(1), leader=NodeId(1), leader_epoch=7, elr=(), last_known_elr=(), recovering=recovering)
 
 
+@pytest.mark.parametrize("lost_s", [None, 5.0])
+@pytest.mark.parametrize("topic", [NAME, RECKLESS])
+def test_the_last_known_leader_of_a_restored_partition_may_report_its_loss_and_be_elected_at_once(topic, lost_s):
+    """TRASH-3: until then it is eligible as well. What was committed counts unless it lost bytes."""
+    scene = Scene(topic=topic, directories=(LOST_DIRECTORY,) * 3)
+    scene.change(isr=numbers(1))
+    scene.change(isr=(), leader=NO_NODE, leader_epoch=6, elr=numbers(1), last_known_elr=numbers(1), restored_epoch=6)
+    if lost_s is not None:
+        scene.ledger.on_power_loss(1, lost_s)
+    scene.change(
+        isr=numbers(1),
+        leader=NodeId(1),
+        leader_epoch=7,
+        elr=(),
+        last_known_elr=(),
+        recovering=True,
+        directories=(NOWHERE, LOST_DIRECTORY, LOST_DIRECTORY),
+    )
+    assert (scene.committed.doubted_epoch == 7) is (lost_s is not None)
+    assert scene.committed.is_excused is (lost_s is not None)
+
+
 LAST = (NOWHERE, LOST_DIRECTORY, LOST_DIRECTORY)
 
 
