@@ -1,8 +1,9 @@
 """The loop of the reports that are measured row by row: each row has a directory of its own, and is written when it is measured."""
 
 import tempfile
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import typer
@@ -36,9 +37,10 @@ class RowByRow:
         console: gets progress and figures.
         written: the files of the report; None for a short run, which proves that all works, and no more.
         metrics: all figures that there may be.
-        extent: the extent of each row.
+        extent: the extent of each row without one of its own.
         notes: how all rows are measured.
         data_dir: the place of the rows' directories; None: the system's for temporary files.
+        extents: the extents of rows that have one of their own.
     """
 
     console: Console
@@ -47,6 +49,7 @@ class RowByRow:
     extent: Extent
     notes: Sequence[str]
     data_dir: Path | None = None
+    extents: Mapping[str, Extent] = field(default_factory=dict)
 
     def measure(self, rows: Sequence[str], measure: Callable[[str, Stage], None]) -> None:
         """Measure rows one after the other.
@@ -61,12 +64,14 @@ class RowByRow:
         """
         for row in rows:
             self.console.print(f"--- {row}")
+            extent, begun_s = self.extents.get(row, self.extent), time.monotonic()
             with tempfile.TemporaryDirectory(prefix="esp-benchmark-", dir=self.data_dir) as directory:
-                stage = Stage({}, Path(directory), self.extent, self.console.print, Results(self.metrics))
+                stage = Stage({}, Path(directory), extent, self.console.print, Results(self.metrics))
                 measure(row, stage)
             command.show(self.console, stage.results)
+            self.console.print(f"{row} took {time.monotonic() - begun_s:.0f} s")
             if self.written is not None:
-                about = {**describe_machine(), **asdict(self.extent)}
+                about = {**describe_machine(), **asdict(extent)}
                 for path in self.written.put(row, about, stage.results, self.notes):
                     self.console.print(f"wrote {path}")
         if self.written is None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from esp.model.errors import ApiError, ErrorCode
+from esp.settings import cleaner_memory
 from esp.settings.broker import BrokerSettings
 from esp.settings.broker_table import BROKER_SETTINGS
 from esp.settings.known import KnownSetting, Scope, known_settings
@@ -255,6 +256,7 @@ def validate_broker_changes(
             )  # of a setting without effect, the file's text may be anything
             if present is not None:
                 _check_threads(name, _number(text), present)
+    _check_cleaner(changes, given, in_effect)
     if "log.roll.ms" in changes and _number(changes["log.roll.ms"]) < 1:
         raise _refusal("requirement failed: log.roll.ms must be greater than or equal to 1")
     if "max.connections.per.ip" in changes and _number(changes["max.connections.per.ip"]) == 0:
@@ -282,6 +284,26 @@ def _check_value(name: str, text: str) -> None:
         problem = of_node.refusal(text)
     if problem is not None:
         raise _refusal(problem)
+
+
+def _check_cleaner(changes: Mapping[str, str], given: BrokerSettings, in_effect: Callable[[str], str | None]) -> None:
+    """Hold the threads of compaction against their memory, and against their present number."""
+    threads_name, memory_name = cleaner_memory.THREADS, cleaner_memory.MEMORY
+    if threads_name not in changes and memory_name not in changes:
+        return
+
+    def present(name: str, default: int) -> int:
+        number = find_integer((in_effect(name) or "").strip(), 2**63)
+        return default if number is None else number
+
+    present_threads = present(threads_name, given.log_cleaner_threads)
+    present_bytes = present(memory_name, given.log_cleaner_dedupe_buffer_size)
+    threads = _number(changes[threads_name]) if threads_name in changes else present_threads
+    memory_bytes = _number(changes[memory_name]) if memory_name in changes else present_bytes
+    if (problem := cleaner_memory.find_problem(threads, memory_bytes)) is not None:
+        raise _refusal(f"requirement failed: {problem}")
+    if (problem := cleaner_memory.find_problem_of_change(threads, present_threads)) is not None:
+        raise _refusal(_invalid_change(problem))
 
 
 def _check_threads(name: str, wanted: int, present: int) -> None:

@@ -15,6 +15,7 @@ from esp.model.ids import NodeId
 from esp.model.sasl import SaslPolicy
 from esp.model.sasl_login import SaslLogin
 from esp.model.tls import TlsPolicy
+from esp.settings import cleaner_memory
 from esp.settings.broker import (
     ANY_PORT,
     METRICS,
@@ -225,6 +226,9 @@ def _check_together(settings: BrokerSettings, reader: "_Reader") -> None:
             "replica.fetch.wait.max.ms",
             f"It should always be less than or equal to replica.lag.time.max.ms ({lag}) to prevent frequent changes in ISR",
         )
+    if problem := cleaner_memory.find_problem(settings.log_cleaner_threads, settings.log_cleaner_dedupe_buffer_size):
+        name = cleaner_memory.MEMORY if settings.log_cleaner_threads > 0 else cleaner_memory.THREADS
+        raise reader.refusal(name, problem)
     if settings.delegation_token_accepted_secret_key and not settings.delegation_token_secret_key:
         raise reader.refusal(
             "delegation.token.accepted.secret.key",

@@ -14,7 +14,7 @@ from esp.testing.kafka_tools import KafkaTools
 from tests.conformance.comparer import migrating
 from tests.conformance.comparer.compare import Difference, compare, play, plays_of
 from tests.conformance.comparer.difference import differences, masked
-from tests.conformance.comparer.known import WITHOUT_RIGHTS, Known, Reason
+from tests.conformance.comparer.known import AT_LEVEL_1, WITHOUT_RIGHTS, Known, Reason
 from tests.conformance.comparer.messages import request_of
 from tests.conformance.comparer.pair import running_guarded_pair, running_pair
 from tests.conformance.comparer.rights import (
@@ -28,6 +28,7 @@ from tests.conformance.comparer.rights import (
 from tests.conformance.comparer.setup import MISSING, WRITTEN, prepare
 from tests.conformance.comparer.table import CASES
 from tests.conformance.comparer.target import Target
+from tests.conformance.comparer.transactions import exhausting, initialising
 from tests.conformance.comparer.transactions.application import Application
 from tests.conformance.comparer.transactions.partition import Partition
 from tests.conformance.comparer.transactions.table import SCENES
@@ -70,6 +71,24 @@ def test_no_answer_differs_without_a_reason(kafka_tools: KafkaTools, tmp_path: P
         found = [str(each) for each in differing if not known.explains(each)]
     assert not found, "\n".join(found)
     assert not [reason for reason in known.reasons if reason not in known.used], "reasons for what does not differ"
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(600)
+def test_producers_begin_at_the_first_level_of_transactions_as_at_the_second(
+    kafka_tools: KafkaTools, tmp_path: Path
+) -> None:
+    """Also the one whose transaction timed out, which Kafka refuses for good at the first level; and at the last epochs."""
+    known, at_level_1 = Known.read(), Known.read(title=AT_LEVEL_1)
+    plays = plays_of((*initialising.SCENES, *exhausting.SCENES), in_short=True)
+    with running_pair(tmp_path, kafka_tools, transaction_version=1) as (ours, theirs):
+        for target in (ours, theirs):
+            prepare(target)
+        prepare_scenes((ours, theirs), plays)
+        differing = play(ours, theirs, plays)
+        found = [str(each) for each in differing if not known.explains(each) and not at_level_1.explains(each)]
+    assert not found, "\n".join(found)
+    assert not [reason for reason in at_level_1.reasons if reason not in at_level_1.used], "reasons for what is alike"
 
 
 @pytest.fixture(scope="module")

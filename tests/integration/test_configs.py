@@ -338,6 +338,10 @@ def test_kafka_configs_changes_and_describes(kafka_tools: KafkaTools, node: Node
     )
     refused = run("--alter", *brokers, "--add-config", "num.partitions=2")
     assert "Cannot update these configs dynamically: [num.partitions]" in refused
+    refused = run("--alter", *brokers, "--add-config", "log.cleaner.threads=9")
+    assert "Log cleaner threads cannot be increased to more than double the current value" in refused
+    refused = run("--alter", *brokers, "--add-config", "log.cleaner.dedupe.buffer.size=1000")
+    assert "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread." in refused
     group = ("--entity-type", "groups", "--entity-name", "described-group")
     assert "Completed updating config for group described-group." in run(
         "--alter", *group, "--add-config", "consumer.session.timeout.ms=46000"

@@ -20,6 +20,11 @@ def _alter(kind: int, name: str, *settings: tuple[str, int, str | None], dry: bo
     return {"resources": [{"resource_type": kind, "resource_name": name, "configs": configs}], "validate_only": dry}
 
 
+def _cleaner(*settings: tuple[str, str], broker: str = "1") -> dict[str, Any]:
+    """Other settings of compaction at a broker, or at all; nothing is changed."""
+    return _alter(_BROKER, broker, *((f"log.cleaner.{name}", 0, value) for name, value in settings), dry=True)
+
+
 def _replace(kind: int, name: str, *settings: tuple[str, str | None]) -> dict[str, Any]:
     configs = [{"name": key, "value": value} for key, value in settings]
     return {"resources": [{"resource_type": kind, "resource_name": name, "configs": configs}], "validate_only": True}
@@ -317,6 +322,31 @@ CASES: Final = (
     Case("set", _KEY.INCREMENTAL_ALTER_CONFIGS, _alter(_TOPIC, EMPTY, ("retention.ms", 0, "1000"), dry=True)),
     Case("bad value", _KEY.INCREMENTAL_ALTER_CONFIGS, _alter(_TOPIC, EMPTY, ("retention.ms", 0, "x"), dry=True)),
     Case("no such setting", _KEY.INCREMENTAL_ALTER_CONFIGS, _alter(_TOPIC, EMPTY, ("no.such", 0, "1"), dry=True)),
+    *(
+        Case(f"cleaner: {name} {value}{at}", _KEY.INCREMENTAL_ALTER_CONFIGS, _cleaner((name, value), broker=broker))
+        for at, broker in (("", "1"), (" everywhere", ""))
+        for name, value in (
+            ("threads", "-1"),
+            ("threads", "0"),
+            ("threads", "2"),
+            ("threads", "3"),
+            ("dedupe.buffer.size", "-1"),
+            ("dedupe.buffer.size", "1048576"),
+            ("dedupe.buffer.size", "1048577"),
+            ("io.buffer.size", "-1"),
+            ("io.buffer.load.factor", "1.5"),
+            ("min.cleanable.ratio", "1.1"),
+            ("enable", "false"),
+        )
+    ),
+    *(
+        Case(
+            f"cleaner: {threads} threads of {size}",
+            _KEY.INCREMENTAL_ALTER_CONFIGS,
+            _cleaner(("threads", threads), ("dedupe.buffer.size", size)),
+        )
+        for threads, size in (("2", "2097151"), ("2", "2097152"), ("2", "2097154"), ("0", "1000"), ("3", "1000"))
+    ),
     Case("missing topic", _KEY.INCREMENTAL_ALTER_CONFIGS, _alter(_TOPIC, MISSING, ("retention.ms", 0, "1"), dry=True)),
     Case("set", _KEY.ALTER_CONFIGS, _replace(_TOPIC, EMPTY, ("retention.ms", "1000"))),
     Case("bad value", _KEY.ALTER_CONFIGS, _replace(_TOPIC, EMPTY, ("retention.ms", "x"))),

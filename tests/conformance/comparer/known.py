@@ -8,6 +8,7 @@ from tests.conformance.comparer.compare import Difference
 
 DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "PROTOCOL.md"
 HEADING: Final = "| API | request | where | reason |"
+AT_LEVEL_1: Final = "| API | request at level 1 | where | reason |"
 WITHOUT_RIGHTS: Final = "| API | request without a permission | where | reason |"
 
 

@@ -35,7 +35,11 @@ _SETTINGS: Final = {
 
 @contextmanager
 def running_pair(
-    directory: Path, tools: KafkaTools | None = None, ours: type[Node] = Node
+    directory: Path,
+    tools: KafkaTools | None = None,
+    ours: type[Node] = Node,
+    *,
+    transaction_version: int | None = None,
 ) -> Iterator[tuple[Target, Target]]:
     """Start both, each a quorum of its own whose voters stand in the metadata log; they are gone when the block ends.
 
@@ -43,14 +47,16 @@ def running_pair(
         directory: where they keep their data.
         tools: Kafka's, unless they are to be found.
         ours: makes our node.
+        transaction_version: the level of ``transaction.version`` in both clusters, unless it is that of new ones.
     """
     (port, controller_port), (kafka_port, kafka_controller_port) = [(free_port(), free_port()) for _ in range(2)]
     settings = _settings(kafka_port, kafka_controller_port)
     kafka = RealKafka(directory / "kafka", settings, kafka_port, tools=tools, heap="400m")
     esp = ours(directory / "esp", _settings(port, controller_port), port)
     cluster_id = random_uuid()
-    esp.format(cluster_id, "--standalone")
-    kafka.format(cluster_id, "--standalone")
+    level = () if transaction_version is None else ("--feature", f"transaction.version={transaction_version}")
+    esp.format(cluster_id, "--standalone", *level)
+    kafka.format(cluster_id, "--standalone", *level)
     with esp as our_node, kafka as their_node:
         targets = Target("ESP", our_node, controller_port), Target("Kafka", their_node, kafka_controller_port)
         try:

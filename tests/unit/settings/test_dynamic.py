@@ -168,6 +168,55 @@ def test_threads_grow_and_shrink_by_kafka_s_measure(wanted, problem):
     check({"num.io.threads": "4"}, in_effect={"num.io.threads": "8"})
 
 
+@pytest.mark.parametrize(
+    ("wanted", "problem"),
+    [
+        ("9", "cannot be increased to more than double the current value 4"),
+        ("1", "cannot be reduced to less than half the current value 4"),
+    ],
+)
+def test_threads_of_compaction_grow_and_shrink_by_kafka_s_measure(wanted, problem):
+    assert f"Log cleaner threads {problem}" in refusal(
+        {"log.cleaner.threads": wanted}, in_effect={"log.cleaner.threads": "4"}
+    )
+    for other in ("8", "4", "2"):
+        check({"log.cleaner.threads": other}, in_effect={"log.cleaner.threads": "4"})
+
+
+def test_threads_of_compaction_are_counted_from_the_file_where_none_were_changed():
+    two = load_broker_settings("log.cleaner.threads=2")
+    check({"log.cleaner.threads": "4"}, given=two)
+    assert "the current value 2" in refusal({"log.cleaner.threads": "5"}, given=two)
+    assert "the current value 1" in refusal({"log.cleaner.threads": "3"})
+
+
+@pytest.mark.parametrize("for_all", [False, True])
+def test_compaction_is_not_stopped_by_taking_all_its_threads(for_all):
+    assert "at least 1" in refusal({"log.cleaner.threads": "0"}, for_all=for_all)
+
+
+@pytest.mark.parametrize(
+    ("changes", "in_effect"),
+    [
+        ({"log.cleaner.dedupe.buffer.size": "1048576"}, {}),
+        ({"log.cleaner.dedupe.buffer.size": "-1"}, {}),
+        ({"log.cleaner.dedupe.buffer.size": "2097153"}, {"log.cleaner.threads": "2"}),
+        ({"log.cleaner.threads": "2"}, {"log.cleaner.dedupe.buffer.size": "2097153"}),
+        ({"log.cleaner.threads": "2", "log.cleaner.dedupe.buffer.size": "2097153"}, {}),
+        ({"log.cleaner.threads": "9", "log.cleaner.dedupe.buffer.size": "1000"}, {}),
+    ],
+)
+def test_each_thread_of_compaction_has_more_than_a_mebibyte(changes, in_effect):
+    assert refusal(changes, in_effect=in_effect) == (
+        "requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread."
+    )
+
+
+def test_a_mebibyte_and_a_byte_is_enough_for_a_thread_of_compaction():
+    check({"log.cleaner.dedupe.buffer.size": "1048577"})
+    check({"log.cleaner.dedupe.buffer.size": "2097154", "log.cleaner.threads": "2"})
+
+
 @pytest.mark.parametrize("present", ["many", "", "9" * 5000])
 def test_threads_that_are_no_number_yet_may_become_any(present):
     check({"num.io.threads": "1000"}, in_effect={"num.io.threads": present})

@@ -689,6 +689,59 @@ def test_a_swap_that_was_not_decided_is_thrown_away() -> None:
     assert read_all(reopen(disk, SMALL)[1]) == wanted
 
 
+COMPACTED = dataclasses.replace(SMALL, cleanup_policy="compact")
+
+SUFFIXES_OF_KAFKA = (".log", ".index", ".timeindex", ".txnindex")
+"""Kafka renames the files of a segment in this order."""
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("done", range(30))
+def test_a_swap_of_kafka_s_that_was_stopped_anywhere_loses_nothing(outputs: int, done: int) -> None:
+    """CLEAN-7, for directories that a killed Kafka node leaves: two segments become one, or one of them becomes two."""
+    disk = new_disk()
+    directory, log = filled(disk)
+    whole = read_all(log)
+    bases = [segment.base_offset for segment in log.files.segments]
+    sources = bases[:2] if outputs == 1 else bases[:1]
+    end = bases[len(sources)]
+    written = [[0, end - 1]] if outputs == 1 else [[0], [end - 1]]
+    directory.close_blocking(1)
+
+    operations = []
+    for offsets in written:
+        content = b"".join(make_batch(n, timestamp=1000 + n, producer=(5, 0, n)) for n in offsets)
+        for suffix in SUFFIXES_OF_KAFKA:
+            name, data = path(offsets[0], f"{suffix}.cleaned"), content if suffix == ".log" else b""
+            operations.append(lambda name=name, data=data: disk.write_file(name, data))
+    decided_at = len(operations) + 4 * (outputs - 1)
+    for offsets in reversed(written):
+        for suffix in SUFFIXES_OF_KAFKA:
+            name = path(offsets[0], suffix)
+            operations.append(lambda name=name: disk.rename(f"{name}.cleaned", f"{name}.swap"))
+    for base in sources:
+        for suffix in SUFFIXES_OF_KAFKA:
+            name = path(base, suffix)
+            if disk.exists(name):
+                operations.append(lambda name=name: disk.rename(name, f"{name}.deleted"))
+    for offsets in written:
+        for suffix in SUFFIXES_OF_KAFKA:
+            name = path(offsets[0], suffix)
+            operations.append(lambda name=name: disk.rename(f"{name}.swap", name))
+    for operation in operations[:done]:
+        operation()
+    disk.crash()
+
+    _, log = reopen(disk, COMPACTED)
+    compacted = [offset for offsets in written for offset in offsets] + [
+        h.base_offset for h in whole if h.base_offset >= end
+    ]
+    found = [header.base_offset for header in read_all(log)]
+    assert found == (compacted if done >= decided_at + 4 else [header.base_offset for header in whole])
+    assert log.log_end_offset == 20
+    assert not [name for name in disk.listdir(REPLICA) if name.endswith((".cleaned", ".swap", ".deleted"))]
+
+
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("retained", [True, False])
 def test_a_power_loss_never_takes_the_front_of_a_log_and_leaves_its_end(seed: int, retained: bool) -> None:

@@ -249,6 +249,24 @@ def test_a_lost_snapshot_is_made_up_for_by_an_older_one() -> None:
         history.check()
 
 
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_producers_of_a_log_without_any_snapshot_are_learned_from_its_batches(*, is_clean: bool) -> None:
+    """Kafka writes empty snapshots then, and replays nothing after a clean shutdown."""
+    history = new_history()
+    history.log.flush_blocking()
+    producers = {producer: state.last_sequence for producer, state in history.log.producers.items()}
+    assert producers
+    history.directory.close_blocking(1)
+    for name in history.disk.listdir(REPLICA):
+        if name.endswith(".snapshot"):
+            history.disk.remove(f"{REPLICA}/{name}")
+    if not is_clean:
+        history.disk.crash()
+    history.directory, history.log = reopen(history.disk, SMALL)
+    assert {producer: state.last_sequence for producer, state in history.log.producers.items()} == producers
+    history.check()
+
+
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_a_truncation_takes_the_aborts_behind_it_along(*, is_restarted: bool) -> None:
     for back in range(1, 30, 3):

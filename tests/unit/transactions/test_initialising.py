@@ -95,9 +95,9 @@ def test_repeated_request_from_before_the_transaction_does_not_end_it():
     assert world.status is S.ONGOING
 
 
-@pytest.mark.parametrize(("epoch", "after"), [(3, (7, 4)), (32_766, (NEW, 0))])
-def test_producer_that_fences_its_own_transaction_gets_the_raised_epoch(epoch, after):
-    world = World(value(S.ONGOING, (7, epoch), partitions=(P0,)))
+@pytest.mark.parametrize(("level", "epoch", "after"), [(1, 3, (7, 4)), (2, 3, (7, 4)), (2, 32_766, (NEW, 0))])
+def test_producer_that_fences_its_own_transaction_gets_the_raised_epoch(level, epoch, after):
+    world = World(value(S.ONGOING, (7, epoch), partitions=(P0,)), level=level)
     assert world.init(Producer(7, epoch)) == ProducerResult(ErrorCode.concurrent_transactions)
     for _ in range(2):
         assert world.init(Producer(7, epoch)) == ProducerResult(ErrorCode.none, Producer(*after))

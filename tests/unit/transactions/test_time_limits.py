@@ -40,10 +40,21 @@ def test_late_transaction_is_aborted_with_one_epoch_more(level, version):
     assert world.add((7, 3), P0) is ErrorCode.producer_fenced
 
 
-def test_producer_that_was_late_gets_the_raised_epoch_without_another_bump():
-    world = World(value(S.ONGOING, partitions=(P0,)))
+@pytest.mark.parametrize("level", [1, 2])
+def test_producer_that_was_late_gets_the_raised_epoch_without_another_bump(level):
+    world = World(value(S.ONGOING, partitions=(P0,)), level=level)
     world.pass_time(TIMEOUT_MS + 10_000)
     assert world.init(Producer(7, 3)).producer == (7, 4)
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_producer_that_was_late_gets_no_epoch_once_a_newer_one_has_the_id(level):
+    world = World(value(S.ONGOING, partitions=(P0,)), level=level)
+    world.pass_time(TIMEOUT_MS + 10_000)
+    assert world.init().producer == (7, 5)
+    before = world.stored()
+    assert world.init(Producer(7, 3)).error is ErrorCode.producer_fenced
+    assert world.stored() == before
 
 
 def test_transaction_that_gains_partitions_has_the_time_from_its_start():

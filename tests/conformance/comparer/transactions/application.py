@@ -38,6 +38,8 @@ class Application:
         """The producer's epoch, likewise."""
         self.is_stuck = False
         """True if its transaction can never be completed."""
+        self.times_out_at_once = False
+        """True if the coordinator aborts a transaction of it as soon as it looks."""
         self._known: dict[int, str] = {}
 
     def another(self) -> "Application":
@@ -173,8 +175,9 @@ class Application:
 
     def settled(self) -> dict[str, Any]:
         """The same, once all markers are written and that is in the log."""
+        passing = ("Prepare", "Ongoing") if self.times_out_at_once else ("Prepare",)
         if not self.is_stuck:
-            until(lambda: not self.described()["transaction_state"].startswith("Prepare"))
+            until(lambda: not self.described()["transaction_state"].startswith(passing))
         return self.described()
 
     def refresh(self) -> None:

@@ -51,6 +51,7 @@ def fenced(application: Application) -> None:
 def timed_out(application: Application) -> None:
     """The coordinator has aborted the transaction, which took too long."""
     application.begin(transaction_timeout=1)
+    application.times_out_at_once = True
     application.add(TRANSACTED)
     until(lambda: application.described()["transaction_state"] == "CompleteAbort")
     application.refresh()
