@@ -532,6 +532,14 @@ def test_a_rebalance_that_is_under_way_is_not_lost_to_a_consumer_in_a_static_mem
     assert newcomer.take_join() is ErrorCode.rebalance_in_progress
 
 
+def test_a_consumer_that_finds_a_group_before_its_first_generation_is_given_an_epoch_at_once():
+    world = new_world(consumer_assigned_at_once_steps=1)
+    ClassicClient(world, instance_id="i").ask_to_join()
+    assert world.state() == "PreparingRebalance"
+    answer = world.answers[world.consume("c")]
+    assert (answer.error, answer.member_epoch) == (ErrorCode.none, 1)
+
+
 def test_a_member_changes_its_protocol_under_its_own_id(world):
     classic, _epoch = mixed(world)
     answer = world.answers[world.consume(classic.member_id)]
