@@ -1,10 +1,12 @@
 """Groups that move between the protocols with their members: what a group of the one is in the other one.
 
-The generation of the classic group is the epoch of the other, in both directions. A member keeps its id, and what it has.
+The generation of the classic group is the epoch of the other, in both directions, but that no epoch is 0. A member keeps its id,
+and what it has.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 
+from esp.groups.assigned_group import FIRST_EPOCH
 from esp.groups.consumer.group import ConsumerGroup, ConsumerMember
 from esp.groups.consumer.topics import TopicCatalog, hash_topics
 from esp.groups.embedded_protocol import Subscription, read_assignment, read_subscription, write_assignment
@@ -77,7 +79,7 @@ def upgraded(group: Group, catalog: TopicCatalog) -> list[ConsumerGroupRecord]:
         abouts[member.member_id] = _about(member, subscription)
         assigned[member.member_id] = _identify(assignment.partitions, catalog)
         claimed[member.member_id] = _identify(subscription.owned, catalog)
-    epoch = group.generation_id
+    epoch = max(group.generation_id, FIRST_EPOCH)  # no member may be told epoch 0: it would be one that joins
     names = {name for about in abouts.values() for name in about.topic_names}
 
     def record(type_: ConsumerGroupRecordType, value: Value, name: str = "") -> ConsumerGroupRecord:

@@ -117,7 +117,7 @@ class Heartbeats:
 
     def _beat(self, operation: Operation, request: ConsumerGroupHeartbeat, now: Now) -> ConsumerGroupHeartbeatResult:
         """A member joins, or goes on. Raises ApiError."""
-        self._require_group(operation, request, now)
+        is_rebalancing = self._require_group(operation, request, now)
         member_id = request.member_id or uuid_to_base64(self._state.random.uuid())
         before = self._enter(operation, request, member_id)
         about = _update(None if before is None else before.about, request)
@@ -127,7 +127,7 @@ class Heartbeats:
         self._progress.resolve(operation, regex_before, about, request.may_describe, now)
         topics = operation.group.topics_of(about)
         has_changed = topics != topics_before
-        self._progress.refresh(operation, has_changed=has_changed)
+        self._progress.refresh(operation, has_changed=has_changed or is_rebalancing)
         self._assigning.assign_if_due(operation, now)
         was = NOTHING if before is None else before.current
         current = self._progress.advance(operation, member_id, was, request.owned, has_changed=has_changed)
@@ -160,15 +160,19 @@ class Heartbeats:
     def _timing_of(self, request: ConsumerGroupHeartbeat) -> Timing:
         return timing_of(request.group_id, self._state.topics, self._state.settings)
 
-    def _require_group(self, operation: Operation, request: ConsumerGroupHeartbeat, now: Now) -> None:
+    def _require_group(self, operation: Operation, request: ConsumerGroupHeartbeat, now: Now) -> bool:
         """The group is a consumer group, or becomes one by the member that joins: of the classic protocol an empty group gives way, and
         another one moves with its members.
+
+        Returns:
+            True if it moves while it is in a rebalance: what its members have is not the assignment that they wait for, and a static member
+            that joins in the place of its former self asks for none.
 
         Raises:
             ApiError: GROUP_ID_NOT_FOUND.
         """
         if self._groups.find(request.group_id) is not None:
-            return
+            return False
         classic = self._state.directory.find(request.group_id)
         is_joining = request.member_epoch == JOIN_EPOCH
         is_share = self._state.shares.find(request.group_id) is not None
@@ -177,14 +181,15 @@ class Heartbeats:
             problem = "Group {} is not a consumer group." if is_known else "Consumer group {} not found."
             raise ApiError(ErrorCode.group_id_not_found, problem.format(request.group_id))
         if classic is None:
-            return
+            return False
         if classic.state is GroupState.EMPTY:
             operation.replace(classic)
-            return
+            return False
         require_upgradable(classic, self._state.settings)
         operation.replace(classic, upgraded(classic, self._state.topics))
         for member in operation.group:
             self._departures.restart_session(operation.group, member.member_id, now)
+        return classic.state is not GroupState.STABLE
 
     def _enter(self, operation: Operation, request: ConsumerGroupHeartbeat, member_id: str) -> ConsumerMember | None:
         """The member as it was, None if it is new; one that takes the place of a static member has what that had.

@@ -144,9 +144,13 @@ def _share_words(scene: Scene) -> Content:
 
 
 def _altered(scene: Scene) -> Content:
-    """An offset below all, of a group that is there; any offset, of one that is not."""
+    """An offset below all; any offset only where no others' group comes about by it.
+
+    An alteration makes a share group that is not there, as in Kafka. Of the name of the consumer group it would keep the members of that
+    out: the mistake may come before they do.
+    """
     group = scene.rng.choice((SHARE_GROUP, "missing", CONSUMER_GROUP, ""))
-    offset = _NO_EPOCH if group == SHARE_GROUP else 0
+    offset = _NO_EPOCH if group in (SHARE_GROUP, CONSUMER_GROUP) else 0
     partitions = [{"partition_index": scene.partition, "start_offset": offset}] * scene.rng.choice((1, 2))
     return {"group_id": group, "topics": [{"topic_name": scene.name, "partitions": partitions}]}
 

@@ -521,6 +521,25 @@ def test_a_consumer_takes_the_place_of_a_static_member_of_the_classic_protocol(w
     assert world.error(world.consume("d", instance_id="i")) is ErrorCode.unreleased_instance_id
 
 
+def test_a_rebalance_that_is_under_way_is_not_lost_to_a_consumer_in_a_static_members_place(world):
+    former, newcomer = ClassicClient(world, instance_id="i"), ClassicClient(world, instance_id="j")
+    settle(world, former)
+    newcomer.ask_to_join()
+    assert world.state() == "PreparingRebalance"
+    answer = world.answers[world.consume("c", instance_id="i")]
+    assert answer.error is ErrorCode.none
+    assert len(answer.assignment) == 2
+    assert newcomer.take_join() is ErrorCode.rebalance_in_progress
+
+
+def test_a_consumer_that_finds_a_group_before_its_first_generation_is_given_an_epoch_at_once():
+    world = new_world(consumer_assigned_at_once_steps=1)
+    ClassicClient(world, instance_id="i").ask_to_join()
+    assert world.state() == "PreparingRebalance"
+    answer = world.answers[world.consume("c")]
+    assert (answer.error, answer.member_epoch) == (ErrorCode.none, 1)
+
+
 def test_a_member_changes_its_protocol_under_its_own_id(world):
     classic, _epoch = mixed(world)
     answer = world.answers[world.consume(classic.member_id)]

@@ -5,10 +5,14 @@ from random import Random
 
 import pytest
 
+from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
+from esp.simulation.nodes_tier.consumer_group_profile import CONSUMER_GROUP
 from esp.simulation.workload.mistaken_requests import MISTAKES, NO_PRODUCER
 from esp.simulation.workload.survey_requests import Scene
 from tests.unit.controller.samples import Cluster
+from tests.unit.groups.share.share_world import ShareWorld
+from tests.unit.groups.world import Topics
 
 
 def contents(key, configs=None):
@@ -32,3 +36,16 @@ def test_the_producer_is_none_of_the_cluster(key):
     for content in contents(key):
         asked = [content, *content.get("transactions", ())]
         assert {each.get("producer_id", NO_PRODUCER) for each in asked} == {NO_PRODUCER}
+
+
+def test_no_share_group_comes_to_have_the_name_of_the_consumer_group():
+    altered = [
+        content for content in contents(ApiKey.ALTER_SHARE_GROUP_OFFSETS) if content["group_id"] == CONSUMER_GROUP
+    ]
+    assert altered
+    for content in altered:
+        [topic] = content["topics"]
+        world = ShareWorld(topics=Topics(**{topic["topic_name"]: 1}))
+        offsets = {(topic["topic_name"], one["partition_index"]): one["start_offset"] for one in topic["partitions"]}
+        world.alter(offsets, group=CONSUMER_GROUP)
+        assert world.described(CONSUMER_GROUP).error is ErrorCode.group_id_not_found
