@@ -24,12 +24,14 @@ class AssignedGroup(Generic[_Key, _Value]):
 
     Args:
         group_id: its name.
+        first_epoch: the group epoch before a record names one.
     """
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, first_epoch: int = FIRST_EPOCH) -> None:
         self.group_id: Final = group_id
+        self._first_epoch: Final = first_epoch
         self._values: Final[dict[_Key, _Value]] = {}
-        self._epoch = GroupEpochValue(FIRST_EPOCH)
+        self._epoch = GroupEpochValue(first_epoch)
         self._target_epoch = TargetEpochValue(FIRST_EPOCH)
         self._targets: Final[dict[str, frozenset[TopicIdPartition]]] = {}
         self._name_counts: Final[Counter[str]] = Counter()
@@ -94,7 +96,7 @@ class AssignedGroup(Generic[_Key, _Value]):
         return before
 
     def _set_epoch(self, value: object) -> None:
-        self._epoch = value if isinstance(value, GroupEpochValue) else GroupEpochValue(FIRST_EPOCH)
+        self._epoch = value if isinstance(value, GroupEpochValue) else GroupEpochValue(self._first_epoch)
 
     def _set_target_epoch(self, value: object) -> None:
         self._target_epoch = value if isinstance(value, TargetEpochValue) else TargetEpochValue(FIRST_EPOCH)

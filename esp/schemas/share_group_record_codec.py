@@ -56,6 +56,9 @@ _I16: Final = struct.Struct(">h")
 _EPOCH_AND_HASH: Final = struct.Struct(">iq")
 _EPOCHS_AND_STATE: Final = struct.Struct(">iib")
 
+SHARE_GROUP_EPOCH_PREFIX: Final = _I16.pack(ShareGroupRecordType.GROUP_EPOCH)
+"""The first bytes of the keys of group epochs."""
+
 
 def encode_share_group_key(key: ShareGroupKey) -> bytes:
     """The key of a part of a group."""

@@ -384,8 +384,11 @@ class CoordinatorDriver(Generic[AnyCore]):
 class KeyedCoordinatorDriver(CoordinatorDriver[AnyKeyedCore]):
     """Drives a core that needs the latest record of each key only. See :class:`CoordinatorDriver`."""
 
+    ended_prefix: ClassVar[bytes | None] = None
+    """The first bytes of the keys whose last values the core is to know, also where a tombstone follows; None for no keys."""
+
     async def _replay_log(self, end_offset: int) -> int:
-        latest = LatestRecords()
+        latest = LatestRecords(self.ended_prefix)
         await self._read(end_offset, latest.add)
         await self._replay(latest)
         return len(latest.by_key)
@@ -397,6 +400,13 @@ class KeyedCoordinatorDriver(CoordinatorDriver[AnyKeyedCore]):
 async def replay_in_slices(core: KeyedCore, latest: LatestRecords, clock: Clock) -> None:
     """Have a core replay the records of a log, some kilobytes in one turn of the loop."""
     size_bytes = 0
+    for key, value in latest.ended.items():  # before all that follows the tombstones in the log
+        core.replay(key, value)
+        core.replay(key, None)
+        size_bytes += len(value) + _RECORD_BYTES
+        if size_bytes >= _REPLAY_SLICE_BYTES:
+            size_bytes = 0
+            await clock.sleep_us(0)
     for key, value in latest.by_key.items():
         core.replay(key, value)
         size_bytes += len(value) + _RECORD_BYTES

@@ -31,10 +31,17 @@ _KeyedValue = tuple[bytes, bytes | None]
 
 
 class LatestRecords:
-    """Collects the values of a log; :attr:`by_key` holds them in the order in which they were written last."""
+    """Collects the values of a log; :attr:`by_key` holds them in the order in which they were written last.
 
-    def __init__(self) -> None:
+    Args:
+        ended_prefix: the first bytes of the keys of which :attr:`ended` keeps the last values; None for no keys.
+    """
+
+    def __init__(self, ended_prefix: bytes | None = None) -> None:
         self.by_key: dict[bytes, bytes] = {}
+        self.ended: dict[bytes, bytes] = {}
+        """The last values of keys that have none any more, for the keys that begin with ``ended_prefix``."""
+        self._ended_prefix = ended_prefix
         self._open: dict[int, dict[int, dict[bytes, bytes | None]]] = {}
         """Records of open transactions by producer id and base offset, without the records of keys that were written again since."""
 
@@ -82,9 +89,11 @@ class LatestRecords:
         for key, value in records:
             if self._open:
                 self._supersede(key, base_offset)
-            by_key.pop(key, None)
+            before = by_key.pop(key, None)
             if value is not None:
                 by_key[key] = value
+            elif before is not None and self._ended_prefix is not None and key.startswith(self._ended_prefix):
+                self.ended[key] = before
 
     def _supersede(self, key: bytes, base_offset: int) -> None:
         """Drop the records of open transactions that a record of the same key follows."""

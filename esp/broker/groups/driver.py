@@ -26,6 +26,7 @@ from esp.records.builder import build_batch
 from esp.replication.end_marker import EndMarker
 from esp.replication.partition_leader import Appended
 from esp.replication.verification import Guard
+from esp.schemas.share_group_record_codec import SHARE_GROUP_EPOCH_PREFIX
 from esp.share.persister import StateKeeping
 
 
@@ -43,6 +44,7 @@ class GroupCoordinatorDriver(KeyedCoordinatorDriver[GroupCoordinator]):
     """
 
     subject: ClassVar = "groups"
+    ended_prefix: ClassVar = SHARE_GROUP_EPOCH_PREFIX
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Final, NamedTuple
 
-from esp.groups.assigned_group import AssignedGroup
+from esp.groups.assigned_group import FIRST_EPOCH, AssignedGroup
 from esp.model.ids import TopicId
 from esp.schemas.consumer_group_records import TopicIdPartition
 from esp.schemas.share_group_records import (
@@ -49,10 +49,11 @@ class ShareGroup(AssignedGroup[ShareGroupKey, ShareValue]):
 
     Args:
         group_id: its name.
+        first_epoch: the group epoch before a record names one.
     """
 
-    def __init__(self, group_id: str) -> None:
-        super().__init__(group_id)
+    def __init__(self, group_id: str, first_epoch: int = FIRST_EPOCH) -> None:
+        super().__init__(group_id, first_epoch)
         self._about: Final[dict[str, ShareMemberValue]] = {}
         self._current: Final[dict[str, ShareCurrentValue]] = {}
         self._partitions = SharePartitionsValue()

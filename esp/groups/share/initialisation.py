@@ -12,7 +12,7 @@ partition, by which share coordinators refuse late ones, and only the answer to 
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
@@ -29,7 +29,7 @@ from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
 from esp.model.now import Now
 from esp.schemas.consumer_group_records import TopicIdPartition
-from esp.schemas.share_group_records import ShareGroupRecordType, SharePartitionsValue
+from esp.schemas.share_group_records import KnownPartitions, ShareGroupRecordType, SharePartitionsValue
 from esp.schemas.share_state_records import NO_START_OFFSET
 
 _logger = logging.getLogger(__name__)
@@ -94,10 +94,9 @@ class Initialisation:
             and not self.is_held(group.group_id, known.topic.topic_id)
         }
         missing = [
-            partition
+            TopicIdPartition(topic.topic_id, number)
             for topic in topics.values()
-            for partition in (TopicIdPartition(topic.topic_id, number) for number in range(len(topic.racks)))
-            if not group.has_initialised(partition)
+            for number in _missing(len(topic.racks), partitions.initialised.get(topic.topic_id))
         ]
         if not missing and group.group_id not in self._held:
             self._complete[group.group_id] = version, partitions, names
@@ -212,3 +211,9 @@ class Initialisation:
             for one in attempt.partitions
             if group is not None and group.is_initialising(one) and one in tries and tries[one].attempt is attempt
         ]
+
+
+def _missing(count: int, initialised: KnownPartitions | None) -> Iterable[int]:
+    """The numbers of a topic's partitions that are not initialised; by sets, as each heartbeat asks while one of them is missing."""
+    numbers = range(count)
+    return numbers if initialised is None else sorted(frozenset(numbers) - initialised.partitions)

@@ -141,6 +141,16 @@ def test_records_come_in_the_order_in_which_they_were_written_last():
     assert list(latest.by_key) == [b"b", b"a"]
 
 
+def test_the_last_values_of_ended_keys_of_a_kind_are_kept_apart():
+    latest = LatestRecords(ended_prefix=b"a")
+    latest.add(
+        build_batch([NewRecord(b"1", b"aa"), NewRecord(b"2", b"aa"), NewRecord(b"3", b"b"), NewRecord(b"4", b"ab")])
+    )
+    latest.add(build_batch([NewRecord(None, b"aa"), NewRecord(None, b"b"), NewRecord(None, b"ac")]))
+    assert latest.by_key == {b"ab": b"4"}
+    assert latest.ended == {b"aa": b"2"}
+
+
 def test_bytes_that_are_no_batch_are_told():
     batch = bytearray(build_batch([NewRecord(b"1", b"a")]))
     batch[-3] = 0x7F

@@ -173,6 +173,20 @@ async def test_a_deletion_that_the_coordinator_does_not_survive_may_be_asked_for
 
 
 @clustered()
+async def test_epochs_of_a_deleted_group_go_on_at_the_next_coordinator(cluster):
+    """SHARE-50: the log still has the last epoch before the tombstone."""
+    groups = Groups(cluster)
+    reached = await groups.until_assigned("a", [0, 1, 2])
+    assert await groups.leave("a") is ErrorCode.none
+    assert await groups.delete_group() is ErrorCode.none
+    before = groups.coordinator
+    groups.move(2)
+    await groups.until_served()
+    assert await groups.until_assigned("b", [0, 1, 2]) > reached + 2
+    assert before.has_ended
+
+
+@clustered()
 async def test_a_refusal_of_the_share_coordinator_is_the_answer_of_the_partition(cluster):
     groups = Groups(cluster)
     await groups.until_assigned("a", [0, 1, 2])

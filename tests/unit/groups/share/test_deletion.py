@@ -33,6 +33,26 @@ class TestGroup:
         assert not world.groups()
         assert world.restart().described().error is ErrorCode.group_id_not_found
 
+    def test_epochs_go_on_in_the_next_group_of_the_name(self, world):
+        """SHARE-50: a write of the deleted group has an older state epoch than any state of the next one."""
+        before = max(max(epochs) for epochs in world.states.made.values())
+        world.delete_group()
+        world.states.made.clear()
+        world.beat("b", topics=("t", "u"))
+        assert min(min(epochs) for epochs in world.states.made.values()) > before
+
+    def test_the_next_coordinator_lets_epochs_go_on_too(self, world):
+        reached = max(max(epochs) for epochs in world.states.made.values())
+        world.delete_group()
+        after = world.restart()
+        after.states.made.clear()
+        after.alter({("t", 0): 1})
+        assert min(min(epochs) for epochs in after.states.made.values()) > reached
+
+    def test_groups_with_other_names_begin_at_the_first_epoch(self, world):
+        world.delete_group()
+        assert world.beat("b", group="another")[0] == 2
+
     def test_one_with_members_stays(self, world):
         world.beat("a")
         assert world.error(world.delete_group()) is ErrorCode.non_empty_group
