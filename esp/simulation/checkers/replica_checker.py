@@ -450,8 +450,12 @@ class ReplicaChecker:
             self.on_loss(committed.name, leader.leader_epoch, view.who)
         if committed.is_excused or committed.is_held_by(view):
             return
-        # A leader that learns of its election after another one has no followers, and may lack what the next one committed (ISR-8).
-        if leader.leader_epoch < self._leader_epoch(committed.topic_id, committed.name.partition):
+        # A leader that learns of its election after another one has no followers, and may lack what the next one committed (ISR-8). Of a
+        # deleted topic the committed batch tells.
+        newest_epoch = self._leader_epoch(committed.topic_id, committed.name.partition)
+        if newest_epoch < 0 and committed.last is not None:
+            newest_epoch = committed.last.leader_epoch
+        if leader.leader_epoch < newest_epoch:
             note(Excuse.LATE_ELECTIONS)
             return
         raise ViolationError(

@@ -1,6 +1,7 @@
 """Replicas that contradict one another, or themselves, are found in the turn in which they do."""
 
 import uuid
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -320,6 +321,18 @@ def test_leader_that_another_one_has_followed_already_may_lack_something():
     scene.commit(scene.leader, 4)
     scene.third.hosted.lead(1)
     scene.look()
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_leader_of_a_deleted_topic_may_lack_what_a_later_one_committed(epoch):
+    """The newest metadata have no leader epoch of it any more, and its node is behind."""
+    scene = Scene(leader_epoch=-1)
+    append_to_all([scene.leader, scene.second], epoch=epoch)
+    scene.look()
+    scene.commit(scene.leader, 4)
+    scene.third.hosted.lead(0)
+    with nullcontext() if epoch else violation("INV-LEADER-COMPLETE"):
+        scene.look()
 
 
 def test_two_leaders_that_append_in_one_epoch_are_found():
