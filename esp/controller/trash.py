@@ -175,7 +175,9 @@ def _restored(state: PartitionState) -> PartitionState:
     complete = {*state.isr, *state.elr}
     elr = tuple(node for node in state.replicas if node in complete)
     last_known = state.last_known_elr if state.leader == NO_NODE else (state.leader,)
-    epoch = LeaderEpoch(state.leader_epoch + 1)
+    # Without a leader since the last time every log is as it was then, also that of a broker that has heard of nothing since.
+    is_unled = state.restored_epoch == state.leader_epoch
+    epoch = state.leader_epoch if is_unled else LeaderEpoch(state.leader_epoch + 1)
     candidates: frozenset[NodeId] = frozenset((*elr, *last_known))
     return replace(
         state,

@@ -31,8 +31,8 @@ class PartitionState:
     start_offset: int = 0
     """The offset at which the partition's first log began: that at which its name's last topic ended, if its offsets go on (FLOOR-2)."""
     restored_epoch: int = -1
-    """The leader epoch that began when the topic was restored from the trash; -1 if it never was. Transactions that were open before are
-    aborted (TRASH-4)."""
+    """The leader epoch that began when the topic was restored from the trash, the first time of several without a leader in between; -1 if
+    it never was. Transactions that were open before are aborted (TRASH-4), and logs of earlier deletions do not count (TRASH-3)."""
 
     @property
     def is_reassigning(self) -> bool:

@@ -477,8 +477,20 @@ class LogDirectory:
 
     # --- topics in the trash -----------------------------------------------------------------------------------------------------
 
-    def trash_logs_blocking(self, logs: Sequence[Log], now_ms: int, metadata_offset: int) -> None:
-        """Put logs of deleted topics aside, durably, so that they can come back (TRASH-2). Raises OSError."""
+    def trash_logs_blocking(
+        self, logs: Sequence[Log], now_ms: int, metadata_offset: int, epoch_of: Callable[[Log], int]
+    ) -> None:
+        """Put logs of deleted topics aside, durably, so that they can come back (TRASH-2).
+
+        Args:
+            logs: all in this directory.
+            now_ms: wall time.
+            metadata_offset: of the metadata that have the topics in the trash.
+            epoch_of: the leader epoch of a log's partition in these metadata.
+
+        Raises:
+            OSError: the device failed.
+        """
         self._settle_blocking([log for log in logs if not log.is_settled])
         for log in logs:
             offsets = KnownOffsets(
@@ -490,7 +502,9 @@ class LogDirectory:
             )
             number = log.partition.partition
             is_complete = log.recovery_point >= log.log_end_offset and not log.is_offline and log.is_settled
-            replica = TrashedReplica(log.path, log.topic_id, number, offsets, is_complete, metadata_offset)
+            replica = TrashedReplica(
+                log.path, log.topic_id, number, offsets, is_complete, metadata_offset, epoch_of(log)
+            )
             self._mark_trashed_blocking(replica)
             del self.logs[log.partition]
             del self.replicas[log.partition]
@@ -498,16 +512,29 @@ class LogDirectory:
             self._trash.let_go_later(now_ms + log.settings.file_delete_delay_ms, log.release)
         self._disk.sync_directory_blocking(self.path)
 
-    def trash_unloaded_blocking(self, partition: TopicPartition, metadata_offset: int) -> None:
-        """Put a replica directory, not loaded, aside, whose topic was deleted while the node was down (TRASH-2). Raises OSError.
+    def trash_unloaded_blocking(
+        self, partition: TopicPartition, metadata_offset: int, leader_epoch: int, *, is_last: bool
+    ) -> None:
+        """Put a replica directory, not loaded, aside, whose topic was deleted while the node was down (TRASH-2).
 
-        It counts as complete only after a clean stop.
+        Args:
+            partition: of the replica.
+            metadata_offset: of the metadata that have the topic in the trash.
+            leader_epoch: of the partition in these metadata.
+            is_last: whether this is the log that the node had last, as far as the metadata say. It counts as complete only then, and
+                after a clean stop.
+
+        Raises:
+            OSError: the device failed.
         """
         assert partition not in self.logs
         topic_id = self.replicas.pop(partition)
         assert topic_id is not None, "a replica of an unknown topic is a stray"
         offsets, path = self._offsets.known(partition), self._paths.replica(partition)
-        replica = TrashedReplica(path, topic_id, partition.partition, offsets, self.was_clean, metadata_offset)
+        is_complete = self.was_clean and is_last
+        replica = TrashedReplica(
+            path, topic_id, partition.partition, offsets, is_complete, metadata_offset, leader_epoch
+        )
         self._mark_trashed_blocking(replica)
         self.trashed.add(replica, self._paths.put_aside(partition, topic_id, DirectoryKind.STRAY))
         self._disk.sync_directory_blocking(self.path)

@@ -18,6 +18,9 @@ from esp.storage.recovery import KnownOffsets
 
 TRASH_FILE: Final = "trash.metadata"
 
+UNKNOWN_EPOCH: Final = -1
+"""Of a mark that an earlier release has written."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrashedReplica:
@@ -32,11 +35,20 @@ class TrashedReplica:
     """True if all of it was made durable when it was put aside; it has every record then that it ever had."""
     metadata_offset: int
     """The offset of the metadata that had the topic in the trash: older ones do not know it."""
+    leader_epoch: int = UNKNOWN_EPOCH
+    """Of the partition, when its topic was deleted."""
 
     @property
     def key(self) -> tuple[TopicId, int]:
         """Of the partition, whatever its topic is called."""
         return self.topic_id, self.number
+
+    def is_of_last_deletion(self, restored_epoch: int) -> bool:
+        """True unless the topic was restored, led and deleted again since, before it was restored with that leader epoch.
+
+        Metadata that are older than the mark say the same of it. So does a mark without an epoch: nothing contradicts it.
+        """
+        return self.leader_epoch == UNKNOWN_EPOCH or self.leader_epoch >= restored_epoch - 1
 
 
 class TrashedReplicas:
@@ -91,6 +103,11 @@ class TrashedReplicas:
             self._disk.remove(f"{path}/{TRASH_FILE}")
             self._disk.sync_directory_blocking(path)
 
+    def keep_as_stray_blocking(self, replica: TrashedReplica) -> None:
+        """The metadata place it elsewhere: it is a true stray from now on, under the name that it has (REASSIGN-4). Raises OSError."""
+        self.unmark_blocking(replica.path)
+        del self.by_key[replica.key]
+
     def of_topics(self, topic_ids: Iterable[TopicId]) -> list[TrashedReplica]:
         """The replicas of these topics."""
         wanted = frozenset(topic_ids)
@@ -117,6 +134,7 @@ def _encode(replica: TrashedReplica) -> bytes:
         "cleaned_to": known.cleaned_to,
         "is_complete": int(replica.is_complete),
         "metadata_offset": replica.metadata_offset,
+        "leader_epoch": replica.leader_epoch,
     }
     return "".join(f"{name}: {value}\n" for name, value in lines.items()).encode()
 
@@ -133,7 +151,15 @@ def _decode(data: bytes, path: str, number: int) -> TrashedReplica:
             entries["cleaned_to"],
             has_log_start=bool(entries["has_log_start"]),
         )
-        return TrashedReplica(path, topic_id, number, known, bool(entries["is_complete"]), entries["metadata_offset"])
+        return TrashedReplica(
+            path,
+            topic_id,
+            number,
+            known,
+            bool(entries["is_complete"]),
+            entries["metadata_offset"],
+            entries.get("leader_epoch", UNKNOWN_EPOCH),
+        )
     except (ValueError, KeyError) as error:
         raise OperatorError(
             f"{path}/{TRASH_FILE} cannot be read: {error}.",

@@ -115,11 +115,15 @@ class ReplicaFiles:
         """The log of a partition of a topic that was in the trash, and the data directory in which it is."""
         return find_last_trashed(self._directories.online, topic_id, number)
 
-    async def put_in_trash(self, logs: Iterable[Log], metadata_offset: int) -> dict[LogDirectory, OSError]:
-        """As :meth:`put_aside`, for logs of topics that can be restored (TRASH-2)."""
+    async def put_in_trash(self, logs: Iterable[Log], image: ClusterImage) -> dict[LogDirectory, OSError]:
+        """As :meth:`put_aside`, for logs of topics that can be restored, and that this image has in the trash (TRASH-2)."""
         now_ms = self._env.clock.wall_ms()
+
+        def epoch_of(log: Log) -> int:
+            return image.trashed_topics[log.topic_id].topic.partitions[log.partition.partition].leader_epoch
+
         return await self._aside(
-            logs, lambda directory, former: directory.trash_logs_blocking(former, now_ms, metadata_offset)
+            logs, lambda directory, former: directory.trash_logs_blocking(former, now_ms, image.offset, epoch_of)
         )
 
     async def purge(self, topic_ids: Collection[TopicId]) -> dict[LogDirectory, OSError]:
@@ -489,7 +493,8 @@ class ReplicaHost:
                 ready.append((topic, state))
                 continue
             found = self._files.find_trashed(*key)
-            if found is not None and found[1].is_complete:
+            is_last = found is not None and found[1].is_of_last_deletion(state.restored_epoch)
+            if found is not None and found[1].is_complete and is_last:
                 ready.append((topic, state))
                 continue
             self._unmade[key] = None
@@ -580,7 +585,7 @@ class ReplicaHost:
                 await held.enter_async_context(hosted.busy)
             logs = [hosted.log for hosted in leaving]
             if into_trash:
-                failures = await self._files.put_in_trash(logs, self.image.offset)
+                failures = await self._files.put_in_trash(logs, self.image)
             else:
                 failures = await self._files.put_aside(logs)
         self._fail_all(failures)

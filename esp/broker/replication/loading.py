@@ -13,6 +13,7 @@ from esp.settings.topic import TopicSettings
 from esp.storage.layout import parse_directory_name
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory, find_last_trashed
+from esp.storage.trashed_replicas import TrashedReplica
 
 
 class LoadedReplica(NamedTuple):
@@ -55,6 +56,8 @@ class ReplicaLoading:
         """Replicas that could make this node a leader, and whose logs are gone (BRK-11)."""
         self._adopted: set[TopicPartition] = set()
         """Copies that took the place of logs that are gone."""
+        self._doubtful: dict[TopicPartition, str] = {}
+        """Replicas of which the trash may hold a later log, which may lack its end itself; its path."""
         self._ids = {directory.meta.directory_id for directory in directories if directory.meta is not None}
 
     def steps_blocking(self) -> Iterator[None]:
@@ -65,6 +68,8 @@ class ReplicaLoading:
         Raises:
             OperatorError: a log cannot be opened.
         """
+        for directory in self._directories:
+            self._discard_outdated_blocking(directory)
         for directory in self._directories:
             self._look_into_trash_blocking(directory)
             yield
@@ -110,42 +115,88 @@ class ReplicaLoading:
             if self._is_outdated(trashed.topic, partition.partition, directory):
                 directory.mark_stray(partition)
             else:
-                directory.trash_unloaded_blocking(partition, self._image.offset)
+                epoch = trashed.topic.partitions[partition.partition].leader_epoch
+                is_last = self._is_last(trashed.topic, partition.partition, directory)
+                directory.trash_unloaded_blocking(partition, self._image.offset, epoch, is_last=is_last)
             return
         is_known = topic_id is None or trashed is not None or topic_id in self._image.topics_by_id
         mark = None if is_known else directory.read_trash_mark(partition)
         if mark is None or mark.topic_id != topic_id:
             directory.mark_stray(partition)
         elif self._image.offset < mark.metadata_offset:  # newer metadata restore or purge it
-            directory.trash_unloaded_blocking(partition, mark.metadata_offset)
+            directory.trash_unloaded_blocking(partition, mark.metadata_offset, mark.leader_epoch, is_last=True)
         else:
             directory.discard_unloaded_blocking(partition)
 
     def _is_outdated(self, topic: TopicImage, number: int, directory: LogDirectory) -> bool:
-        """True if a log was begun anew in another directory, and put in the trash there, while this directory was away."""
-        is_elsewhere = any((topic.topic_id, number) in other.trashed.by_key for other in self._directories)
-        return is_elsewhere and not self._is_assigned(topic, number, directory)
+        """True if a log was begun anew in another directory while this directory was away.
+
+        The process that put another one in the trash at this deletion had no other one. Else the metadata decide.
+        """
+        others = [other for other in self._directories if other is not directory]
+        trashed = [found for other in others if (found := other.trashed.by_key.get((topic.topic_id, number)))]
+        epoch = topic.partitions[number].leader_epoch
+        if any(replica.is_complete and replica.leader_epoch == epoch for replica in trashed):
+            return True
+        if self._is_assigned(topic, number, directory):
+            return False
+        partition = TopicPartition(topic.name, number)
+        return bool(trashed) or any(
+            other.replicas.get(partition) == topic.topic_id and self._is_assigned(topic, number, other)
+            for other in others
+        )
+
+    def _is_last(self, topic: TopicImage, number: int, directory: LogDirectory) -> bool:
+        """True if nothing says that the replica had another log in the end: in a directory that is offline, or in one that is there."""
+        if self._is_assigned(topic, number, directory):
+            return True
+        partition = TopicPartition(topic.name, number)
+        return self._is_reachable(topic.partitions[number]) and not any(
+            other is not directory and other.replicas.get(partition) == topic.topic_id for other in self._directories
+        )
+
+    def _later_in_trash(self, replica: TrashedReplica) -> TrashedReplica | None:
+        """The log of the same partition that was put in the trash of another directory last; None if this one was."""
+        found = find_last_trashed(self._directories, *replica.key)
+        return None if found is None or found[1].metadata_offset <= replica.metadata_offset else found[1]
+
+    def _discard_outdated_blocking(self, directory: LogDirectory) -> None:
+        """Remove logs in the trash of which there are later ones that are complete (TRASH-3)."""
+        for replica in tuple(directory.trashed.by_key.values()):
+            later = self._later_in_trash(replica)
+            if later is not None and later.is_complete:
+                directory.discard_trashed_blocking([replica])
 
     def _look_into_trash_blocking(self, directory: LogDirectory) -> None:
         """Give back what was restored while the node was down, and remove what was purged (TRASH-3, TRASH-5)."""
         for replica in tuple(directory.trashed.by_key.values()):
-            found = find_last_trashed(self._directories, *replica.key)
-            assert found is not None, "this one at least"
-            is_outdated = found[1].metadata_offset > replica.metadata_offset
-            if is_outdated and found[1].is_complete:
-                directory.discard_trashed_blocking([replica])
-                continue
             if self._image.offset < replica.metadata_offset or replica.topic_id in self._image.trashed_topics:
                 continue
             topic = self._image.topics_by_id.get(replica.topic_id)
-            if topic is None or not self._is_ours(topic, replica.number):
+            if topic is None:
                 directory.discard_trashed_blocking([replica])
-                continue
-            partition = TopicPartition(topic.name, replica.number)
-            if any(other.replicas.get(partition) == replica.topic_id for other in self._directories):
-                directory.discard_trashed_blocking([replica])  # it was not found when the topic was restored
-            elif replica.is_complete and not is_outdated and partition not in directory.replicas:
-                directory.give_back_blocking(replica, partition)
+            elif not self._is_ours(topic, replica.number):
+                directory.trashed.keep_as_stray_blocking(replica)
+            else:
+                self._take_from_trash_blocking(directory, replica, topic)
+
+    def _take_from_trash_blocking(self, directory: LogDirectory, replica: TrashedReplica, topic: TopicImage) -> None:
+        """Give a restored replica its name back if it is the last one of this node, and complete.
+
+        A log that has the name in another directory was left there by a failure before the deletion, or was begun anew after the
+        restoration: both are compared when they are opened. If that cannot be, the other one is not known to be complete, unless the
+        controller has heard of it since the restoration.
+        """
+        partition = TopicPartition(topic.name, replica.number)
+        state = topic.partitions[replica.number]
+        twin = next((other for other in self._directories if other.replicas.get(partition) == replica.topic_id), None)
+        is_last = self._later_in_trash(replica) is None and replica.is_of_last_deletion(state.restored_epoch)
+        if replica.is_complete and is_last and partition not in directory.replicas:
+            directory.give_back_blocking(replica, partition)
+        elif twin is not None and (twin is directory or self._is_assigned(topic, replica.number, twin)):
+            directory.discard_trashed_blocking([replica])  # it was not found when the topic was restored
+        elif twin is not None:
+            self._doubtful[partition] = replica.path
 
     def _load_copy_blocking(self, directory: LogDirectory, path: str) -> None:
         topic_id = directory.left_futures[path]
@@ -196,14 +247,17 @@ class ReplicaLoading:
         """Why what this node has of a partition is not what it had when it was in sync; None if it is."""
         partition = TopicPartition(topic.name, state.partition)
         loaded = self.replicas.get(partition)
+        if loaded is None and (found := find_last_trashed(self._directories, topic.topic_id, state.partition)):
+            return f"{found[1].path} may lack the end of what it had"
         if loaded is None:
             return f"none of the log directories has it{where_it_was(state, self._node_id)}"
         if not loaded.log.was_there:
             return f"{loaded.log.path} has no segment"
         if partition in self._adopted:
             return f"{loaded.directory.path} has only a copy of it, from a move that had not finished"
-        known = state.directories[state.replicas.index(self._node_id)] if state.directories else None
-        if known is None or known.int < RESERVED_DIRECTORIES or known in self._ids:
+        if partition in self._doubtful:
+            return f"{self._doubtful[partition]} may have more than {loaded.log.path}"
+        if self._is_reachable(state):
             return _why_not_kept(loaded.log) if len(state.replicas) > 1 else None
         return (
             f"the replica in {loaded.directory.path} is not the one in the metadata{where_it_was(state, self._node_id)}"
@@ -217,6 +271,11 @@ class ReplicaLoading:
             bool(state.directories)
             and state.directories[state.replicas.index(self._node_id)] == directory.meta.directory_id
         )
+
+    def _is_reachable(self, state: PartitionState) -> bool:
+        """True unless the metadata have the replica in a directory that is not there."""
+        known = state.directories[state.replicas.index(self._node_id)] if state.directories else None
+        return known is None or known.int < RESERVED_DIRECTORIES or known in self._ids
 
     def _is_newer(self, one: LoadedReplica, other: LoadedReplica) -> bool:
         """True if of two copies of a replica the first has all that the second one has of what is committed.

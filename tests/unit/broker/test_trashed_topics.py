@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+from dataclasses import replace
 
 import pytest
 
@@ -269,6 +270,27 @@ async def test_a_log_that_is_gone_from_the_trash_is_not_taken_for_a_complete_one
     assert (await restore(client, topic_id)).error_code is ErrorCode.none
     await until_led(node)  # no other replica has anything: as at a start, it begins again, empty
     assert await all_values(client) == []
+
+
+@simulated()
+async def test_a_log_of_an_earlier_deletion_is_not_taken_for_a_complete_one(node, caplog):
+    """The directory with the last one is offline."""
+    client, topic_id = await trashed(node)
+    await restore(client, topic_id)
+    await until_led(node)
+    await delete_topic(client, "t")
+    await node.metadata.until(lambda image: topic_id in image.trashed_topics)
+    while not node.replicas.directories.online[0].trashed.by_key:  # noqa: ASYNC110 - nothing announces it
+        await asyncio.sleep(0.01)
+    [directory] = node.replicas.directories.online
+    [(key, last)] = directory.trashed.by_key.items()
+    deleted = node.metadata.image.trashed_topics[topic_id].topic.partitions[0]
+    assert last.leader_epoch == deleted.leader_epoch > 0
+    directory.trashed.by_key[key] = replace(last, leader_epoch=0)
+    assert (await restore(client, topic_id)).error_code is ErrorCode.none
+    await until_led(node)  # no other replica has anything
+    assert "the log of t-0 is gone" in caplog.text
+    assert await all_values(client) == [b"0", b"1", b"2"]
 
 
 @simulated(topic_trash_retention_ms=0)

@@ -19,7 +19,7 @@ from esp.controller.trash_records import TRASH_PREFIX, purge_record
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, OFFSETS_TOPIC, UNASSIGNED_DIRECTORY, LeaderEpoch, TopicId
 from esp.model.partition import find_contradictions
-from esp.schemas.metadata_records import TOPIC_RESOURCE, ConfigRecord, RemoveTopicRecord
+from esp.schemas.metadata_records import TOPIC_RESOURCE, ConfigRecord, PartitionChangeRecord, RemoveTopicRecord
 from tests.unit.controller.samples import Cluster, accept_configs
 
 HOUR_MS = 3_600_000
@@ -139,12 +139,17 @@ def test_a_restored_topic_has_its_id_and_settings_and_waits_for_the_replicas_tha
 
 
 def test_a_topic_is_restored_again_and_again():
+    """Without a leader in between nothing was written, and logs that were put in the trash the first time are complete (TRASH-3)."""
     cluster = Cluster(brokers=1)
     topic = create(cluster)
-    for times in range(1, 4):
+    for epoch, is_led_then in ((1, False), (1, True), (3, False), (3, False)):
         delete(cluster)
         restore(cluster, topic)
-        assert cluster.image.topics_by_id[topic.topic_id].partitions[0].restored_epoch == times
+        state = cluster.image.topics_by_id[topic.topic_id].partitions[0]
+        assert (state.leader_epoch, state.restored_epoch) == (epoch, epoch)
+        if is_led_then:
+            [node] = state.replicas
+            cluster.apply([PartitionChangeRecord(topic_id=topic.topic_id, partition_id=0, leader=node, isr=(node,))])
 
 
 def test_what_cannot_be_restored_is_refused_with_a_reason():

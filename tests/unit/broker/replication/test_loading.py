@@ -18,6 +18,7 @@ from esp.model.ids import (
     METADATA_PARTITION,
     METADATA_TOPIC_ID,
     NO_NODE,
+    BrokerEpoch,
     DirectoryId,
     LeaderEpoch,
     NodeId,
@@ -34,7 +35,7 @@ from esp.simulation.machine.loop import SimulatedLoop
 from esp.simulation.machine.network import SimulatedNetwork
 from esp.storage.log_directory import LogDirectory, find_last_trashed
 from esp.storage.meta_properties import MetaProperties
-from esp.storage.trashed_replicas import TRASH_FILE
+from esp.storage.trashed_replicas import TRASH_FILE, UNKNOWN_EPOCH
 from tests.unit.storage.helpers import append, new_disk
 
 NODE = NodeId(1)
@@ -76,6 +77,12 @@ class Node:
     def load(self):
         """Start, after the process was killed."""
         self.open()
+        return self.load_open()
+
+    def load_without(self, path):
+        """Start, after the process was killed, while a directory is offline."""
+        self.open()
+        self.directories.pop(path).unlock()
         return self.load_open()
 
     def load_open(self):
@@ -277,7 +284,7 @@ def on_its_way_into_the_trash(node, path="/a", *, batches=3):
     log = node.create(path, batches=batches)
     node.disk.fail("rename", f"{path}/t-0", times=1)
     with pytest.raises(OSError, match="Input/output error"):
-        node.directories[path].trash_logs_blocking([log], 1000, MARKED_AT)
+        node.directories[path].trash_logs_blocking([log], 1000, MARKED_AT, lambda _log: 0)
     assert node.names(path) == ["t-0"]
     assert node.disk.exists(f"{path}/t-0/{TRASH_FILE}")
 
@@ -422,17 +429,24 @@ def test_a_purge_that_ends_midway_goes_on_at_the_next_start(changes, power):
     assert node.names("/a") == []
 
 
-def put_in_trash(node, path, *, batches, epoch=0, at):
+def put_in_trash(node, path, *, batches, epoch=0, at, marked_epoch=UNKNOWN_EPOCH):
     """The topic goes into the trash while this directory has the replica."""
     log = node.create(path, batches=batches, epoch=epoch)
-    node.directories[path].trash_logs_blocking([log], 1000, at)
+    node.directories[path].trash_logs_blocking([log], 1000, at, lambda _log: marked_epoch)
     return log
 
 
-def restored(**fields):
+def restored(*, directory=None):
     """The topic was restored, and has no leader yet."""
-    lost = replace(state(), isr=(), elr=(NODE, OTHER), leader=NO_NODE, leader_epoch=LeaderEpoch(9), restored_epoch=9)
-    return replace(topic_image([lost]), offset=MARKED_AT + 99, **fields)
+    lost = replace(
+        state(directory=directory),
+        isr=(),
+        elr=(NODE, OTHER),
+        leader=NO_NODE,
+        leader_epoch=LeaderEpoch(9),
+        restored_epoch=9,
+    )
+    return replace(topic_image([lost]), offset=MARKED_AT + 99)
 
 
 @pytest.mark.parametrize("newer", ["/a", "/b"])
@@ -488,6 +502,125 @@ def test_the_mark_of_a_directory_that_was_away_while_the_topic_was_restored_is_g
     loaded = node.load().replicas[T0]
     assert (loaded.directory.path, loaded.log.log_end_offset) == ("/b", 5)
     assert node.names("/a") == ["delete"]
+
+
+@pytest.mark.parametrize("kept", ["/a", "/b"])
+@pytest.mark.parametrize("marked_epoch", [8, UNKNOWN_EPOCH])
+@pytest.mark.parametrize(
+    ("batches", "epoch", "is_trashed_newer"),
+    [(2, 0, True), (9, 0, True), (2, 1, True), (1, 10, False), (6, 1, False)],
+    ids=["failed long ago", "failed with an end that nobody has", "failed just before", "begun anew", "longer"],
+)
+def test_a_restored_log_and_one_that_has_its_name_are_compared(kept, marked_epoch, batches, epoch, is_trashed_newer):
+    """TRASH-3. One directory failed while the topic lived, and is back; or it has what was begun anew when the topic was restored."""
+    node = Node()
+    named = {"/a": "/b", "/b": "/a"}[kept]
+    node.create(named, batches=batches, epoch=epoch)
+    put_in_trash(node, kept, batches=5, epoch=1, at=MARKED_AT, marked_epoch=marked_epoch)
+    node.image = restored()
+    loading = node.load()
+    loaded = loading.replicas[T0]
+    expected = (kept, 5) if is_trashed_newer else (named, batches)
+    assert (loaded.directory.path, loaded.log.log_end_offset) == expected
+    assert node.names({"/a": "/b", "/b": "/a"}[loaded.directory.path]) == ["delete"]
+    assert loading.gone == []
+
+
+@pytest.mark.parametrize("kept", ["/a", "/b"])
+@pytest.mark.parametrize("is_told", [False, True])
+def test_a_log_beside_one_in_the_trash_that_may_lack_its_end_is_not_known_to_be_complete(kept, is_told):
+    """TRASH-3. The controller hears of a log that was begun anew."""
+    node = Node()
+    named = {"/a": "/b", "/b": "/a"}[kept]
+    node.create(named, batches=2)
+    node.create(kept, batches=5, epoch=1)
+    directory = node.directories[kept]
+    directory.logs.pop(T0)
+    directory.trash_unloaded_blocking(T0, MARKED_AT, 8, is_last=True)
+    node.image = restored(directory=named if is_told else None)
+    loading = node.load()
+    assert loading.replicas[T0].directory.path == named
+    assert node.names(kept) == (["delete"] if is_told else ["stray"])
+    assert len(loading.gone) == (0 if is_told else 1)
+
+
+def test_a_log_of_an_earlier_deletion_does_not_stand_for_the_last_one_in_a_directory_that_is_offline():
+    """TRASH-3. The directory was away while the topic was restored, written and deleted again."""
+    node = Node()
+    put_in_trash(node, "/a", batches=2, at=MARKED_AT, marked_epoch=3)
+    put_in_trash(node, "/b", batches=5, epoch=4, at=MARKED_AT + 9, marked_epoch=8)
+    node.image = restored()
+    loading = node.load_without("/b")
+    assert loading.replicas == {}
+    assert [each.reason for each in loading.gone] == [f"{'/a/' + stray(node, '/a')} may lack the end of what it had"]
+    assert node.names("/a") == ["stray"]
+    loading = node.load()
+    assert (loading.replicas[T0].directory.path, loading.replicas[T0].log.log_end_offset) == ("/b", 5)
+    assert (node.names("/a"), loading.gone) == (["delete"], [])
+
+
+@pytest.mark.parametrize("assigned", ["/a", "/b", None])
+def test_a_log_that_was_not_put_in_the_trash_is_not_complete_if_the_last_one_may_be_offline(assigned):
+    """TRASH-3. It was left by a clean stop, before its directory was away."""
+    node = Node()
+    node.create("/a", batches=2)
+    node.directories["/a"].close_blocking(BrokerEpoch(5))
+    node.image = trash_image([state(directory=assigned)])
+    node.load_without("/b")
+    [replica] = node.directories["/a"].trashed.by_key.values()
+    assert (replica.is_complete, replica.leader_epoch) == (assigned != "/b", 0)
+
+
+@pytest.mark.parametrize("assigned", ["/a", "/b", None])
+def test_of_two_logs_that_were_not_put_in_the_trash_the_one_in_the_known_directory_is_the_one(assigned):
+    node = Node()
+    for path in IDS:
+        node.create(path, batches=2)
+        node.directories[path].close_blocking(BrokerEpoch(5))
+    node.image = trash_image([state(directory=assigned)])
+    node.load()
+    found = [(path, one.is_complete) for path in IDS for one in node.directories[path].trashed.by_key.values()]
+    assert found == ([("/a", False)] if assigned is None else [(assigned, True)])
+    assert (node.names("/a"), node.names("/b")) == (["stray"], ["stray"])
+
+
+def test_a_log_that_was_not_in_the_process_that_put_the_topic_in_the_trash_is_a_stray():
+    """Also if the controller had not heard yet in which directory the replica was begun anew."""
+    node = Node()
+    node.create("/a", batches=2)
+    put_in_trash(node, "/b", batches=5, at=MARKED_AT, marked_epoch=0)
+    node.image = trash_image([state(directory="/a")])
+    node.load()
+    assert [list(directory.trashed.by_key) for directory in node.directories.values()] == [[], [(TOPIC_ID, 0)]]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_restored_and_was_moved_away_is_a_stray(seed):
+    """REASSIGN-4. So is a stray that has kept the mark of an earlier release."""
+    node = Node()
+    put_in_trash(node, "/a", batches=2, at=MARKED_AT)
+    node.image = replace(topic_image([state(replicas=(OTHER,))]), offset=MARKED_AT + 9)
+    node.load()
+    node.disk.power_loss(Random(seed))
+    assert not is_marked(node)
+    node.image = ClusterImage(offset=MARKED_AT + 20)
+    node.load()
+    assert node.names("/a") == ["stray"]
+
+
+def test_a_mark_of_an_earlier_release_has_no_epoch():
+    node = Node()
+    put_in_trash(node, "/a", batches=2, at=MARKED_AT, marked_epoch=3)
+    path = f"/a/{stray(node, '/a')}/{TRASH_FILE}"
+    node.disk.replace_file_blocking(path, node.disk.read_file(path).replace(b"leader_epoch: 3\n", b""))
+    node.open()
+    [replica] = node.directories["/a"].trashed.by_key.values()
+    assert replica.leader_epoch == UNKNOWN_EPOCH
+
+
+def stray(node, path):
+    [name] = [name for name in node.disk.listdir(path) if name.endswith("-stray")]
+    return name
 
 
 def test_each_partition_is_looked_at_for_itself():
