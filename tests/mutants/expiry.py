@@ -92,8 +92,8 @@ EXPIRY_MUTANTS: Final = (
         "KIP-211 broken",
         EXPIRY,
         "esp.broker.coordination.latest_records",
-        "            by_key.pop(key, None)\n            if value is not None:\n",
-        "            if value is not None:\n                by_key.pop(key, None)\n",
+        "            before = by_key.pop(key, None)\n            if value is not None:\n",
+        "            before = by_key.get(key)\n            if value is not None:\n                by_key.pop(key, None)\n",
         kind=EXPIRING_OFFSETS,
     ),
     Mutant(

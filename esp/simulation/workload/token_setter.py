@@ -199,7 +199,7 @@ class TokenSetter:
             expected = before, self._checker.counts_at(node, token_id)
             self._checker.on_log_in(node, token_id, expected, is_in=is_in)
             left_ms = min(issued.token.expiry_ms, issued.token.max_ms) - wall_ms
-            lifetime_ms = answer.session_lifetime.total_seconds() * 1000
+            lifetime_ms = answer.session_lifetime / timedelta(milliseconds=1)
             has_jumped = node.clock.wall_shift_ms + node.clock.lapse_ms != shift_ms
             if is_in and not has_jumped and None not in expected and not 0 < lifetime_ms <= left_ms:
                 raise ViolationError(
