@@ -1,7 +1,7 @@
 """Groups that move between the protocols with their members: what a group of the one is in the other one.
 
-The generation of the classic group is the epoch of the other, in both directions, but that no epoch is 0. A member keeps its id,
-and what it has.
+The generation of the classic group is the epoch of the other, in both directions, except that no epoch is 0. A member keeps its
+id, and what it has.
 """
 
 from collections.abc import Collection, Iterable, Mapping
