@@ -20,6 +20,7 @@ _ISOLATED_FETCH_FROM: Final = 4
 _ISOLATED_OFFSETS_FROM: Final = 2
 _TOPIC_IDS_FROM: Final = 13
 _LEVELS: Final = {"uncommitted": 0, "committed": 1}
+_LARGEST_TIME: Final = -3
 _MARKERS_FROM_MS: Final = TIMESTAMP_MS + 100
 """Later than all records, and earlier than the markers, whose time is each broker's own."""
 
@@ -226,7 +227,7 @@ def _fetching(name: str, number: int, isolation_level: int, **limits: int) -> Sc
 _TIMES: Final[Mapping[str, tuple[int, int]]] = {
     "latest": (-1, _ISOLATED_OFFSETS_FROM),
     "earliest": (-2, _ISOLATED_OFFSETS_FROM),
-    "largest time": (-3, 7),
+    "largest time": (_LARGEST_TIME, 7),
     "earliest local": (-4, 8),
     **{f"time {number}": (TIMESTAMP_MS + number, _ISOLATED_OFFSETS_FROM) for number in range(12)},
     "time of markers": (_MARKERS_FROM_MS, _ISOLATED_OFFSETS_FROM),
@@ -241,6 +242,8 @@ def _finding(name: str, number: int, isolation_level: int, time: str) -> Scene:
         found = _found(target, version, number, timestamp, isolation_level=isolation_level)
         if found.get("timestamp", -1) >= _MARKERS_FROM_MS:
             found["timestamp"] = "the time of a marker"
+            if timestamp == _LARGEST_TIME:
+                found["offset"] = "that of a marker"  # of several in one millisecond it is the first
         return found
 
     return Scene(name, _KEY.LIST_OFFSETS, play, first_version)
