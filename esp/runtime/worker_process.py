@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from queue import SimpleQueue
@@ -160,10 +161,14 @@ def main() -> None:
 
 def _listen(source: IO[bytes], disk: Disk, asked: SimpleQueue[Any]) -> None:
     """Take in what the node's process says, and end this one with it, in the midst of a step too."""
-    with suppress(EOFError, pickle.UnpicklingError):
+    try:
         while True:
             asked.put(_Unpickler(source, disk).load())
-    os._exit(0)  # at once: nothing here is worth a clean end
+    except (EOFError, pickle.UnpicklingError):
+        os._exit(0)  # at once: nothing here is worth a clean end
+    except Exception:  # such as of an import: the node must not wait for an answer
+        traceback.print_exc()
+        os._exit(1)
 
 
 def _work(asked: SimpleQueue[Any], sink: IO[bytes], items: Generator[object, None, None]) -> None:

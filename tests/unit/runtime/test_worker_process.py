@@ -118,6 +118,15 @@ def test_a_process_that_was_killed_between_two_calls_is_an_error(process: OsWork
     assert list(process.iterate_blocking(processes.count, 1)) == [0]
 
 
+def test_a_function_that_the_process_cannot_import_is_an_error(
+    process: OsWorkerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "module_of_this_process_alone", processes)
+    monkeypatch.setattr(processes.count, "__module__", "module_of_this_process_alone")
+    with pytest.raises(ChildProcessError, match="ended with status 1"):
+        list(process.iterate_blocking(processes.count, 1))
+
+
 def test_a_process_without_memory_ends(process: OsWorkerProcess) -> None:
     with pytest.raises(ChildProcessError, match=f"ended with status {OUT_OF_MEMORY}"):
         list(process.iterate_blocking(processes.take_all_memory))
