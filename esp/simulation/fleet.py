@@ -43,6 +43,7 @@ class Summary:
     lost_caches: int = 0
     lost_parts: int = 0
     lost_files: int = 0
+    returned_directories: int = 0
     taken_places: int = 0
     second_voters: int = 0
     excused_folds: int = 0
@@ -173,6 +174,7 @@ class Summary:
         yield f"devices that lost a part of it   {self.lost_parts:>12,}"
         yield f"disks replaced                   {self.replaced_disks:>12,}"
         yield f"directories and files lost       {self.lost_files:>12,}"
+        yield f"log directories that came back   {self.returned_directories:>12,}"
         yield f"places taken by second processes {self.taken_places:>12,}"
         yield f"second processes of voters       {self.second_voters:>12,}"
         yield f"partitions that went on          {self.continued_partitions:>12,}"

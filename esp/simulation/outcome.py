@@ -30,6 +30,8 @@ class Outcome:
     """The number of times that a device lost with the power a part of what it had said to hold."""
     lost_files: int = 0
     """The number of times that directories or files vanished while a node was down."""
+    returned_directories: int = 0
+    """The number of times that a log directory came back after a life of its node without it."""
     taken_places: int = 0
     """The number of times that a second process of a node's id was registered, as the first was gone or could not be heard."""
     second_voters: int = 0
@@ -107,7 +109,7 @@ class Outcome:
     forgotten_log_starts: int = 0
     """Replicas that came back with records below their log starts, because the file with the log starts had rotted (REC-6)."""
     copies_found: int = 0
-    """Replicas that came back as older copies, which a log directory that had failed had kept: the node had given them up meanwhile."""
+    """Replicas that came back as older copies, from a log directory that had failed or been away."""
     successors_log_starts: int = 0
     """Log starts above all of a topic, in answers that came when it was gone: the next one of its name may have given them (FLOOR-2)."""
     half_cuts: int = 0

@@ -81,6 +81,10 @@ class ReplicaChecker:
         self._lost: dict[int, dict[Key, LostLife]] = {}
         self._left_behind: dict[int, dict[tuple[Key, str], list[BatchView]]] = {}
         """The batches of replicas that each node gave up, and could not remove: their log directory had failed."""
+        self._away: dict[int, dict[Key, LostLife]] = {}
+        """The replicas in log directories that are away."""
+        self._returned: dict[int, dict[Key, LostLife]] = {}
+        """The replicas in log directories that have come back since the node's last life."""
         self._starts: dict[Key, int] = {}
         self._unassigned: set[tuple[int, Key]] = set()
         self._min_isr = min_isr
@@ -177,14 +181,24 @@ class ReplicaChecker:
 
     def on_new_disk(self, node: SimulatedNode) -> None:
         """A dead node's disk holds something else from now on."""
-        self._lost.pop(node.node_id, None)
-        self._left_behind.pop(node.node_id, None)
+        for known in (self._lost, self._left_behind, self._away, self._returned):
+            known.pop(node.node_id, None)
 
     def on_moved_away(self, node: SimulatedNode, path: str) -> None:
         """An operator took a replica's directory out of the way."""
         lost = self._lost.get(node.node_id, {})
         for key in [key for key, life in lost.items() if life.view.path == path]:
             del lost[key]
+
+    def on_away(self, node: SimulatedNode, path: str) -> None:
+        """A dead node's log directory goes away for a while."""
+        lost, away = self._lost.get(node.node_id, {}), self._away.setdefault(node.node_id, {})
+        for key in [key for key, life in lost.items() if life.view.path.startswith(f"{path}/")]:
+            away[key] = lost.pop(key).as_found().after_power_loss()
+
+    def on_returned(self, node: SimulatedNode) -> None:
+        """The log directory of a dead node is there again."""
+        self._returned[node.node_id] = self._away.pop(node.node_id, {})
 
     def on_unassigned(self, node_id: int, key: Key) -> None:
         """A node holds no replica of a partition any more, by the metadata: what it has of it when it comes back may be gone."""
@@ -354,20 +368,29 @@ class ReplicaChecker:
         self._read(view, log, None)
         if node.node_id in self._ledger.poisoned:
             view.judged_from = view.end_offset
-        lost = self._lost.get(node.node_id, {}).pop(key, None)
-        left_behind = self._left_behind.get(node.node_id, {}).pop((key, view.path), [])
-        if lost is not None and not self.committed[key].is_excused:
-            is_elsewhere = bool(left_behind) and lost.view.path != view.path
-            self.copies_found += is_elsewhere
-            self.forgotten_starts += lost.check(
-                view, self.committed[key].compacted, left_behind if is_elsewhere else ()
-            )
+        self._check_recovered(node, key, view)
         self.views.setdefault(node.node_id, {})[key] = view
         self._note_log_start(hosted)
         check_epochs(view, log)
         self._check_producers(view, log)
         self._check_records(hosted, view)
         return view
+
+    def _check_recovered(self, node: SimulatedNode, key: Key, view: ReplicaView) -> None:
+        """INV-RECOVER-PREFIX, of a replica that appeared. Raises ViolationError."""
+        lost = self._lost.get(node.node_id, {}).pop(key, None)
+        returned = self._returned.get(node.node_id, {}).pop(key, None)
+        left_behind = self._left_behind.get(node.node_id, {}).pop((key, view.path), [])
+        committed = self.committed[key]
+        if committed.is_excused:
+            return
+        if returned is not None and returned.view.path == view.path:
+            self.forgotten_starts += returned.check(view, committed.compacted)
+            left_behind = [*returned.front, *returned.batches]
+        if lost is not None:
+            is_elsewhere = bool(left_behind) and lost.view.path != view.path
+            self.copies_found += is_elsewhere
+            self.forgotten_starts += lost.check(view, committed.compacted, left_behind if is_elsewhere else ())
 
     def _note_log_start(self, hosted: HostedPartition) -> None:
         key = (hosted.topic_id, hosted.name.partition)

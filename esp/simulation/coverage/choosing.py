@@ -91,6 +91,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     "quotas": lambda profile: profile.has_quotas,
     "losses beyond the promise": lambda profile: profile.breaks_promise,
     "lost files": lambda profile: FaultKind.LOST_FILES in profile.fault_means_s and _is_replicated(profile),
+    "log directories that come back": lambda profile: FaultKind.LOG_DIR_AWAY in profile.fault_means_s,
     "rot": lambda profile: FaultKind.BIT_ROT in profile.fault_means_s and _is_replicated(profile),
     "errors of disks": lambda profile: {FaultKind.IO_ERROR, FaultKind.FULL_DISK} <= profile.fault_means_s.keys(),
     "other disks": lambda profile: FaultKind.NEW_DISK in profile.fault_means_s and _is_replicated(profile),

@@ -61,6 +61,10 @@ class Caretaker:
     def __init__(self, world: World, ledger: Ledger) -> None:
         self.on_moved_away: Callable[[SimulatedNode, str], None] = lambda _node, _path: None
         """Called with each replica's directory that was taken out of the way."""
+        self.on_away: Callable[[SimulatedNode, str], None] = lambda _node, _path: None
+        """Called with a log directory that goes away for a while."""
+        self.on_returned: Callable[[SimulatedNode], None] = lambda _node: None
+        """Called when a log directory is there again."""
         self._world = world
         self._ledger = ledger
 

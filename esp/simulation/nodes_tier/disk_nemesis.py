@@ -6,6 +6,7 @@ from random import Random
 from esp.controller.image import EMPTY_IMAGE, ClusterImage
 from esp.model.ids import METADATA_PARTITION
 from esp.simulation.checkers import probe
+from esp.simulation.nodes_tier.away_directories import AwayDirectories
 from esp.simulation.nodes_tier.caretaker import Caretaker
 from esp.simulation.nodes_tier.cluster import DATA
 from esp.simulation.nodes_tier.faults import Fault
@@ -39,6 +40,7 @@ class DiskNemesis:
         self.caretaker = Caretaker(world, ledger)
         self.old_copies = OldCopies(world, ledger, self.caretaker, self.newest_image, is_over)
         self.lost_files = LostFiles(world, ledger, self.caretaker, self.old_copies)
+        self.away_directories = AwayDirectories(world, ledger, self.caretaker, self.old_copies, is_over)
         self.lost_caches = LostCaches(world, ledger, self.caretaker, self.old_copies)
         self.lost_parts = LostParts(world, ledger, self.caretaker, self.old_copies, self.newest_image)
         world.on_failed_start = self.caretaker.look_after

@@ -71,6 +71,8 @@ class FaultKind(Enum):
     ``amount`` chooses."""
     LOST_FILES = "lost files"
     """While the node is down a log directory, a partition's directory or files of a log vanish; ``amount`` chooses which."""
+    LOG_DIR_AWAY = "log directory away"
+    """A log directory is missing from the node's next start on, and comes back with a start after ``seconds``; ``amount`` chooses how."""
     ABSENCE = "absence"
     """The process is dead for so long that a cluster which repairs itself may give the broker up."""
     TWIN = "twin"

@@ -101,6 +101,8 @@ class Ledger:
     """The number of times that a device lost with the power a part of what it had said to hold."""
     lost_files: int = 0
     """The number of times that directories or files vanished while a node was down."""
+    returned_directories: int = 0
+    """The number of times that a log directory came back after a life of its node without it."""
     markers_in_place: int = 0
     """The number of times that an old copy came back with the running marker of an earlier life in the same file."""
     last_lives: int = 0
@@ -196,6 +198,7 @@ class Ledger:
             lost_caches=self.lost_caches,
             lost_parts=self.lost_parts,
             lost_files=self.lost_files,
+            returned_directories=self.returned_directories,
             markers_in_place=self.markers_in_place,
             last_lives=self.last_lives,
             repairs=self.repairs,

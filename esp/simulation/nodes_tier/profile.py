@@ -10,6 +10,7 @@ from random import Random
 from typing import Final
 
 from esp.controller.image import MIN_INSYNC_REPLICAS
+from esp.simulation.nodes_tier.away_profile import draw_absent_directories
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED, CompactionProfile
 from esp.simulation.nodes_tier.consumer_group_profile import ALONE_CHAOS_S as CONSUMER_CHAOS_S
 from esp.simulation.nodes_tier.consumer_group_profile import ConsumerGroupProfile
@@ -328,10 +329,7 @@ class Profile:
             upgrade=UpgradeProfile.draw(stream("upgrade", seed)),
             transactions=TransactionProfile.draw_of(seed, brokers, copies),
         )
-        if drawn.has_more and stream("moves between directories", seed).random() < DIRECTORY_MOVING_SHARE:
-            rate = stream("rates of moves between directories", seed).choice(DIRECTORY_MOVE_RATES)
-            drawn = replace(drawn, moves_directories=True, directory_moves_rate=rate)
-        drawn = _with_aimed_faults(_with_rare_work(_with_doubted_markers(drawn)))
+        drawn = _with_aimed_faults(_with_rare_work(_with_doubted_markers(_with_second_directory(drawn))))
         if drawn.isr.by_default:
             drawn = _with_default_minimum(drawn)
         if drawn.groups.groups:
@@ -339,6 +337,19 @@ class Profile:
         drawn = _with_log_starts(drawn, LogStartProfile.draw(stream("log starts", seed)))
         drawn = _with_transactions(_with_compaction(drawn, CompactionProfile.draw(stream("compaction", seed))))
         return _with_share_groups(_with_consumer_group(drawn))
+
+
+def _with_second_directory(profile: Profile) -> Profile:
+    """The same, in part of the runs with a second log directory with moves between the two, and with second ones that go and come back."""
+    if not profile.has_more:
+        return profile
+    if stream("moves between directories", profile.seed).random() < DIRECTORY_MOVING_SHARE:
+        rate = stream("rates of moves between directories", profile.seed).choice(DIRECTORY_MOVE_RATES)
+        profile = replace(profile, moves_directories=True, directory_moves_rate=rate)
+    if len(profile.layout.brokers) == 1:
+        return profile
+    absences = draw_absent_directories(stream("absent log directories", profile.seed))
+    return replace(profile, fault_means_s={**profile.fault_means_s, **absences})
 
 
 def _with_rare_work(profile: Profile) -> Profile:

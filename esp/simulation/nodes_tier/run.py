@@ -163,6 +163,8 @@ class Run:
         self._given_up_starts = 0
         self._administration: list[asyncio.Task[None]] = []
         self._nemesis.caretaker.on_moved_away = self._replicas.on_moved_away
+        self._nemesis.caretaker.on_away = self._replicas.on_away
+        self._nemesis.caretaker.on_returned = self._replicas.on_returned
         self._attach()
 
     def _new_consumer_groups(self) -> ConsumerGroups:

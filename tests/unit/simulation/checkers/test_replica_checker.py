@@ -520,6 +520,56 @@ def test_replica_that_was_given_up_comes_back_only_if_its_directory_had_failed(h
     assert scene.checker.copies_found == has_failed
 
 
+class Away:
+    """A log directory that is back, with a replica of four batches, three of them flushed; the node has made another elsewhere."""
+
+    def __init__(self, other_batches=0):
+        self.scene = Scene()
+        self.node, self.kept = self.scene.third, self.scene.third.log
+        run(self.kept.flush())
+        append_to_all(self.scene.nodes)
+        self.scene.look()
+        self.end()
+        self.scene.checker.on_away(self.node, self.kept.path.rpartition("/")[0])
+        more = LogDirectory.open_blocking(self.node.disk, "more")
+        self.other = more.create_log_blocking(PARTITION, TOPIC_ID, TopicSettings())
+        self.start(self.other)
+        self.other.begin_epoch(0)
+        for _ in range(other_batches):
+            append(self.other)
+        self.end()
+        self.scene.checker.on_returned(self.node)
+
+    def end(self):
+        self.scene.checker.on_end(self.node, keeps_page_cache=True, has_faulty_disk=False)
+
+    def start(self, log):
+        self.scene.checker.on_start(self.node)
+        self.node.broker.broker.running.replicas.by_topic = {TOPIC_ID: {PARTITION.partition: Hosted(log)}}
+        self.scene.look(self.node)
+
+
+@pytest.mark.parametrize("left", [4, 3])
+def test_replica_that_was_away_may_come_back_without_what_had_not_been_flushed(left):
+    away = Away()
+    away.kept.truncate_to(left)
+    away.start(away.kept)
+    assert away.scene.checker.copies_found == 1
+
+
+def test_replica_that_was_away_must_come_back_with_what_had_been_flushed():
+    away = Away()
+    away.kept.truncate_to(2)
+    with violation("INV-RECOVER-PREFIX"):
+        away.start(away.kept)
+
+
+def test_replica_that_was_away_may_have_been_made_again_elsewhere_with_more():
+    away = Away(other_batches=5)
+    away.start(away.other)
+    assert away.scene.checker.copies_found == 0
+
+
 def test_replica_that_moves_to_another_directory_is_followed_there():
     move = Move()
     move.scene.look()
