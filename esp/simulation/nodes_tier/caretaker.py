@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from esp.model.errors import CorruptionError
 from esp.model.ids import METADATA_PARTITION, METADATA_TOPIC, TopicPartition
@@ -42,6 +42,19 @@ _SHARED: Final = tuple(f"{cluster.DATA}/{name}" for name in (RECOVERY_POINT_FILE
 """Checkpoints with lines of records, and one of the metadata log."""
 
 
+class DiskWatcher(Protocol):
+    """A checker that follows what befalls the disks of dead nodes."""
+
+    def on_moved_away(self, node: SimulatedNode, path: str, /) -> None:
+        """A replica's directory was taken out of the way."""
+
+    def on_away(self, node: SimulatedNode, path: str, /) -> None:
+        """A log directory goes away for a while."""
+
+    def on_returned(self, node: SimulatedNode, /) -> None:
+        """A log directory is there again."""
+
+
 class DiskCopy(NamedTuple):
     """A copy of a node's records."""
 
@@ -67,6 +80,11 @@ class Caretaker:
         """Called when a log directory is there again."""
         self._world = world
         self._ledger = ledger
+
+    def tell(self, checker: DiskWatcher) -> None:
+        """Tell a checker of the directories that go away and come back."""
+        self.on_moved_away = checker.on_moved_away
+        self.on_away, self.on_returned = checker.on_away, checker.on_returned
 
     def may_replace(self, node: SimulatedNode) -> bool:
         """True if the promise covers that the node comes back with an empty disk."""

@@ -162,9 +162,7 @@ class Run:
         """Partitions that wait for an operator in the end."""
         self._given_up_starts = 0
         self._administration: list[asyncio.Task[None]] = []
-        self._nemesis.caretaker.on_moved_away = self._replicas.on_moved_away
-        self._nemesis.caretaker.on_away = self._replicas.on_away
-        self._nemesis.caretaker.on_returned = self._replicas.on_returned
+        self._nemesis.caretaker.tell(self._replicas)
         self._attach()
 
     def _new_consumer_groups(self) -> ConsumerGroups:
