@@ -105,7 +105,7 @@ class SegmentFiles:
         self._put_aside(self.segments.remove_front(count), due_ms)
 
     def find_cut(self, offset: int) -> CutPlace:
-        """Find the place of the cut after which no record at ``offset``, which is above the first segment's, or behind it stays.
+        """Find the place of the cut after which no record at ``offset``, which is not below the first segment, or behind it stays.
 
         Raises:
             CorruptionError: a segment is broken there, or the last batch that would stay is not what was written: the end of the log would
@@ -115,6 +115,8 @@ class SegmentFiles:
         segments = self.segments
         number = segments.floor(offset)
         if segments[number].base_offset == offset:
+            if number == 0:
+                return CutPlace(0, 0, offset)
             number -= 1
         segment = segments[number]
         end_offset = segment.base_offset

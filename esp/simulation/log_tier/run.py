@@ -316,8 +316,7 @@ class LogRun:
     def _truncate(self) -> None:
         log = self.log
         offset = self.random.choice([log.log_end_offset, *self._ends_from(log.high_watermark)])
-        leaves_nothing = offset <= max(log.first_segment_offset, log.log_start_offset) and offset < log.log_end_offset
-        self._cut(_ANEW if leaves_nothing else offset, lambda: log.truncate_to(offset))
+        self._cut(offset, lambda: log.truncate_to(offset))
 
     def _start_anew(self) -> None:
         """The leader's log starts behind this one's end."""
