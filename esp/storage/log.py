@@ -809,7 +809,6 @@ class Log:
             files.unsynced.save_epochs_blocking()
             self.producers = ProducerStates()
             self.aborted.may_exist = False
-            remove_snapshots(files.disk, files.path, above=-1, below=0)
             files.unsynced.sync_identity_blocking()
             files.unsynced.sync_names_blocking()
             self.checkpoint_offsets()

@@ -13,7 +13,7 @@ from esp.settings.topic import TopicSettings
 from esp.storage.compaction.output import CleanedSegment
 from esp.storage.layout import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from esp.storage.log_reader import LogReader
-from esp.storage.producer_snapshots import snapshot_offsets, snapshot_path
+from esp.storage.producer_snapshots import remove_snapshots, snapshot_offsets, snapshot_path
 from esp.storage.producer_state import ProducerStates
 from esp.storage.segment import Segment, find_batch
 from esp.storage.segment_recovery import IndexTrust, check_batch_blocking, restore_segment_blocking
@@ -78,18 +78,18 @@ class SegmentFiles:
         self.unsynced.on_roll(old, snapshot)
 
     def begin_anew(self, base_offset: int, settings: TopicSettings) -> None:
-        """Put all segments aside and begin an empty one.
+        """Put all segments aside, remove the producer snapshots, and begin an empty segment.
 
         The oldest segment goes last, after the removal of the others is durable: a crash never leaves a log that begins in the middle of
-        the old one (REC-3).
+        the old one (REC-3). So is that of the snapshots then: the one at the base of the first segment is believed after any stop (PROD-9).
 
         Raises:
             OSError: the device failed or is full; names of the oldest segments may be there, from the first one on.
         """
         created_ms = self.segments.active.created_ms
-        if len(self.segments) > 1:
-            self._put_end_aside(1)
-            self.unsynced.sync_names_blocking()
+        self._put_end_aside(1)
+        remove_snapshots(self.disk, self.path, above=-1, below=0)
+        self.unsynced.sync_names_blocking()
         self._put_end_aside(0)
         segment = Segment(self.disk, self.path, base_offset, settings, created_ms)
         segment.create()

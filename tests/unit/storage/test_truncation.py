@@ -4,6 +4,7 @@ import contextlib
 
 import pytest
 
+from esp.model.ids import BrokerEpoch
 from esp.records.batch_header import BatchHeader, read_header
 from esp.settings.topic import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
@@ -205,6 +206,28 @@ def states(log: Log) -> dict[int, tuple[int, int, int]]:
         producer_id: (state.epoch, state.last_sequence, state.transaction_first_offset)
         for producer_id, state in log.producers.items()
     }
+
+
+@pytest.mark.parametrize("changes", _STEPS)
+@pytest.mark.parametrize("seed", [None, 0, 1, 2])
+def test_a_log_that_was_killed_while_it_started_anew_knows_no_producers_of_before(
+    changes: int, seed: int | None
+) -> None:
+    """It begins where the one before ended, and a clean shutdown had left a snapshot there (PROD-9)."""
+    disk = new_disk(seed or 0)
+    directory, log = new_log(disk)
+    append(log, producer=(7, 0, 0))
+    directory.close_blocking(BrokerEpoch(1))
+    log = reopen(disk)[1]
+    disk.kill_after(changes)
+    with contextlib.suppress(ProcessKilledError):
+        log.truncate_fully_and_start_at(1)
+    if seed is None:
+        disk.crash()
+    else:
+        disk.power_loss()
+    log = reopen(disk)[1]
+    assert len(log.producers) == (log.first_segment_offset == 0 and log.log_end_offset == 1)
 
 
 def test_a_cut_in_the_batch_at_the_log_start_leaves_the_segment_before_it_and_its_producers() -> None:
