@@ -29,6 +29,7 @@ from esp.simulation.log_tier.checks import (
     check_reads,
     check_recovered,
 )
+from esp.simulation.log_tier.steps import line_of_ending, line_of_step
 from esp.simulation.log_tier.timed_searches import search_with_rot
 from esp.simulation.log_tier.transactions import TransactionCheck
 from esp.simulation.machine.disk import SimulatedDisk
@@ -115,9 +116,11 @@ class LogRun:
 
     Args:
         seed: of everything random.
+        keep: called with each line of the trace: a step, and the log before it.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, keep: Callable[[str], None] = lambda _line: None) -> None:
+        self._keep_line = keep
         random = self.random = Random(seed)  # noqa: S311 -- a replay by seed is what this is for
         self.disk = SimulatedDisk(Random(random.random()))  # noqa: S311 -- see above
         self.kept: list[KeptBatch] = []
@@ -195,7 +198,9 @@ class LogRun:
             if self._kills and self.random.random() < 0.1:
                 self.disk.kill_after(self.random.randrange(30))
             try:
-                self._next_step()()
+                step = self._next_step()
+                self._keep_line(line_of_step(PARTITION, step, self.log))
+                step()
                 if self._transacts:
                     self._check_transactions().check_aborted(self._transaction_random)
             except ProcessKilledError:
@@ -446,6 +451,7 @@ class LogRun:
         # The others were flushed since.
         self._unfinished_cuts = [cut for cut in self._unfinished_cuts if cut.end_offset >= self.log.recovery_point]
         self.disk.heal()
+        self._keep_line(line_of_ending(PARTITION, self.log, loses_power=loses_power))
         if loses_power:
             self.disk.power_loss()
         else:
