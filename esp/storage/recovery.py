@@ -213,6 +213,9 @@ def load_log_blocking(
             remove_unproven_snapshots(disk, path, known.recovery_point, loader.segments[0].base_offset)
         remove_snapshots(disk, path, above=loader.end_offset, below=loader.segments[0].base_offset)
         remove_stray_snapshots(disk, path, {segment.base_offset for segment in loader.segments})
+        if loader.removed or not was_clean:
+            # Also what a process before this one removed as it started, and died: of that nothing is left to be seen here.
+            disk.sync_directory_blocking(path)
     snapshots = [] if is_new else snapshot_offsets(disk, path)
     recovery_point = loader.end_offset if was_clean else min(known.recovery_point, loader.end_offset)
     unsynced = Unsynced(
@@ -314,8 +317,6 @@ class _Loader:
             self._rebuild_epochs()
         self.epochs.truncate_from_end(self.end_offset)
         self.epochs.truncate_from_start(self.log_start_offset)
-        if self.removed:
-            self._disk.sync_directory_blocking(self._path)
 
     def _list_segments(self) -> list[Segment]:
         """The segments that are there, except those wholly below the log start: they were removed, or are about to be."""

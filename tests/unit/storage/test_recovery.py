@@ -628,6 +628,35 @@ def test_a_snapshot_whose_removal_by_a_truncation_is_undone_is_not_believed(seed
         assert state.epoch == (0 if was_cut else 1)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_segments_that_a_killed_start_removed_do_not_come_back_beside_those_of_the_next_one(seed: int) -> None:
+    """The next start has nothing to remove; with new batches up to their offsets, the old ones could be taken for the log's (REC-3)."""
+    for changes in count():
+        disk = new_disk(seed)
+        settings = TopicSettings(segment_bytes=1)
+        directory, log = new_log(disk, settings)
+        for number in range(5):
+            append(log, producer=(5, 0, number))
+            if number == 1:
+                log.flush_blocking()
+                directory.write_checkpoints_blocking()
+        log.flush_blocking()
+        disk.crash()
+        disk.open(path(2, LOG_SUFFIX)).truncate(20)
+        disk.kill_after(changes)
+        try:
+            reopen(disk, settings)
+        except ProcessKilledError:
+            disk.crash()
+        else:
+            break
+        log = reopen(disk, settings)[1]
+        assert log.log_end_offset == 2
+        there = set(disk.listdir(REPLICA))
+        disk.power_loss()
+        assert set(disk.listdir(REPLICA)) <= there
+
+
 def other_producers(sequence: int, producer_id: int = 5) -> ProducerStates:
     states = ProducerStates()
     states.update(read_header(make_batch(1, producer=(producer_id, 0, sequence))))

@@ -1,15 +1,19 @@
 """The storage tier by seed, and that its checks see what is wrong."""
 
 from collections import deque
+from contextlib import suppress
+from functools import partial
 from random import Random
 
 import pytest
 
 from esp.model.errors import CorruptionError
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, tallied
 from esp.simulation.log_tier.checks import check_log, check_reads, check_recovered
 from esp.simulation.log_tier.run import LogRun, has_short_lives, loses_fronts
 from esp.simulation.log_tier.transactions import list_transactions
+from esp.simulation.machine.disk_faults import ProcessKilledError
 from esp.storage.clean_marker import CleanMarker
 from esp.storage.recovery import _Loader
 from esp.storage.transaction_index import TransactionIndex
@@ -88,6 +92,27 @@ def test_bytes_below_the_recovery_point_that_are_gone_end_the_run(run):
             run.disk.open(f"/data/topic-0/{name}").truncate(0)
     with pytest.raises((CorruptionError, ViolationError)):
         run._kill()
+
+
+def test_a_power_loss_may_undo_a_cut_that_the_process_before_the_last_one_died_in():
+    """Anywhere in the cut; in one of these moments the file is shorter in the page cache only, and the disk brings its end back."""
+    with tallied() as excuses:
+        for changes in range(1, 20):
+            run = LogRun(49)
+            run._kills = False
+            for _ in range(4):
+                run._append()
+            run.log.flush_blocking()
+            end_offset = run.kept[-2].header.next_offset
+            run.disk.kill_after(changes)
+            with suppress(ProcessKilledError):
+                run._cut(end_offset, partial(run.log.truncate_to, end_offset))
+            run._kill()
+            run._append()
+            run._kill()
+            run._lose_power()
+            check_log(run.log, run.kept)
+    assert excuses[Excuse.RESTORED_CUTS] == 1
 
 
 def test_readers_that_get_something_else_and_a_log_that_takes_itself_for_rotten_are_seen(run):
