@@ -176,6 +176,7 @@ def load_log_blocking(
     segments_left: int = 0,
     is_new: bool = False,
     start_offset: int = 0,
+    syncs_names: bool = True,
 ) -> Log:
     """Open a replica's directory, or begin an empty log in it.
 
@@ -196,6 +197,7 @@ def load_log_blocking(
         segments_left: the number of segments that the clean shutdown left, if it is known.
         is_new: whether the directory was just made: then it is not looked at.
         start_offset: where the first log of the partition began, at the least.
+        syncs_names: whether a process that died while it opened the log may have removed files: that is made durable.
 
     Raises:
         CorruptionError: batches that were flushed are broken or missing.
@@ -210,11 +212,12 @@ def load_log_blocking(
     else:
         loader.open_segments(was_clean=was_clean, left=segments_left)
         if not was_clean:
-            remove_unproven_snapshots(disk, path, known.recovery_point, loader.segments[0].base_offset)
-        remove_snapshots(disk, path, above=loader.end_offset, below=loader.segments[0].base_offset)
-        remove_stray_snapshots(disk, path, {segment.base_offset for segment in loader.segments})
-        if loader.removed or not was_clean:
-            # Also what a process before this one removed as it started, and died: of that nothing is left to be seen here.
+            syncs_names |= remove_unproven_snapshots(
+                disk, path, known.recovery_point, loader.segments[0].base_offset
+            )
+        syncs_names |= remove_snapshots(disk, path, above=loader.end_offset, below=loader.segments[0].base_offset)
+        syncs_names |= remove_stray_snapshots(disk, path, {segment.base_offset for segment in loader.segments})
+        if loader.removed or syncs_names:
             disk.sync_directory_blocking(path)
     snapshots = [] if is_new else snapshot_offsets(disk, path)
     recovery_point = loader.end_offset if was_clean else min(known.recovery_point, loader.end_offset)

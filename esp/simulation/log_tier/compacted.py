@@ -508,6 +508,7 @@ class CompactedLogRun:
             self._log = self._directory.load_log_blocking(PARTITION, self._settings, 0)
         else:  # a power loss came before its first flush
             self._log = self._directory.create_log_blocking(PARTITION, TOPIC_ID, self._settings)
+        self._directory.end_loading()
 
     def _keep_to(self, end_offset: int) -> None:
         """The batches behind ``end_offset`` are no more; producers go on from what is left."""

@@ -624,3 +624,4 @@ class LogRun:
             self.log = self._directory.load_log_blocking(PARTITION, self.settings, 0)
         else:  # a power loss came before its first flush
             self.log = self._directory.create_log_blocking(PARTITION, _TOPIC_ID, self.settings)
+        self._directory.end_loading()

@@ -657,6 +657,55 @@ def test_segments_that_a_killed_start_removed_do_not_come_back_beside_those_of_t
         assert set(disk.listdir(REPLICA)) <= there
 
 
+def count_syncs(disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The directories that are synced from now on."""
+    synced: list[str] = []
+    sync = disk.sync_directory_blocking
+    monkeypatch.setattr(disk, "sync_directory_blocking", lambda path: (synced.append(path), sync(path)))
+    return synced
+
+
+def test_a_start_syncs_the_names_of_a_log_only_if_something_was_removed_or_the_start_before_did_not_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each log of a killed node would cost a sync of the device else."""
+    disk = new_disk()
+    directory, log = new_log(disk)
+    append(log)
+    log.flush_blocking()
+    directory.write_checkpoints_blocking()
+    synced = count_syncs(disk, monkeypatch)
+    disk.crash()
+    directory, _ = reopen(disk)
+    assert REPLICA not in synced
+    directory.end_loading()
+    disk.crash()
+    reopen(disk)
+    assert REPLICA not in synced
+    disk.crash()  # before its end
+    directory, _ = reopen(disk)
+    assert synced.count(REPLICA) == 1
+    directory.end_loading()
+    disk.crash()
+    directory, log = reopen(disk)
+    assert synced.count(REPLICA) == 1
+    del directory.logs[PARTITION]
+    directory.end_loading()
+    directory.load_log_blocking(PARTITION, TopicSettings(), 0)  # as one that comes back from the trash
+    assert synced.count(REPLICA) == 2
+
+
+def test_a_full_disk_keeps_no_log_from_being_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = new_disk()
+    _, log = new_log(disk)
+    append(log)
+    log.flush_blocking()
+    disk.crash()
+    disk.fill_up(0)
+    monkeypatch.setattr(disk, "write_file", lambda _path, _data: (_ for _ in ()).throw(OSError("no room")))
+    assert reopen(disk)[1].log_end_offset == 1
+
+
 def other_producers(sequence: int, producer_id: int = 5) -> ProducerStates:
     states = ProducerStates()
     states.update(read_header(make_batch(1, producer=(producer_id, 0, sequence))))
