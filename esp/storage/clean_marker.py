@@ -11,8 +11,9 @@ outlast the machine, and is not synced. It names the very file that it stands in
 however fresh, is not what the process left. It is written under each broker epoch once the logs were found whole, and removed before any
 part of the node learns of a failed sync.
 
-The loading marker is there while a process opens the logs that it found. A process that dies then may have removed files whose removal is
-not on the device; nothing is left by which the next process could see that (REC-3). As only the end of a process is meant, it is not synced.
+The loading marker is there while a process opens the logs that it found. A process that dies then may have removed files whose removal
+is not on the device; nothing is left by which the next process could see that (REC-3). As only the end of a process is meant, the marker is
+not synced.
 """
 
 import contextlib

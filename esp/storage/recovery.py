@@ -211,13 +211,8 @@ def load_log_blocking(
         loader.begin(start_offset)
     else:
         loader.open_segments(was_clean=was_clean, left=segments_left)
-        if not was_clean:
-            syncs_names |= remove_unproven_snapshots(
-                disk, path, known.recovery_point, loader.segments[0].base_offset
-            )
-        syncs_names |= remove_snapshots(disk, path, above=loader.end_offset, below=loader.segments[0].base_offset)
-        syncs_names |= remove_stray_snapshots(disk, path, {segment.base_offset for segment in loader.segments})
-        if loader.removed or syncs_names:
+        has_removed = _remove_snapshots(disk, path, loader, None if was_clean else known.recovery_point)
+        if loader.removed or has_removed or syncs_names:
             disk.sync_directory_blocking(path)
     snapshots = [] if is_new else snapshot_offsets(disk, path)
     recovery_point = loader.end_offset if was_clean else min(known.recovery_point, loader.end_offset)
@@ -251,6 +246,18 @@ def load_log_blocking(
         log.load_producers_blocking(now_ms, producer_id_expiration_ms, loader.unindexed_from)
     log.check_offsets()
     return log
+
+
+def _remove_snapshots(disk: Disk, path: str, loader: "_Loader", proven_to: int | None) -> bool:
+    """Remove the producer snapshots that do not count, after an unclean stop those beyond an offset too; return if there were any."""
+    first_base = loader.segments[0].base_offset
+    return any(
+        [
+            proven_to is not None and remove_unproven_snapshots(disk, path, proven_to, first_base),
+            remove_snapshots(disk, path, above=loader.end_offset, below=first_base),
+            remove_stray_snapshots(disk, path, {segment.base_offset for segment in loader.segments}),
+        ]
+    )
 
 
 class _Loader:
