@@ -52,9 +52,8 @@ def remove_snapshots(disk: Disk, directory: str, *, above: int, below: int) -> N
 def remove_unproven_snapshots(disk: Disk, directory: str, recovery_point: int, first_base: int) -> None:
     """After an unclean stop, remove snapshots beyond the recovery point: nothing says that they are of the batches that stand there now.
 
-    A power loss undoes the removal of a snapshot where the directory was not synced since, as when a process died in the midst of a
-    truncation; by then other batches may stand below the snapshot's offset (PROD-9). Within the recovery point there is none of these:
-    it is lowered before snapshots are removed, and rises after a sync of the directory.
+    A power loss undoes the removal of a snapshot where the device has not kept what was synced; by then other batches may stand below the
+    snapshot's offset (PROD-9). The recovery point is lowered before snapshots are removed, and rises after a sync of the directory.
 
     Args:
         disk: where the log lives.
