@@ -209,10 +209,7 @@ def load_log_blocking(
         loader.begin(start_offset)
     else:
         loader.open_segments(was_clean=was_clean, left=segments_left)
-        if not was_clean:
-            remove_unproven_snapshots(disk, path, known.recovery_point, loader.segments[0].base_offset)
-        remove_snapshots(disk, path, above=loader.end_offset, below=loader.segments[0].base_offset)
-        remove_stray_snapshots(disk, path, {segment.base_offset for segment in loader.segments})
+        loader.remove_snapshots(was_clean=was_clean)
         if loader.removed or not was_clean:
             # Also what a process before this one removed as it started, and died: of that nothing is left to be seen here.
             disk.sync_directory_blocking(path)
@@ -317,6 +314,14 @@ class _Loader:
             self._rebuild_epochs()
         self.epochs.truncate_from_end(self.end_offset)
         self.epochs.truncate_from_start(self.log_start_offset)
+
+    def remove_snapshots(self, *, was_clean: bool) -> None:
+        """Remove the producer snapshots that are not of the segments, or that nothing proves after an unclean stop (PROD-9)."""
+        first_base = self.segments[0].base_offset
+        if not was_clean:
+            remove_unproven_snapshots(self._disk, self._path, self._known.recovery_point, first_base)
+        remove_snapshots(self._disk, self._path, above=self.end_offset, below=first_base)
+        remove_stray_snapshots(self._disk, self._path, {segment.base_offset for segment in self.segments})
 
     def _list_segments(self) -> list[Segment]:
         """The segments that are there, except those wholly below the log start: they were removed, or are about to be."""
