@@ -328,6 +328,7 @@ class LogDirectory:
             else:
                 self._clean_marker.write_blocking(CleanStop(broker_epoch, self._count_segments()))
                 self.running_marker.remove()
+                self._loading_marker.end()
         finally:
             self.unlock()
 

@@ -54,9 +54,8 @@ def remove_unproven_snapshots(disk: Disk, directory: str, recovery_point: int, f
 
     Nothing says that they are of the batches that stand there now.
 
-    A power loss undoes the removal of a snapshot where the directory was not synced since, as when a process died in the midst of a
-    truncation; by then other batches may stand below the snapshot's offset (PROD-9). Within the recovery point there is none of these:
-    it is lowered before snapshots are removed, and rises after a sync of the directory.
+    A power loss undoes the removal of a snapshot where the device has not kept what was synced; by then other batches may stand below the
+    snapshot's offset (PROD-9). The recovery point is lowered before snapshots are removed, and rises after a sync of the directory.
 
     Args:
         disk: where the log lives.

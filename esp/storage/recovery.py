@@ -211,8 +211,8 @@ def load_log_blocking(
         loader.begin(start_offset)
     else:
         loader.open_segments(was_clean=was_clean, left=segments_left)
-        has_removed = _remove_snapshots(disk, path, loader, None if was_clean else known.recovery_point)
-        if loader.removed or has_removed or syncs_names:
+        has_removed = loader.remove_snapshots(was_clean=was_clean) or loader.removed
+        if has_removed or syncs_names:
             disk.sync_directory_blocking(path)
     snapshots = [] if is_new else snapshot_offsets(disk, path)
     recovery_point = loader.end_offset if was_clean else min(known.recovery_point, loader.end_offset)
@@ -246,18 +246,6 @@ def load_log_blocking(
         log.load_producers_blocking(now_ms, producer_id_expiration_ms, loader.unindexed_from)
     log.check_offsets()
     return log
-
-
-def _remove_snapshots(disk: Disk, path: str, loader: "_Loader", proven_to: int | None) -> bool:
-    """Remove the producer snapshots that do not count, after an unclean stop those beyond an offset too; return if there were any."""
-    first_base = loader.segments[0].base_offset
-    return any(
-        [
-            proven_to is not None and remove_unproven_snapshots(disk, path, proven_to, first_base),
-            remove_snapshots(disk, path, above=loader.end_offset, below=first_base),
-            remove_stray_snapshots(disk, path, {segment.base_offset for segment in loader.segments}),
-        ]
-    )
 
 
 class _Loader:
@@ -327,6 +315,20 @@ class _Loader:
             self._rebuild_epochs()
         self.epochs.truncate_from_end(self.end_offset)
         self.epochs.truncate_from_start(self.log_start_offset)
+
+    def remove_snapshots(self, *, was_clean: bool) -> bool:
+        """Remove the producer snapshots that are not of the segments, or that nothing proves after an unclean stop (PROD-9).
+
+        Returns:
+            Whether there were any.
+        """
+        first_base = self.segments[0].base_offset
+        has_removed = not was_clean and remove_unproven_snapshots(
+            self._disk, self._path, self._known.recovery_point, first_base
+        )
+        has_removed |= remove_snapshots(self._disk, self._path, above=self.end_offset, below=first_base)
+        bases = {segment.base_offset for segment in self.segments}
+        return remove_stray_snapshots(self._disk, self._path, bases) or has_removed
 
     def _list_segments(self) -> list[Segment]:
         """The segments that are there, except those wholly below the log start: they were removed, or are about to be."""

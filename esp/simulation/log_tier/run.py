@@ -175,8 +175,7 @@ class LogRun:
         self._steps_left: int | None = None
         """Until the power is lost because a start was cut short; None if none was."""
         self._epoch = 0
-        self._sequences = [0] * _PRODUCERS
-        self._producer_epochs = [0] * _PRODUCERS
+        self._sequences, self._producer_epochs = [0] * _PRODUCERS, [0] * _PRODUCERS
         self._directory = LogDirectory.open_blocking(self.disk, _PATH)
         self.log = self._directory.create_log_blocking(PARTITION, _TOPIC_ID, self.settings)
         self._in_flight: KeptBatch | None = None

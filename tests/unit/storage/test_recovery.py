@@ -628,6 +628,20 @@ def test_a_snapshot_whose_removal_by_a_truncation_is_undone_is_not_believed(seed
         assert state.epoch == (0 if was_cut else 1)
 
 
+def test_a_snapshot_beyond_the_recovery_point_is_not_believed_after_a_crash() -> None:
+    """Its removal may have been undone, where the device did not keep what it had synced."""
+    disk = new_disk()
+    directory, log = new_log(disk)
+    append(log, producer=(5, 0, 0))
+    log.flush_blocking()
+    directory.write_checkpoints_blocking()
+    append(log, producer=(5, 0, 1))
+    append(log, producer=(5, 0, 2))
+    disk.replace_file_blocking(path(2, ".snapshot"), other_producers(sequence=8, producer_id=6).encode())
+    disk.crash()
+    assert dict(reopen(disk)[1].producers.items()).keys() == {5}
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_segments_that_a_killed_start_removed_do_not_come_back_beside_those_of_the_next_one(seed: int) -> None:
     """The next start has nothing to remove; with new batches up to their offsets, the old ones could be taken for the log's (REC-3)."""
