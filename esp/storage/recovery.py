@@ -211,8 +211,7 @@ def load_log_blocking(
         loader.begin(start_offset)
     else:
         loader.open_segments(was_clean=was_clean, left=segments_left)
-        has_removed = loader.remove_snapshots(was_clean=was_clean) or loader.removed
-        if has_removed or syncs_names:
+        if loader.remove_snapshots(was_clean=was_clean) or loader.removed or syncs_names:
             disk.sync_directory_blocking(path)
     snapshots = [] if is_new else snapshot_offsets(disk, path)
     recovery_point = loader.end_offset if was_clean else min(known.recovery_point, loader.end_offset)
