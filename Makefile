@@ -47,7 +47,7 @@ fmt: $(STAMP)  ## Format the code
 	$(BIN)/ruff format .
 
 sim: $(STAMP)  ## Simulate clusters that misbehave by seed (SEEDS=200 FIRST=1 TIER=nodes; SEED=n: one of them, with its trace; ARGS=...)
-	$(BIN)/python -m esp.simulation $(if $(SEED),replay $(SEED),run --tier $(or $(TIER),nodes) --seeds $(or $(SEEDS),200) --first $(or $(FIRST),1)) $(ARGS)
+	$(BIN)/python -m esp.simulation $(if $(SEED),replay $(SEED) --tier $(or $(TIER),nodes),run --tier $(or $(TIER),nodes) --seeds $(or $(SEEDS),200) --first $(or $(FIRST),1)) $(ARGS)
 
 sim-shrink: $(STAMP)  ## Find fewer faults with which a simulated cluster fails in the same way (SEED=n, ARGS=...)
 	$(BIN)/python -m esp.simulation shrink $(SEED) $(ARGS)

@@ -165,7 +165,8 @@ def with_changes(given: BrokerSettings, *layers: Mapping[str, str]) -> BrokerSet
 
     Args:
         given: the settings of its file and command line.
-        layers: its settings in the metadata log, each layer counting more than the one before. An invalid value does not count.
+        layers: its settings in the metadata log, each layer counting more than the one before. An invalid value does not count, nor do
+            threads of compaction and memory for it that do not go together, which only a controller takes.
     """
     values: dict[str, Any] = {}
     for layer in layers:
@@ -184,7 +185,16 @@ def with_changes(given: BrokerSettings, *layers: Mapping[str, str]) -> BrokerSet
     if any(limit_of_listener(name) for layer in layers for name in layer):
         listeners = (listener.name for listener in given.listeners)
         values["listener_limits"] = with_changed_limits(given.listener_limits, listeners, layers)
-    return replace(given, **values) if values else given
+    if not values:
+        return given
+    settings = replace(given, **values)
+    if cleaner_memory.find_problem(settings.log_cleaner_threads, settings.log_cleaner_dedupe_buffer_size) is None:
+        return settings
+    return replace(
+        settings,
+        log_cleaner_threads=given.log_cleaner_threads,
+        log_cleaner_dedupe_buffer_size=given.log_cleaner_dedupe_buffer_size,
+    )
 
 
 def validate_broker_values(changes: Mapping[str, str], *, for_all: bool) -> None:

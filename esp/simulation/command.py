@@ -12,11 +12,13 @@ from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.seeds import run_seed
 from esp.simulation.shrink import shrink as shrink_places
 from esp.simulation.tiers import NODES, TIERS
+from esp.simulation.tiers import replay as replay_tier
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Runs whole clusters through faults, by seed.")
 
 Nodes = Annotated[int | None, typer.Option(help="Size of the cluster; without it, the seed decides.")]
 Only = Annotated[str, typer.Option(help="Places of the faults that are brought, separated by commas; without it, all.")]
+Tier = Annotated[str, typer.Option(help="nodes, or a fast one: partition, quorum or log.")]
 
 
 @app.command()
@@ -24,14 +26,11 @@ def run(
     seeds: Annotated[int, typer.Option(help="How many.")] = 100,
     first: Annotated[int, typer.Option(help="The first of them.")] = 1,
     nodes: Nodes = None,
-    tier: Annotated[str, typer.Option(help="nodes, or a fast one: partition, quorum or log.")] = NODES,
+    tier: Tier = NODES,
     processes: Annotated[int | None, typer.Option(help="How many at a time; without it, one for each core.")] = None,
 ) -> None:
     """Run many seeds; exit with 1 if an invariant was violated."""
-    if tier not in TIERS:
-        raise typer.BadParameter(f"there is no tier {tier!r}; the tiers are {', '.join(TIERS)}", param_hint="--tier")
-    if tier != NODES and nodes is not None:
-        raise typer.BadParameter("only clusters of whole nodes have a size that can be chosen", param_hint="--nodes")
+    _require_tier(tier, nodes)
 
     def show(seed: int, violation: str | None) -> None:
         done = seed - first + 1
@@ -54,8 +53,15 @@ def run(
 
 
 @app.command()
-def replay(seed: int, nodes: Nodes = None, only: Only = "") -> None:
-    """Run one seed with a readable trace; exit with 1 if an invariant was violated."""
+def replay(seed: int, nodes: Nodes = None, only: Only = "", tier: Tier = NODES) -> None:
+    """Run one seed with a readable trace, which the tiers partition and quorum lack; exit with 1 if an invariant was violated."""
+    _require_tier(tier, nodes)
+    if tier != NODES:
+        if only:
+            raise typer.BadParameter("only clusters of whole nodes have a plan of faults", param_hint="--only")
+        found = replay_tier(tier, seed, typer.echo)
+        typer.echo(f"{found.violation or 'no violation'}; {found.cpu_s:.1f} CPU-seconds")
+        raise typer.Exit(1 if found.violation else 0)
     profile = Profile.draw(seed, node_count=nodes)
     typer.echo(f"{profile}\n")
     for place, fault in enumerate(draw_plan(profile)):
@@ -103,6 +109,13 @@ def coverage(
 ) -> None:
     """List the functions of the product that no run enters; exit with 1 if one of them has no reason."""
     raise typer.Exit(0 if print_coverage(seeds, first=first, processes=processes) else 1)
+
+
+def _require_tier(tier: str, nodes: int | None) -> None:
+    if tier not in TIERS:
+        raise typer.BadParameter(f"there is no tier {tier!r}; the tiers are {', '.join(TIERS)}", param_hint="--tier")
+    if tier != NODES and nodes is not None:
+        raise typer.BadParameter("only clusters of whole nodes have a size that can be chosen", param_hint="--nodes")
 
 
 def _places(text: str) -> list[int] | None:

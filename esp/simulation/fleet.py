@@ -296,7 +296,7 @@ class TierSummary:
         yield f"CPU-seconds                      {self.cpu_s:>12,.1f}"
         for seed, violation in [*self.failed.items()][:FAILED_SHOWN]:
             yield f"  seed {seed}: {violation}"
-            yield f"    again: make sim TIER={self.tier} SEEDS=1 FIRST={seed}"
+            yield f"    again: make sim TIER={self.tier} SEED={seed}"
 
 
 def run_tier(

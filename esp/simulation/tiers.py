@@ -65,15 +65,15 @@ def _run_quorum(seed: int, _node_count: int | None) -> Found:
     return _run_cores(lambda: QuorumCluster(seed).run())
 
 
-def _run_log(seed: int, _node_count: int | None) -> Found:
+def _run_log(seed: int, _node_count: int | None, keep: Callable[[str], None] = lambda _line: None) -> Found:
     from esp.simulation.log_tier.compacted import CompactedLogRun  # noqa: PLC0415 - see above
     from esp.simulation.log_tier.run import LogRun  # noqa: PLC0415 - see above
     from esp.simulation.log_tier.transacted import TransactedLogRun  # noqa: PLC0415 - see above
 
     def run() -> None:
-        LogRun(seed).run()
-        CompactedLogRun(seed).run()
-        TransactedLogRun(seed).run()
+        LogRun(seed, keep).run()
+        CompactedLogRun(seed, keep).run()
+        TransactedLogRun(seed, keep).run()
 
     return _run_cores(run)
 
@@ -104,3 +104,14 @@ RUNS: Final[Mapping[str, Callable[[int, int | None], Found]]] = {
     QUORUM: _run_quorum,
     LOG: _run_log,
 }
+
+
+def replay(tier: str, seed: int, keep: Callable[[str], None]) -> Found:
+    """Run one seed of a fast tier.
+
+    Args:
+        tier: one of :data:`TIERS`, but that of whole nodes.
+        seed: which.
+        keep: called with each line of the trace; only the tier of one log has one.
+    """
+    return _run_log(seed, None, keep) if tier == LOG else RUNS[tier](seed, None)

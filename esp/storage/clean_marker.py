@@ -1,4 +1,4 @@
-"""The two markers of how a data directory was left: by a clean shutdown, or by a process that was killed.
+"""The markers of how a data directory was left: by a clean shutdown, or by a process that was killed, and if it was still opening logs.
 
 ``.kafka_cleanshutdown`` is the marker of a clean shutdown, with the broker epoch under which it happened (REC-1, REC-2). Beyond Kafka,
 which reads past it, it holds the numbers of segments of the logs whose segments need not meet, so that none is lost unseen (REC-11).
@@ -10,6 +10,10 @@ which its boot id shows, and no sync has failed, after which the kernel may have
 outlast the machine, and is not synced. It names the very file that it stands in: a copy of the directory that was put in its place,
 however fresh, is not what the process left. It is written under each broker epoch once the logs were found whole, and removed before any
 part of the node learns of a failed sync.
+
+The loading marker is there while a process opens the logs that it found. A process that dies then may have removed files whose removal
+is not on the device; nothing is left by which the next process could see that (REC-3). As only the end of a process is meant, the marker is
+not synced.
 """
 
 import contextlib
@@ -21,7 +25,7 @@ from typing import Final, NamedTuple
 from esp.model.ids import NO_BROKER_EPOCH, BrokerEpoch
 from esp.ports.disk import Disk
 from esp.storage.disk_reserve import DiskReserve
-from esp.storage.layout import CLEAN_SHUTDOWN_FILE, RUNNING_FILE
+from esp.storage.layout import CLEAN_SHUTDOWN_FILE, LOADING_FILE, RUNNING_FILE
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -77,6 +81,37 @@ class RunningMarker:
     def remove(self) -> None:
         """Remove the marker: the directory's content can no longer be relied on, or there is a better marker."""
         with contextlib.suppress(OSError):  # the device has failed: no process will open logs for writing on it either
+            self._disk.remove(self._path)
+
+
+class LoadingMarker:
+    """The loading marker of one data directory.
+
+    Args:
+        disk: where it lives.
+        directory: the data directory's path.
+    """
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._path = f"{directory}/{LOADING_FILE}"
+        self._was_left: bool | None = None
+        self._is_over = False
+
+    def begin(self) -> bool:
+        """A log is about to be opened; returns whether the names in its directory have to be synced before it is used."""
+        if self._was_left is None:
+            self._was_left = self._disk.exists(self._path)
+            try:
+                self._disk.write_file(self._path, b"")
+            except OSError:  # a full disk keeps no node from its start: the logs are synced one by one
+                self._was_left = True
+        return self._was_left or self._is_over
+
+    def end(self) -> None:
+        """All logs that were found are open; those that are opened later are synced one by one."""
+        self._is_over = True
+        with contextlib.suppress(OSError):  # the next start takes longer
             self._disk.remove(self._path)
 
 

@@ -765,6 +765,9 @@ class Log:
     def truncate_to(self, offset: int) -> None:
         """Cut the log so that it ends at ``offset``, or before it where ``offset`` stands within a batch (LOG-9, TRUNC-6, PROD-9).
 
+        One that is cut at its start is empty, and knows its producers and the epoch of the record before still; one that is cut below
+        its start begins anew.
+
         Epochs that begin at ``offset`` or later are forgotten, also where no batch goes: an epoch in which this replica became leader and
         appended nothing is unknown to all other replicas.
 
@@ -776,7 +779,7 @@ class Log:
         if offset >= self.log_end_offset:
             self.leader_epochs.truncate_from_end(self.log_end_offset)
             return
-        if offset <= max(self.first_segment_offset, self.log_start_offset):
+        if offset < self.log_start_offset:
             self.truncate_fully_and_start_at(offset)
             return
         try:
@@ -806,7 +809,6 @@ class Log:
             files.unsynced.save_epochs_blocking()
             self.producers = ProducerStates()
             self.aborted.may_exist = False
-            remove_snapshots(files.disk, files.path, above=-1, below=0)
             files.unsynced.sync_identity_blocking()
             files.unsynced.sync_names_blocking()
             self.checkpoint_offsets()

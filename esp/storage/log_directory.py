@@ -22,7 +22,7 @@ from esp.model.errors import CorruptionError, OperatorError
 from esp.model.ids import METADATA_PARTITION, NO_BROKER_EPOCH, ZERO_UUID, BrokerEpoch, TopicId, TopicPartition
 from esp.ports.disk import Disk, FileSystem, Lock
 from esp.settings.topic import TopicSettings
-from esp.storage.clean_marker import CleanMarker, CleanStop, RunningMarker
+from esp.storage.clean_marker import CleanMarker, CleanStop, LoadingMarker, RunningMarker
 from esp.storage.disk_reserve import DiskReserve
 from esp.storage.layout import (
     LOCK_FILE,
@@ -190,6 +190,7 @@ class LogDirectory:
         """Room for the files that the node cannot do without, once :meth:`DiskReserve.keep_blocking` was called."""
         self.running_marker = RunningMarker(disk, path)
         self._clean_marker = CleanMarker(disk, path, self.reserve)
+        self._loading_marker = LoadingMarker(disk, path)
         self._disk = disk
         self._lock = lock
         self._file_system = file_system
@@ -327,6 +328,7 @@ class LogDirectory:
             else:
                 self._clean_marker.write_blocking(CleanStop(broker_epoch, self._count_segments()))
                 self.running_marker.remove()
+                self._loading_marker.end()
         finally:
             self.unlock()
 
@@ -443,9 +445,14 @@ class LogDirectory:
             unsynced_directory=None if was_clean and known.recovery_point else self.path,
             is_new=is_new,
             start_offset=start_offset,
+            syncs_names=not is_new and self._loading_marker.begin(),
         )
         log.on_offline = self.running_marker.remove
         return log
+
+    def end_loading(self) -> None:
+        """All logs that were found in the directory are open."""
+        self._loading_marker.end()
 
     def schedule_delete_blocking(self, logs: Iterable[Log], now_ms: int) -> None:
         """Put logs aside under the names of removed ones, with one sync; :meth:`purge` removes each after ``file.delete.delay.ms``.

@@ -38,23 +38,24 @@ def snapshot_offsets(disk: Disk, directory: str) -> list[int]:
     return [entry[0] for entry in parsed if entry is not None and entry[1] == SNAPSHOT_SUFFIX]
 
 
-def remove_snapshots(disk: Disk, directory: str, *, above: int, below: int) -> None:
-    """Remove snapshots that say nothing of the segments that hold ``[below, above]``: of offsets beyond them.
+def remove_snapshots(disk: Disk, directory: str, *, above: int, below: int) -> bool:
+    """Remove snapshots that say nothing of the segments that hold ``[below, above]``: of offsets beyond them; return if there were any.
 
     The one at the base of the first segment stays, also where the log starts there or behind it, beyond Kafka: nothing else knows the
     producers of which retention has left no batch, and to a log that forgot them they may send any sequence (PROD-2).
     """
-    for offset in snapshot_offsets(disk, directory):
-        if offset > above or offset < below:
-            disk.remove(snapshot_path(directory, offset))
+    return _remove(
+        disk, directory, [offset for offset in snapshot_offsets(disk, directory) if offset > above or offset < below]
+    )
 
 
-def remove_unproven_snapshots(disk: Disk, directory: str, recovery_point: int, first_base: int) -> None:
-    """After an unclean stop, remove snapshots beyond the recovery point: nothing says that they are of the batches that stand there now.
+def remove_unproven_snapshots(disk: Disk, directory: str, recovery_point: int, first_base: int) -> bool:
+    """After an unclean stop, remove snapshots beyond the recovery point; return if there were any.
 
-    A power loss undoes the removal of a snapshot where the directory was not synced since, as when a process died in the midst of a
-    truncation; by then other batches may stand below the snapshot's offset (PROD-9). Within the recovery point there is none of these:
-    it is lowered before snapshots are removed, and rises after a sync of the directory.
+    Nothing says that they are of the batches that stand there now.
+
+    A power loss undoes the removal of a snapshot where the device has not kept what was synced; by then other batches may stand below the
+    snapshot's offset (PROD-9). The recovery point is lowered before snapshots are removed, and rises after a sync of the directory.
 
     Args:
         disk: where the log lives.
@@ -62,16 +63,23 @@ def remove_unproven_snapshots(disk: Disk, directory: str, recovery_point: int, f
         recovery_point: as it was checkpointed.
         first_base: the base of the first segment; the snapshot there stays, as with :func:`remove_snapshots`.
     """
-    for offset in snapshot_offsets(disk, directory):
-        if offset > recovery_point and offset != first_base:
-            disk.remove(snapshot_path(directory, offset))
+    unproven = [
+        offset for offset in snapshot_offsets(disk, directory) if offset > recovery_point and offset != first_base
+    ]
+    return _remove(disk, directory, unproven)
 
 
-def remove_stray_snapshots(disk: Disk, directory: str, bases: Collection[int]) -> None:
-    """Remove all snapshots but the newest and those at the base of a segment."""
-    for offset in snapshot_offsets(disk, directory)[:-1]:
-        if offset not in bases:
-            disk.remove(snapshot_path(directory, offset))
+def remove_stray_snapshots(disk: Disk, directory: str, bases: Collection[int]) -> bool:
+    """Remove all snapshots but the newest and those at the base of a segment; return if there were any."""
+    return _remove(
+        disk, directory, [offset for offset in snapshot_offsets(disk, directory)[:-1] if offset not in bases]
+    )
+
+
+def _remove(disk: Disk, directory: str, offsets: list[int]) -> bool:
+    for offset in offsets:
+        disk.remove(snapshot_path(directory, offset))
+    return bool(offsets)
 
 
 class LogEnd(NamedTuple):

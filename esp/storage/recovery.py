@@ -176,6 +176,7 @@ def load_log_blocking(
     segments_left: int = 0,
     is_new: bool = False,
     start_offset: int = 0,
+    syncs_names: bool = True,
 ) -> Log:
     """Open a replica's directory, or begin an empty log in it.
 
@@ -196,6 +197,7 @@ def load_log_blocking(
         segments_left: the number of segments that the clean shutdown left, if it is known.
         is_new: whether the directory was just made: then it is not looked at.
         start_offset: where the first log of the partition began, at the least.
+        syncs_names: whether a process that died while it opened the log may have removed files: that is made durable.
 
     Raises:
         CorruptionError: batches that were flushed are broken or missing.
@@ -209,10 +211,8 @@ def load_log_blocking(
         loader.begin(start_offset)
     else:
         loader.open_segments(was_clean=was_clean, left=segments_left)
-        if not was_clean:
-            remove_unproven_snapshots(disk, path, known.recovery_point, loader.segments[0].base_offset)
-        remove_snapshots(disk, path, above=loader.end_offset, below=loader.segments[0].base_offset)
-        remove_stray_snapshots(disk, path, {segment.base_offset for segment in loader.segments})
+        if loader.remove_snapshots(was_clean=was_clean) or loader.removed or syncs_names:
+            disk.sync_directory_blocking(path)
     snapshots = [] if is_new else snapshot_offsets(disk, path)
     recovery_point = loader.end_offset if was_clean else min(known.recovery_point, loader.end_offset)
     unsynced = Unsynced(
@@ -314,8 +314,20 @@ class _Loader:
             self._rebuild_epochs()
         self.epochs.truncate_from_end(self.end_offset)
         self.epochs.truncate_from_start(self.log_start_offset)
-        if self.removed:
-            self._disk.sync_directory_blocking(self._path)
+
+    def remove_snapshots(self, *, was_clean: bool) -> bool:
+        """Remove the producer snapshots that are not of the segments, or that nothing proves after an unclean stop (PROD-9).
+
+        Returns:
+            Whether there were any.
+        """
+        first_base = self.segments[0].base_offset
+        has_removed = not was_clean and remove_unproven_snapshots(
+            self._disk, self._path, self._known.recovery_point, first_base
+        )
+        has_removed |= remove_snapshots(self._disk, self._path, above=self.end_offset, below=first_base)
+        bases = {segment.base_offset for segment in self.segments}
+        return remove_stray_snapshots(self._disk, self._path, bases) or has_removed
 
     def _list_segments(self) -> list[Segment]:
         """The segments that are there, except those wholly below the log start: they were removed, or are about to be."""

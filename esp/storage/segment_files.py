@@ -13,7 +13,7 @@ from esp.settings.topic import TopicSettings
 from esp.storage.compaction.output import CleanedSegment
 from esp.storage.layout import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from esp.storage.log_reader import LogReader
-from esp.storage.producer_snapshots import snapshot_offsets, snapshot_path
+from esp.storage.producer_snapshots import remove_snapshots, snapshot_offsets, snapshot_path
 from esp.storage.producer_state import ProducerStates
 from esp.storage.segment import Segment, find_batch
 from esp.storage.segment_recovery import IndexTrust, check_batch_blocking, restore_segment_blocking
@@ -78,18 +78,18 @@ class SegmentFiles:
         self.unsynced.on_roll(old, snapshot)
 
     def begin_anew(self, base_offset: int, settings: TopicSettings) -> None:
-        """Put all segments aside and begin an empty one.
+        """Put all segments aside, remove the producer snapshots, and begin an empty segment.
 
         The oldest segment goes last, after the removal of the others is durable: a crash never leaves a log that begins in the middle of
-        the old one (REC-3).
+        the old one (REC-3). So is that of the snapshots then: the one at the base of the first segment is believed after any stop (PROD-9).
 
         Raises:
             OSError: the device failed or is full; names of the oldest segments may be there, from the first one on.
         """
         created_ms = self.segments.active.created_ms
-        if len(self.segments) > 1:
-            self._put_end_aside(1)
-            self.unsynced.sync_names_blocking()
+        self._put_end_aside(1)
+        remove_snapshots(self.disk, self.path, above=-1, below=0)
+        self.unsynced.sync_names_blocking()
         self._put_end_aside(0)
         segment = Segment(self.disk, self.path, base_offset, settings, created_ms)
         segment.create()
@@ -105,7 +105,7 @@ class SegmentFiles:
         self._put_aside(self.segments.remove_front(count), due_ms)
 
     def find_cut(self, offset: int) -> CutPlace:
-        """Find the place of the cut after which no record at ``offset``, which is above the first segment's, or behind it stays.
+        """Find the place of the cut after which no record at ``offset``, which is not below the first segment, or behind it stays.
 
         Raises:
             CorruptionError: a segment is broken there, or the last batch that would stay is not what was written: the end of the log would
@@ -115,6 +115,8 @@ class SegmentFiles:
         segments = self.segments
         number = segments.floor(offset)
         if segments[number].base_offset == offset:
+            if number == 0:
+                return CutPlace(0, 0, offset)
             number -= 1
         segment = segments[number]
         end_offset = segment.base_offset

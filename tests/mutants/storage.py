@@ -278,14 +278,30 @@ STORAGE_MUTANTS: Final = (
         tiers=(LOG,),
     ),
     Mutant(
-        "removed-snapshot-comes-back",
-        "PROD-9 broken",
-        "PROD-9",
+        "names-that-a-start-removed-come-back",
+        "REC-3 broken",
+        "REC-3",
         "esp.storage.recovery",
-        """        if not was_clean:
-            remove_unproven_snapshots(disk, path, known.recovery_point, loader.segments[0].base_offset)
-""",
-        "",
+        " or loader.removed or syncs_names:\n",
+        " and False:\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "starts-that-died-are-not-told",
+        "REC-3 broken",
+        "REC-3",
+        "esp.storage.clean_marker",
+        "        return self._was_left or self._is_over\n",
+        "        return False\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "cut-at-the-log-start-forgets-producers",
+        "TRUNC-6 broken, as in Kafka",
+        "TRUNC-6",
+        "esp.storage.log",
+        "        if offset < self.log_start_offset:\n            self.truncate_fully_and_start_at(offset)\n",
+        "        if offset <= self.log_start_offset:\n            self.truncate_fully_and_start_at(offset)\n",
         tiers=(LOG,),
     ),
     Mutant(

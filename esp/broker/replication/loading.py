@@ -83,6 +83,8 @@ class ReplicaLoading:
                 self._load_copy_blocking(directory, path)
                 yield
         self.gone = list(find_gone(self._image, self._node_id, self._why_gone))
+        for directory in self._directories:
+            directory.end_loading()
 
     def _load_replica_blocking(self, directory: LogDirectory, partition: TopicPartition) -> None:
         topic_id = directory.replicas[partition]

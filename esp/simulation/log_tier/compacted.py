@@ -20,6 +20,7 @@ from esp.records.builder import NewRecord, Record, build_batch
 from esp.settings.topic import TopicSettings
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.log_tier.checks import read_whole
+from esp.simulation.log_tier.steps import line_of_ending, line_of_step
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.disk_faults import Operation, ProcessKilledError
 from esp.simulation.streams import stream
@@ -96,6 +97,7 @@ class CompactedLogRun:
 
     Args:
         seed: of everything random.
+        keep: called with each line of the trace: a step, and the log before it.
     """
 
     purpose: ClassVar = "compacted logs"
@@ -104,8 +106,9 @@ class CompactedLogRun:
     ends_aimed: ClassVar = True
     """True if runs may end with a value that the log start hides, or with a swap that does not come to its end."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, keep: Callable[[str], None] = lambda _line: None) -> None:
         self._seed = seed
+        self._keep_line = keep
         random = self._random = stream(self.purpose, seed)
         self._aims = stream(f"aims at {self.purpose}", seed)
         self._has_many_segments = self._aims.random() < _MANY_SEGMENTS_SHARE
@@ -150,7 +153,9 @@ class CompactedLogRun:
             self._now_ms += self._random.choice((1, 100, 3_000))
             if self._steps_back and self._clock_steps.random() < _BACK_SHARE:
                 self._now_ms = max(1, self._now_ms - self._clock_steps.choice(_BACK_MS))
-            self._random.choice(choices)()
+            step = self._random.choice(choices)
+            self._keep_line(line_of_step(PARTITION, step, self._log))
+            step()
             if self._has_many_segments and self._aims.random() < _ROLL_SHARE:
                 self._log.roll(self._now_ms)
             self._check()
@@ -462,6 +467,7 @@ class CompactedLogRun:
         while True:
             lost_power |= loses_power
             self._disk.heal()
+            self._keep_line(line_of_ending(PARTITION, log, loses_power=loses_power))
             if loses_power:
                 self._disk.power_loss()
             else:
@@ -502,6 +508,7 @@ class CompactedLogRun:
             self._log = self._directory.load_log_blocking(PARTITION, self._settings, 0)
         else:  # a power loss came before its first flush
             self._log = self._directory.create_log_blocking(PARTITION, TOPIC_ID, self._settings)
+        self._directory.end_loading()
 
     def _keep_to(self, end_offset: int) -> None:
         """The batches behind ``end_offset`` are no more; producers go on from what is left."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from esp.model.errors import ApiError, CorruptionError
@@ -29,6 +29,7 @@ from esp.simulation.log_tier.checks import (
     check_reads,
     check_recovered,
 )
+from esp.simulation.log_tier.steps import line_of_ending, line_of_step
 from esp.simulation.log_tier.timed_searches import search_with_rot
 from esp.simulation.log_tier.transactions import TransactionCheck
 from esp.simulation.machine.disk import SimulatedDisk
@@ -85,6 +86,9 @@ _SHORT_LIVES_SHARE: Final = 0.15
 _LOST_FRONTS_SHARE: Final = 0.1
 """Of the runs: the device holds the log start, and of the records around it a part, when the power is lost, and is lost again."""
 
+_ANEW: Final = -1
+"""Instead of the end of a log that is cut: it begins anew, and none of its batches stays."""
+
 _UNFLUSHED: Final = 4
 _FIRST_OPERATIONS: Final = 6
 _SOON_STEPS: Final = 8
@@ -100,14 +104,23 @@ def loses_fronts(seed: int) -> bool:
     return stream("lost fronts", seed).random() < _LOST_FRONTS_SHARE
 
 
+class UnfinishedCut(NamedTuple):
+    """A cut in the midst of which a process died: the end of the log by it, and the batches of before."""
+
+    end_offset: int
+    before: list[KeptBatch]
+
+
 class LogRun:
     """The world of one run.
 
     Args:
         seed: of everything random.
+        keep: called with each line of the trace: a step, and the log before it.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, keep: Callable[[str], None] = lambda _line: None) -> None:
+        self._keep_line = keep
         random = self.random = Random(seed)  # noqa: S311 -- a replay by seed is what this is for
         self.disk = SimulatedDisk(Random(random.random()))  # noqa: S311 -- see above
         self.kept: list[KeptBatch] = []
@@ -162,16 +175,15 @@ class LogRun:
         self._steps_left: int | None = None
         """Until the power is lost because a start was cut short; None if none was."""
         self._epoch = 0
-        self._sequences = [0] * _PRODUCERS
-        self._producer_epochs = [0] * _PRODUCERS
+        self._sequences, self._producer_epochs = [0] * _PRODUCERS, [0] * _PRODUCERS
         self._directory = LogDirectory.open_blocking(self.disk, _PATH)
         self.log = self._directory.create_log_blocking(PARTITION, _TOPIC_ID, self.settings)
         self._in_flight: KeptBatch | None = None
         """A batch whose append has not returned."""
         self._cut_end: int | None = None
-        """The end of the log by a truncation that has not returned."""
-        self._cut_away: list[KeptBatch] = []
-        """The batches that a process was cutting away when it died: the cut may be in the page cache only, and a power loss undoes it."""
+        """The end of the log by a truncation that has not returned, or :data:`_ANEW`."""
+        self._unfinished_cuts: list[UnfinishedCut] = []
+        """Those that may be in the page cache only, also since other processes have ended: a power loss undoes them."""
         self._new_start = 0
         """The log start once a truncation has returned that lets the log start anew."""
 
@@ -185,7 +197,9 @@ class LogRun:
             if self._kills and self.random.random() < 0.1:
                 self.disk.kill_after(self.random.randrange(30))
             try:
-                self._next_step()()
+                step = self._next_step()
+                self._keep_line(line_of_step(PARTITION, step, self.log))
+                step()
                 if self._transacts:
                     self._check_transactions().check_aborted(self._transaction_random)
             except ProcessKilledError:
@@ -306,14 +320,13 @@ class LogRun:
     def _truncate(self) -> None:
         log = self.log
         offset = self.random.choice([log.log_end_offset, *self._ends_from(log.high_watermark)])
-        leaves_nothing = offset <= max(log.first_segment_offset, log.log_start_offset) and offset < log.log_end_offset
-        self._cut(0 if leaves_nothing else offset, lambda: log.truncate_to(offset))
+        self._cut(offset, lambda: log.truncate_to(offset))
 
     def _start_anew(self) -> None:
         """The leader's log starts behind this one's end."""
         if self.random.random() < 0.3:
             offset = self._new_start = self.log.log_end_offset + 5
-            self._cut(0, lambda: self.log.truncate_fully_and_start_at(offset))
+            self._cut(_ANEW, lambda: self.log.truncate_fully_and_start_at(offset))
             if self._moves_start and self._start_random.random() < 0.5:
                 self._begin_within_a_batch(offset)
             self._new_start = 0
@@ -324,7 +337,7 @@ class LogRun:
         epoch = max(self._epoch, 1)
         first = offset - self._start_random.randint(1, 4)
         self._in_flight = KeptBatch(BatchHeader(*stamp(data, read_header(data), first, epoch)), bytes(data))
-        self._cut_end = 0
+        self._cut_end = _ANEW
         append_fetched(self.log, data, epoch, 0)
         self._cut_end = None
         self._take_in()
@@ -337,7 +350,7 @@ class LogRun:
         self._cut_end = offset
         cut()
         self._cut_end = None
-        self._keep(self.log.log_end_offset if offset else 0)
+        self._keep(offset if offset == _ANEW else self.log.log_end_offset)
 
     def _keep(self, end_offset: int) -> None:
         """The batches behind ``end_offset`` are no more; producers go on from what is left."""
@@ -434,9 +447,10 @@ class LogRun:
         snapshots = snapshot_offsets(self.disk, self.log.path)
         most_start = max(self.log.log_start_offset, self._new_start)
         allowed = [*self.kept, self._in_flight] if self._in_flight is not None else self.kept
-        if self.log.recovery_point > (self._cut_away[0].header.base_offset if self._cut_away else 0):
-            self._cut_away = []  # the cut was flushed since
+        # The others were flushed since.
+        self._unfinished_cuts = [cut for cut in self._unfinished_cuts if cut.end_offset >= self.log.recovery_point]
         self.disk.heal()
+        self._keep_line(line_of_ending(PARTITION, self.log, loses_power=loses_power))
         if loses_power:
             self.disk.power_loss()
         else:
@@ -457,23 +471,16 @@ class LogRun:
         self._open()
         if is_clean and not self._directory.was_clean:
             raise ViolationError("INV-RECOVER-PREFIX", str(PARTITION), "the marker of an orderly stop is gone")
-        try:
-            check_recovered(self.log, allowed, least_end, most_start)
-        except ViolationError:
-            if not self._cut_away or not loses_power:
-                raise
-            note(Excuse.RESTORED_CUTS)
-            first = self._cut_away[0].header.base_offset
-            allowed = [batch for batch in self.kept if batch.header.next_offset <= first] + self._cut_away
-            check_recovered(self.log, allowed, least_end, most_start)
+        allowed = self._check_recovered(allowed, least_end, most_start, loses_power=loses_power)
         if not (loses_power or self._rots) and self._cut_end is None and self.log.first_segment_offset in snapshots:
             check_producers_known(self.log, producers)
         knows_all = self._cut_end is None and self.log.first_segment_offset in (0, *snapshots)
         if loses_power or self._rots or not knows_all:
             self._known_from.add(self.log.first_segment_offset)
-        self._cut_away = [
-            batch for batch in self.kept if self._cut_end is not None and batch.header.base_offset >= self._cut_end > 0
-        ]
+        if loses_power:
+            self._unfinished_cuts = []  # what came back is on the device
+        if self._cut_end is not None and self._cut_end != _ANEW:
+            self._unfinished_cuts.append(UnfinishedCut(self._cut_end, self.kept))
         if self._rots:
             check_reads(self.log, allowed, self._rot_random)
         self._in_flight = self._cut_end = None
@@ -485,6 +492,21 @@ class LogRun:
         if self._rots and self._batch_random.random() < _ROT_SHARE:
             self._open_with_a_rotten_batch()
         self._look_at_copies()
+
+    def _check_recovered(
+        self, allowed: list[KeptBatch], least_end: int, most_start: int, *, loses_power: bool
+    ) -> list[KeptBatch]:
+        """Check what came back; return the batches of which it is a prefix: those that may be there, or that an unfinished cut took."""
+        try:
+            check_recovered(self.log, allowed, least_end, most_start)
+        except ViolationError:
+            for cut in self._unfinished_cuts if loses_power else ():
+                with suppress(ViolationError):
+                    check_recovered(self.log, cut.before, least_end, most_start)
+                    note(Excuse.RESTORED_CUTS)
+                    return cut.before
+            raise
+        return allowed
 
     def _cut_a_start_short(self) -> None:
         """A process dies as it starts, and what it did last is in the page cache only; the machine ends soon, if it does not before."""
@@ -601,3 +623,4 @@ class LogRun:
             self.log = self._directory.load_log_blocking(PARTITION, self.settings, 0)
         else:  # a power loss came before its first flush
             self.log = self._directory.create_log_blocking(PARTITION, _TOPIC_ID, self.settings)
+        self._directory.end_loading()

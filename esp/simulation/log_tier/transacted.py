@@ -47,13 +47,14 @@ class TransactedLogRun(CompactedLogRun):
 
     Args:
         seed: of everything random.
+        keep: called with each line of the trace.
     """
 
     purpose: ClassVar = "compacted logs of transactions"
     ends_aimed: ClassVar = False
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
+    def __init__(self, seed: int, keep: Callable[[str], None] = lambda _line: None) -> None:
+        super().__init__(seed, keep)
         random = self._random
         self._first_sequence = random.choice(_FIRST_SEQUENCES)
         self._expires = random.random() < _EXPIRING_SHARE

@@ -140,7 +140,7 @@ class MemoryLog:
         """See :class:`~esp.replication.replica_log.ReplicaLog`."""
         if offset >= self.log_end_offset:
             self.leader_epochs.truncate_from_end(self.log_end_offset)
-        elif offset <= self.log_start_offset:
+        elif offset < self.log_start_offset:
             self.truncate_fully_and_start_at(offset)
         else:
             before = self._high_watermark

@@ -32,6 +32,24 @@ def refusal(changes, **options):
     return caught.value.message
 
 
+@pytest.mark.parametrize(
+    "layers",
+    [
+        ({"log.cleaner.threads": "0"},),
+        ({"log.cleaner.threads": "200"}, {}),
+        ({"log.cleaner.threads": "2"}, {"log.cleaner.dedupe.buffer.size": "1048576"}),
+    ],
+)
+def test_threads_and_memory_of_compaction_that_a_broker_would_refuse_do_not_stop_it(layers):
+    settings = with_changes(GIVEN, {"log.retention.ms": "60"}, *layers)
+    assert (settings.log_cleaner_threads, settings.log_cleaner_dedupe_buffer_size) == (
+        GIVEN.log_cleaner_threads,
+        GIVEN.log_cleaner_dedupe_buffer_size,
+    )
+    assert settings.log_retention_ms == 60
+    assert with_changes(GIVEN, {"log.cleaner.threads": "2"}).log_cleaner_threads == 2
+
+
 def test_whatever_has_an_effect_and_can_be_changed_while_kafka_runs_can_be_changed_or_is_refused():
     for name in BROKER_SETTINGS:
         known = known_settings("broker").get(name)
@@ -95,6 +113,7 @@ def test_every_change_that_takes_effect_reaches_its_field():
         "log.cleaner.io.buffer.load.factor": "0.75",
         "log.cleaner.io.max.bytes.per.second": "1234.5",
         "log.cleaner.min.cleanable.ratio": "0.25",
+        "log.cleaner.threads": "3",
         "log.cleanup.policy": "delete",
         "max.connections.per.ip.overrides": "192.0.2.1:5",
         "log.message.timestamp.type": "LogAppendTime",

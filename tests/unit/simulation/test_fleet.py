@@ -43,10 +43,30 @@ def test_seeds_of_a_fast_tier_are_run_in_their_order():
 def test_a_violation_of_a_fast_tier_is_listed_with_how_to_see_it_again():
     lines = list(TierSummary(PARTITION, seeds=2, failed={7: "INV-ORDER at node 1: no"}).lines())
     assert "  seed 7: INV-ORDER at node 1: no" in lines
-    assert "    again: make sim TIER=partition SEEDS=1 FIRST=7" in lines
+    assert "    again: make sim TIER=partition SEED=7" in lines
 
 
 def test_a_tier_that_there_is_not_is_refused_with_those_that_there_are():
     refused = CliRunner().invoke(app, ["run", "--tier", "loog"])
     assert refused.exit_code == 2
     assert "nodes, partition, quorum, log" in " ".join(refused.output.replace("│", " ").split())
+
+
+def test_a_seed_of_the_log_tier_is_replayed_with_its_steps():
+    replayed = CliRunner().invoke(app, ["replay", "7", "--tier", "log"])
+    assert replayed.exit_code == 0
+    lines = replayed.stdout.splitlines()
+    assert any(line.startswith("topic-0      append ") for line in lines)
+    assert any(line.startswith("compacted-0    the power is lost ") for line in lines)
+    assert lines[-1].startswith("no violation; ")
+
+
+def test_a_seed_of_another_fast_tier_is_replayed_without_a_trace():
+    replayed = CliRunner().invoke(app, ["replay", "7", "--tier", "partition"])
+    assert replayed.exit_code == 0
+    assert replayed.stdout.startswith("no violation; ")
+
+
+def test_a_replay_of_a_fast_tier_has_no_faults_to_choose_from():
+    refused = CliRunner().invoke(app, ["replay", "7", "--tier", "log", "--only", "3"])
+    assert refused.exit_code == 2

@@ -628,6 +628,98 @@ def test_a_snapshot_whose_removal_by_a_truncation_is_undone_is_not_believed(seed
         assert state.epoch == (0 if was_cut else 1)
 
 
+def test_a_snapshot_beyond_the_recovery_point_is_not_believed_after_a_crash() -> None:
+    """Its removal may have been undone, where the device did not keep what it had synced."""
+    disk = new_disk()
+    directory, log = new_log(disk)
+    append(log, producer=(5, 0, 0))
+    log.flush_blocking()
+    directory.write_checkpoints_blocking()
+    append(log, producer=(5, 0, 1))
+    append(log, producer=(5, 0, 2))
+    disk.replace_file_blocking(path(2, ".snapshot"), other_producers(sequence=8, producer_id=6).encode())
+    disk.crash()
+    assert dict(reopen(disk)[1].producers.items()).keys() == {5}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_segments_that_a_killed_start_removed_do_not_come_back_beside_those_of_the_next_one(seed: int) -> None:
+    """The next start has nothing to remove; with new batches up to their offsets, the old ones could be taken for the log's (REC-3)."""
+    for changes in count():
+        disk = new_disk(seed)
+        settings = TopicSettings(segment_bytes=1)
+        directory, log = new_log(disk, settings)
+        for number in range(5):
+            append(log, producer=(5, 0, number))
+            if number == 1:
+                log.flush_blocking()
+                directory.write_checkpoints_blocking()
+        log.flush_blocking()
+        disk.crash()
+        disk.open(path(2, LOG_SUFFIX)).truncate(20)
+        disk.kill_after(changes)
+        try:
+            reopen(disk, settings)
+        except ProcessKilledError:
+            disk.crash()
+        else:
+            break
+        log = reopen(disk, settings)[1]
+        assert log.log_end_offset == 2
+        there = set(disk.listdir(REPLICA))
+        disk.power_loss()
+        assert set(disk.listdir(REPLICA)) <= there
+
+
+def count_syncs(disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The directories that are synced from now on."""
+    synced: list[str] = []
+    sync = disk.sync_directory_blocking
+    monkeypatch.setattr(disk, "sync_directory_blocking", lambda path: (synced.append(path), sync(path)))
+    return synced
+
+
+def test_a_start_syncs_the_names_of_a_log_only_if_something_was_removed_or_the_start_before_did_not_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each log of a killed node would cost a sync of the device else."""
+    disk = new_disk()
+    directory, log = new_log(disk)
+    append(log)
+    log.flush_blocking()
+    directory.write_checkpoints_blocking()
+    synced = count_syncs(disk, monkeypatch)
+    disk.crash()
+    directory, _ = reopen(disk)
+    assert REPLICA not in synced
+    directory.end_loading()
+    disk.crash()
+    reopen(disk)
+    assert REPLICA not in synced
+    disk.crash()  # before its end
+    directory, _ = reopen(disk)
+    assert synced.count(REPLICA) == 1
+    directory.end_loading()
+    disk.crash()
+    directory, log = reopen(disk)
+    assert synced.count(REPLICA) == 1
+    del directory.logs[PARTITION]
+    directory.end_loading()
+    directory.load_log_blocking(PARTITION, TopicSettings(), 0)  # as one that comes back from the trash
+    assert synced.count(REPLICA) == 2
+
+
+def test_a_full_disk_keeps_no_log_from_being_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = new_disk()
+    _, log = new_log(disk)
+    append(log)
+    log.flush_blocking()
+    disk.crash()
+    disk.fill_up(0)
+    monkeypatch.setattr(disk, "write_file", lambda _path, _data: (_ for _ in ()).throw(OSError("no room")))
+    assert reopen(disk)[1].log_end_offset == 1
+
+
 def other_producers(sequence: int, producer_id: int = 5) -> ProducerStates:
     states = ProducerStates()
     states.update(read_header(make_batch(1, producer=(producer_id, 0, sequence))))

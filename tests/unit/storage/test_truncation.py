@@ -4,6 +4,7 @@ import contextlib
 
 import pytest
 
+from esp.model.ids import BrokerEpoch
 from esp.records.batch_header import BatchHeader, read_header
 from esp.settings.topic import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
@@ -165,6 +166,68 @@ def test_a_process_that_is_killed_in_a_truncation_leaves_a_whole_log(changes: in
     again = reopen(disk, _SEVERAL)[1]
     assert again.is_whole
     assert read_all(again) == before[: again.log_end_offset - 7]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_cut_at_the_log_start_leaves_the_producers_and_the_epoch_of_the_records_before_it(is_first: bool) -> None:
+    """The log start is where the first segment begins, or within it; a restart would know the same (PROD-9, LOG-9)."""
+    disk = new_disk()
+    directory, log = new_log(disk)
+    append(log, producer=(7, 0, 3))
+    append(log, producer=(8, 0, 0), transactional=True)
+    start = log.log_end_offset
+    log.high_watermark = start
+    log.raise_log_start(start)
+    if is_first:
+        log.delete_old_segments_blocking(0)
+    assert log.first_segment_offset == (start if is_first else 0)
+    before = states(log)
+    append(log, epoch=1, producer=(9, 0, 0))
+    log.roll(0)
+    append(log, epoch=1, producer=(7, 0, 4))
+    log.truncate_to(start)
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (start, start, start)
+    assert read_all(log) == []
+    assert states(log) == before
+    assert log.leader_epochs.entries() == [(0, 0)]
+    append(log, epoch=2, producer=(7, 0, 4))
+    after = states(log)
+    log.flush_blocking()
+    directory.write_checkpoints_blocking()
+    disk.power_loss()
+    log = reopen(disk)[1]
+    assert [header.base_offset for header in read_all(log)] == [start]
+    assert states(log) == after
+
+
+def states(log: Log) -> dict[int, tuple[int, int, int]]:
+    """The epoch, the last sequence and the beginning of the open transaction of each producer."""
+    return {
+        producer_id: (state.epoch, state.last_sequence, state.transaction_first_offset)
+        for producer_id, state in log.producers.items()
+    }
+
+
+@pytest.mark.parametrize("changes", _STEPS)
+@pytest.mark.parametrize("seed", [None, 0, 1, 2])
+def test_a_log_that_was_killed_while_it_started_anew_knows_no_producers_of_before(
+    changes: int, seed: int | None
+) -> None:
+    """It begins where the one before ended, and a clean shutdown had left a snapshot there (PROD-9)."""
+    disk = new_disk(seed or 0)
+    directory, log = new_log(disk)
+    append(log, producer=(7, 0, 0))
+    directory.close_blocking(BrokerEpoch(1))
+    log = reopen(disk)[1]
+    disk.kill_after(changes)
+    with contextlib.suppress(ProcessKilledError):
+        log.truncate_fully_and_start_at(1)
+    if seed is None:
+        disk.crash()
+    else:
+        disk.power_loss()
+    log = reopen(disk)[1]
+    assert len(log.producers) == (log.first_segment_offset == 0 and log.log_end_offset == 1)
 
 
 def test_a_cut_in_the_batch_at_the_log_start_leaves_the_segment_before_it_and_its_producers() -> None:

@@ -1,15 +1,19 @@
 """The storage tier by seed, and that its checks see what is wrong."""
 
 from collections import deque
+from contextlib import suppress
+from functools import partial
 from random import Random
 
 import pytest
 
 from esp.model.errors import CorruptionError
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, tallied
 from esp.simulation.log_tier.checks import check_log, check_reads, check_recovered
 from esp.simulation.log_tier.run import LogRun, has_short_lives, loses_fronts
 from esp.simulation.log_tier.transactions import list_transactions
+from esp.simulation.machine.disk_faults import ProcessKilledError
 from esp.storage.clean_marker import CleanMarker
 from esp.storage.recovery import _Loader
 from esp.storage.transaction_index import TransactionIndex
@@ -90,6 +94,27 @@ def test_bytes_below_the_recovery_point_that_are_gone_end_the_run(run):
         run._kill()
 
 
+def test_a_power_loss_may_undo_a_cut_that_the_process_before_the_last_one_died_in():
+    """Anywhere in the cut; in one of these moments the file is shorter in the page cache only, and the disk brings its end back."""
+    with tallied() as excuses:
+        for changes in range(1, 20):
+            run = LogRun(50)
+            run._kills = False
+            for _ in range(4):
+                run._append()
+            run.log.flush_blocking()
+            end_offset = run.kept[-2].header.next_offset
+            run.disk.kill_after(changes)
+            with suppress(ProcessKilledError):
+                run._cut(end_offset, partial(run.log.truncate_to, end_offset))
+            run._kill()
+            run._append()
+            run._kill()
+            run._lose_power()
+            check_log(run.log, run.kept)
+    assert excuses[Excuse.RESTORED_CUTS] == 1
+
+
 def test_readers_that_get_something_else_and_a_log_that_takes_itself_for_rotten_are_seen(run):
     check_reads(run.log, run.kept, Random(0))
     others = [batch._replace(data=b"x" + batch.data[1:]) for batch in run.kept]
@@ -151,9 +176,9 @@ def test_an_aborted_transaction_that_is_missing_is_seen(transacting):
         deque(map(check.check_aborted, map(Random, range(200))), maxlen=0)
 
 
-def run_short_lives(count):
-    """The first runs in which starts are cut short."""
-    for seed in [seed for seed in range(200) if has_short_lives(seed)][:count]:
+def run_short_lives(count, first=0):
+    """Runs in which starts are cut short, from a seed on."""
+    for seed in [seed for seed in range(first, first + 200) if has_short_lives(seed)][:count]:
         LogRun(seed).run()
 
 
@@ -183,4 +208,4 @@ def test_a_marker_of_a_clean_shutdown_that_a_power_loss_brings_back_is_seen(monk
         lambda marker: take_blocking(marker) if marker._disk.exists(marker._path) else None,
     )
     with pytest.raises(CorruptionError, match=r"closed cleanly|does not match its checksum"):
-        run_short_lives(40)
+        run_short_lives(20, first=330)
