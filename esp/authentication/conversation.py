@@ -243,7 +243,8 @@ class Conversation:
         self.stage = Stage.ENDED
         self._exchange = None
         name = "" if self.mechanism is None else self.mechanism.value
-        text = f"Authentication failed during authentication due to invalid credentials with SASL mechanism {name}"
+        what = "authentication" if self.user is None else "re-authentication"
+        text = f"Authentication failed during {what} due to invalid credentials with SASL mechanism {name}"
         return Reply(
             ErrorCode.sasl_authentication_failed,
             error.message or text,
