@@ -104,8 +104,10 @@ class SaslSession:
 
     async def _checked(self, check: Check) -> SaslAuthenticateResponse:
         host = self._client.address.host
-        result = await self._parts.check(check, self._policy, host, lambda: self._session is not None)
-        reply = self._conversation.on_checked(check, result)
+        reply: Reply | Check = check
+        while not isinstance(reply, Reply):
+            result = await self._parts.check(reply, self._policy, host, lambda: self._session is not None)
+            reply = self._conversation.on_checked(reply, result)
         return await self._failed(reply) if reply.ending in _LATER else self._answered(reply)
 
     async def _failed(self, reply: Reply) -> SaslAuthenticateResponse:
