@@ -4,7 +4,7 @@ A connection above a number, or above the rate of its address, is ended, and cou
 is exceeded, the listener accepts none for a while: connections wait with the kernel and cost nothing. Kafka does so too where there are too
 many, and holds a connection above its address's rate for a second before it is ended.
 
-Clients cannot keep other brokers out: where brokers have a listener of their own, the limits of that listener alone bound it (KIP-402). A
+Clients cannot keep other brokers out: where brokers have a listener of their own, the limits of that listener alone bound it (QUOTA-7). A
 connection that comes there while the node has no room takes the place of a client's.
 """
 
