@@ -9,7 +9,7 @@ however the quota's address is written.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from esp.model.acl_hosts import find_host
+from esp.model.acl_hosts import as_peers_have_it
 from esp.model.client_quotas import (
     CONNECTION_CREATION_RATE,
     IP,
@@ -51,7 +51,7 @@ class QuotaLimits:
         for entity, value in self._by_key.get(CONNECTION_CREATION_RATE, {}).items():
             written = next((part.name for part in entity if part.type == IP), None)
             if written is not None:
-                address = _as_peers_have_it(written)
+                address = as_peers_have_it(written)
                 self._by_address[address] = min((value, entity), self._by_address.get(address, (value, entity)))
 
     def find(self, key: str, user: str, client_id: str) -> Limit | None:
@@ -82,15 +82,9 @@ class QuotaLimits:
         quotas = self._by_key.get(CONNECTION_CREATION_RATE)
         if quotas is None:
             return None
-        address = _as_peers_have_it(address)
+        address = as_peers_have_it(address)
         own = self._by_address.get(address)
         if own is not None:
             return Limit(*own, (None, address))
         of_all = quotas.get(_DEFAULT_IP)
         return None if of_all is None else Limit(of_all, _DEFAULT_IP, (None, address))
-
-
-def _as_peers_have_it(address: str) -> str:
-    """Return an address in the one way in which peers have it; a text that is none as it is."""
-    host = find_host(address)
-    return address if host is None else str(host)
