@@ -157,6 +157,7 @@ class _LongRequest:
                 request.client.hold.end(str(error))
                 return
             self._let_go_on(refusal)
+            self._room.give_back()  # the refusal is delayed
             answer = await refusal
         else:
             answer = await self._answer_in_parts(message)
