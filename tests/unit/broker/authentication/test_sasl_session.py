@@ -201,6 +201,17 @@ def test_renewal_that_cannot_be_read_is_answered_as_a_failure_within_a_second(si
     test()
 
 
+@simulated(**LIMITED)
+async def test_long_renewal_that_cannot_be_read_keeps_no_room_while_its_refusal_is_delayed(node):
+    client = await known(node)
+    await handshake(client)
+    answer = client.send_frame(unreadable(5000), 7)
+    await asyncio.sleep(0.05)
+    assert not answer.done()
+    assert not node.node.broker.dispatcher.long_requests.worked_at_bytes
+    await answer
+
+
 @pytest.mark.parametrize("size", [0, 5000])
 def test_bytes_that_cannot_be_read_end_the_connection_of_a_client_that_renews_nothing(size):
     @simulated(**LIMITED)
