@@ -1,8 +1,9 @@
 """The limits of connections: how many there may be, and how many may be opened in a second (KIP-402, KIP-612).
 
-A connection above a number, or above the rate of its address, is ended, and counts for no other rate. Where a listener's or the node's rate
-is exceeded, the listener accepts none for a while: connections wait with the kernel and cost nothing. Kafka does so too where there are too
-many, and holds a connection above its address's rate for a second before it is ended.
+A connection above a number, or above the rate of its address, is ended; one above the latter counts for no other rate, so that an address
+keeps no others waiting. Where a listener's or the node's rate is exceeded, the listener accepts none for a while: connections wait with the
+kernel and cost nothing. Kafka does so too where there are too many, and holds a connection above its address's rate for a second before it
+is ended.
 
 Clients cannot keep other brokers out: where brokers have a listener of their own, the limits of that listener alone bound it (QUOTA-7). A
 connection that comes there while the node has no room takes the place of a client's.

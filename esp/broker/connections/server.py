@@ -192,12 +192,11 @@ class Server:
         excess = self.counts.find_excess(listener, ip)
         if excess is None and enforcer is not None and not enforcer.admits_connection(ip):
             excess = "the quota of its address (connection_creation_rate)"
+        elif pause_ms := self.counts.pause_ms(listener, self._env.clock.monotonic_us() // 1000):
+            self._listeners[listener].pause(pause_ms * 1000)
         if excess is not None:
             log.warning("refused a connection of %s: too many connections for %s", connection.peer, excess)
             raise ConnectionAbortedError("too many connections")
-        pause_ms = self.counts.pause_ms(listener, self._env.clock.monotonic_us() // 1000)
-        if pause_ms:
-            self._listeners[listener].pause(pause_ms * 1000)
         if self.counts.takes_a_place(listener):
             self._end_idlest(listener)
         return ClientContext(listener, connection.peer)

@@ -81,6 +81,18 @@ async def test_connections_that_an_address_may_not_open_keep_no_others_waiting(n
     assert asyncio.get_running_loop().time() - begun < 0.5
 
 
+@simulated(max_connections=1, max_connection_creation_rate=1)
+async def test_connections_above_a_number_count_for_the_rates(node):
+    """As in Kafka. It costs something to end them: a flood of them is slowed down."""
+    kept = await node.client()
+    begun = asyncio.get_running_loop().time()
+    for _ in range(30):
+        await node.client()
+        await asyncio.sleep(0.01)
+    assert node.server._listeners["PLAINTEXT"].paused_until_s > begun
+    assert not kept.closed
+
+
 @simulated(connections_max_idle_ms=10_000)
 async def test_idle_connections_are_ended_between_one_and_one_and_a_half_times_the_limit(node):
     idle, busy = await node.client(), await node.client()
