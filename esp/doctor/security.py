@@ -78,7 +78,7 @@ def _readable_metadata(snapshot: Snapshot) -> Iterator[Hit]:
     )
     if files is not None and has_passwords:
         for path in files.readable_metadata:
-            yield Hit(at_broker(files.node), path, f"`chmod -R o-rwx {path}`, then `esp users rotate` each user")
+            yield Hit(at_broker(files.node), path, f"`chmod -R o-rwx {path}`, then give each user a new password")
 
 
 def _ending_tokens(snapshot: Snapshot) -> Iterator[Hit]:
@@ -300,7 +300,7 @@ RULES: Final = (
         Severity.ERROR,
         "metadata logs with users' passwords that every user of the host may read (with --config)",
         "Of each password it has the keys that check it: with them passwords are guessed, and a log-in that was overheard is repeated.",
-        "`chmod -R o-rwx DIRECTORY`, then `esp users rotate` each user",
+        "`chmod -R o-rwx DIRECTORY`, then give each user a new password",
         _readable_metadata,
     ),
     Rule(

@@ -81,7 +81,7 @@ def test_secrets_that_others_may_read_are_found():
 def test_a_metadata_log_with_passwords_that_others_may_read_is_found(known, is_told):
     files = NodeFiles(NodeId(1), readable_metadata=("/data/__cluster_metadata-0",))
     found = [(hit.detail, hit.remedy) for hit in hits("readable-metadata", protected(files=files, **known))]
-    remedy = "`chmod -R o-rwx /data/__cluster_metadata-0`, then `esp users rotate` each user"
+    remedy = "`chmod -R o-rwx /data/__cluster_metadata-0`, then give each user a new password"
     assert found == ([("/data/__cluster_metadata-0", remedy)] if is_told else [])
     assert hits("readable-metadata", protected(files=NodeFiles(NodeId(1)), **known)) == []
 
