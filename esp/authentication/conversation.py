@@ -22,7 +22,7 @@ from typing import Final
 
 from esp.authentication.credentials import CredentialLookup
 from esp.authentication.errors import AuthenticationError, MalformedMessageError, UnexpectedMessageError, shown
-from esp.authentication.exchange import Check, Exchange, KeyWait, Outcome, SlowCheck, Success
+from esp.authentication.exchange import Check, Exchange, KeyWait, NewTokenWait, Outcome, SlowCheck, Success
 from esp.authentication.plain import PlainExchange, PlainOverScramExchange
 from esp.authentication.scram import ScramExchange
 from esp.model.errors import ErrorCode
@@ -198,19 +198,17 @@ class Conversation:
         except AuthenticationError as error:
             return self._fail(error)
 
-    def on_checked(self, check: Check, is_right: bool) -> Reply:
-        """Answer the bytes whose check has this result."""
+    def on_checked(self, check: Check, is_right: bool) -> Reply | Check:
+        """Answer the bytes whose check has this result, or return another check that must be made first."""
         self._is_checking = False
         if self.stage is not Stage.SPEAKING:
             return self._fail(
                 AuthenticationError("the connection has ended while its password or its token was checked")
             )
         try:
-            reply = self._on_outcome(check.conclude(is_right))
+            return self._on_outcome(check.conclude(is_right))
         except AuthenticationError as error:
             return self._fail(error)
-        assert isinstance(reply, Reply), "there is one check"
-        return reply
 
     def on_malformed(self) -> Reply:
         """Answer a SaslAuthenticate request that cannot be read."""
@@ -219,7 +217,7 @@ class Conversation:
         return self._fail(MalformedMessageError("a SaslAuthenticate request that cannot be read"))
 
     def _on_outcome(self, outcome: Outcome) -> Reply | Check:
-        if isinstance(outcome, SlowCheck | KeyWait):
+        if isinstance(outcome, SlowCheck | KeyWait | NewTokenWait):
             self._is_checking = True
             return outcome
         if not isinstance(outcome, Success):
@@ -243,7 +241,8 @@ class Conversation:
         self.stage = Stage.ENDED
         self._exchange = None
         name = "" if self.mechanism is None else self.mechanism.value
-        text = f"Authentication failed during authentication due to invalid credentials with SASL mechanism {name}"
+        what = "authentication" if self.user is None else "re-authentication"
+        text = f"Authentication failed during {what} due to invalid credentials with SASL mechanism {name}"
         return Reply(
             ErrorCode.sasl_authentication_failed,
             error.message or text,

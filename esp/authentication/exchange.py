@@ -29,7 +29,7 @@ class SlowCheck(NamedTuple):
 
     is_right: Callable[[], bool]
     """Does it; it may be called in another thread."""
-    conclude: Callable[[bool], Success]
+    conclude: "Callable[[bool], Success | NewTokenWait]"
     """Takes its result. AuthenticationError: the client is not authenticated."""
 
 
@@ -40,7 +40,16 @@ class KeyWait(NamedTuple):
     """Called when they have been, or cannot be fetched now (False). AuthenticationError: the client is not authenticated."""
 
 
-Check = SlowCheck | KeyWait
+class NewTokenWait(NamedTuple):
+    """A log-in by a delegation token fails as far as this node knows; a token that was just made at another one is known here soon."""
+
+    is_known: Callable[[], bool]
+    """True if the token has come meanwhile."""
+    conclude: Callable[[bool], Success | SlowCheck]
+    """Called then, or after a while. AuthenticationError: the client is not authenticated."""
+
+
+Check = SlowCheck | KeyWait | NewTokenWait
 """Work that is done before the exchange goes on; its result is given to ``conclude``."""
 
 Outcome = Challenge | Success | Check

@@ -19,7 +19,7 @@ from typing import Final
 from esp.authentication.credentials import CredentialLookup, FoundCredential
 from esp.authentication.delegation_tokens import make_credentials
 from esp.authentication.errors import OTHER_USER, AuthenticationError, MalformedMessageError, shown
-from esp.authentication.exchange import Challenge, SlowCheck, Success
+from esp.authentication.exchange import Challenge, NewTokenWait, SlowCheck, Success
 from esp.model.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential, ScramMechanism
 from esp.model.scram_keys import client_key, make_credential, salted_password, server_key, stored_key
 
@@ -186,7 +186,7 @@ class ScramExchange:
         self._signed = ""
         """The messages so far, as both signatures cover them."""
 
-    def respond(self, message: bytes) -> Challenge | Success | SlowCheck:
+    def respond(self, message: bytes) -> Challenge | Success | SlowCheck | NewTokenWait:
         """See :class:`esp.authentication.exchange.Exchange`."""
         found = self._found
         return self._on_first(message) if found is None else self._on_final(message, found)
@@ -213,7 +213,7 @@ class ScramExchange:
         self._signed = f"{first['bare']},{answer}"
         return Challenge(answer.encode())
 
-    def _on_final(self, message: bytes, found: FoundCredential) -> Success | SlowCheck:
+    def _on_final(self, message: bytes, found: FoundCredential) -> Success | SlowCheck | NewTokenWait:
         final = _parse(_CLIENT_FINAL, message, "client's final")
         if not hmac.compare_digest(final["nonce"], self._nonce):
             is_old = hmac.compare_digest(final["nonce"], self._client_nonce + self._nonce)
@@ -230,38 +230,57 @@ class ScramExchange:
             raise AuthenticationError(f"wrong password, or no such user: {shown(self._user)}")
         return Success(self._user, self._verifier(found.credential))
 
-    def _on_final_of_token(self, proof: bytes, stand_in: ScramCredential) -> Success | SlowCheck:
+    def _on_final_of_token(
+        self, proof: bytes, stand_in: ScramCredential, *, may_wait: bool = True
+    ) -> Success | SlowCheck | NewTokenWait:
         tokens, token_id, mechanism = self._lookup.tokens, self._user, self._mechanism
         token = tokens.find(token_id)
         if token is None:
-            return self._conclude_token(proof, (stand_in,))
+            return self._conclude_token(proof, (stand_in,), may_wait=may_wait)
         kept = tokens.kept(token_id, mechanism)
         if kept is not None:
-            return self._conclude_token(proof, kept)
+            return self._conclude_token(proof, kept, may_wait=may_wait)
         made: list[ScramCredential] = []
 
         def is_right() -> bool:
             made.extend(make_credentials(mechanism, token, stand_in.salt))
             return True
 
-        def conclude(is_made: bool) -> Success:
+        def conclude(is_made: bool) -> Success | NewTokenWait:
             if is_made:
                 tokens.keep(token_id, mechanism, tuple(made))
-            return self._conclude_token(proof, tuple(made))
+            return self._conclude_token(proof, tuple(made), may_wait=may_wait)
 
         return SlowCheck(is_right, conclude)
 
-    def _conclude_token(self, proof: bytes, credentials: Sequence[ScramCredential]) -> Success:
+    def _conclude_token(
+        self, proof: bytes, credentials: Sequence[ScramCredential], *, may_wait: bool
+    ) -> Success | NewTokenWait:
         """Return the success of a log-in whose proof fits one of the credentials, if there is the token, still (TOKEN-1).
+
+        A log-in that fails waits once, whatever the fault: the token may be so new that this node does not know it yet, and the time of a
+        failure does not tell whether there is the token.
 
         Raises:
             AuthenticationError: it fits none, or the token's time is over, or there is no such token.
         """
         matching = [credential for credential in credentials if self._is_proof(proof, credential)]
-        token = self._lookup.tokens.find(self._user)
-        if not matching or token is None:
-            raise AuthenticationError(f"wrong password, or no such token, or its time is over: {shown(self._user)}")
-        return Success(token.user, self._verifier(matching[0]), lifetime_ms=token.left_ms, is_by_token=True)
+        find, token_id = self._lookup.tokens.find, self._user
+        token = find(token_id)
+        if matching and token is not None:
+            return Success(token.user, self._verifier(matching[0]), lifetime_ms=token.left_ms, is_by_token=True)
+        if may_wait:
+            was_missing = token is None
+            return NewTokenWait(
+                lambda: was_missing and find(token_id) is not None, lambda _is_known: self._on_final_again(proof)
+            )
+        raise AuthenticationError(f"wrong password, or no such token, or its time is over: {shown(self._user)}")
+
+    def _on_final_again(self, proof: bytes) -> Success | SlowCheck:
+        assert self._found is not None, "the first message finds it"
+        outcome = self._on_final_of_token(proof, self._found.credential, may_wait=False)
+        assert isinstance(outcome, Success | SlowCheck), "a token is waited for once"
+        return outcome
 
     def _is_proof(self, proof: bytes, credential: ScramCredential) -> bool:
         """True if the client has proved that it knows the password of a credential."""

@@ -1,8 +1,9 @@
 """Believes access tokens by their signatures (RFC 7515, 7517, 7518, 8037); loads joserfc and cryptography.
 
 A token chooses among the algorithms of public keys only: ``none`` proves nothing, and any client can sign by HS… with a key that is public
-(AUTHN-7). A key is one of the provider's list, never one that the token brings along, and of the algorithm's type; a token that asks for
-an extension of JWS (``crit``) is refused.
+(AUTHN-7). A key is one of the provider's list, never one that the token brings along, and of the algorithm's type. A token that asks for
+an extension of JWS (``crit``) is refused, and so is one in which a name of the header or a claim stands twice: readers differ in the value
+that they take.
 """
 
 import json
@@ -13,7 +14,7 @@ from joserfc import jws
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 from joserfc.registry import Header
-from joserfc.util import base64_to_int, json_b64decode
+from joserfc.util import base64_to_int, urlsafe_b64decode
 
 from esp.authentication.claims import check_claims
 from esp.authentication.errors import AuthenticationError, shown
@@ -157,7 +158,7 @@ def _read_header(token: str) -> tuple[str, str | None]:
     """
     segment = token.encode().split(b".", 1)[0]
     try:
-        header: Header = json_b64decode(segment) if len(segment) <= _HEADER_BYTES_MAX else {}
+        header: Header = _read_json(urlsafe_b64decode(segment)) if len(segment) <= _HEADER_BYTES_MAX else {}
         algorithm, kid = header.get("alg"), header.get("kid")
     except _BROKEN:
         raise AuthenticationError("it is no signed token (JWS)") from None
@@ -180,9 +181,26 @@ def _verify(token: str, key: PublicKey) -> bytes | None:
 
 def _read_claims(payload: bytes) -> dict[str, Any]:
     try:
-        claims = json.loads(payload)
+        claims = _read_json(payload)
     except (ValueError, RecursionError):
         claims = None
     if not isinstance(claims, dict):
-        raise AuthenticationError("its payload holds no claims")
+        raise AuthenticationError("its payload holds no claims, or one twice")
     return claims
+
+
+def _read_json(data: bytes) -> Any:
+    """Read a part of a token.
+
+    Raises:
+        ValueError: it is no JSON, or an object of it has a name twice.
+        RecursionError: it is nested too deeply.
+    """
+    return json.loads(data, object_pairs_hook=_without_repetition)
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a name stands twice in an object")
+    return made

@@ -36,6 +36,14 @@ ALL_CLUSTER_OPERATIONS: Final = (
 )
 
 
+_DURATION_MAX: Final = timedelta(milliseconds=2**31 - 1)
+
+
+def told_duration(duration: timedelta) -> i32Timedelta:
+    """A duration as a field of an answer holds it: 24 days at most."""
+    return i32Timedelta.parse(min(duration, _DURATION_MAX))
+
+
 def milliseconds(duration: timedelta) -> int:
     """A duration of a request as a number."""
     return duration // timedelta(milliseconds=1)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kio.static.primitive import i32Timedelta
 
-from esp.broker.answer_fields import milliseconds
+from esp.broker.answer_fields import milliseconds, told_duration
 from esp.broker.authorization.access import allows_on_cluster
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import forward
@@ -65,7 +65,7 @@ class MutationQuota:
     @property
     def throttle_time(self) -> i32Timedelta:
         """The time for which the client waits before its next request."""
-        return i32Timedelta.parse(timedelta(milliseconds=self._throttle_ms))
+        return told_duration(timedelta(milliseconds=self._throttle_ms))
 
 
 def is_counted(request: Request) -> bool:

@@ -5,7 +5,7 @@ that leaves the loop before its work is done, and needs the order kept, holds th
 further, so that no client can fill the node's memory meanwhile, and requests that have arrived already stay in the receive buffer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
@@ -130,6 +130,9 @@ class LogIn(Protocol):
 
     def authenticate(self, request: "Request", message: Any) -> Any:
         """Return the answer to a SaslAuthenticate request, as a cold handler does."""
+
+    def refuse_unreadable(self) -> Coroutine[Any, Any, Any] | None:
+        """Return the answer to a SaslAuthenticate request that cannot be read; None if the client is not renewing its log-in."""
 
 
 @dataclass(slots=True, eq=False)

@@ -73,6 +73,8 @@ class NodeFiles(NamedTuple):
     revocations: tuple[RevocationList, ...] = ()
     readable: tuple[str, ...] = ()
     """Files with secrets that users other than the owner and its group may read."""
+    readable_metadata: tuple[str, ...] = ()
+    """The directory of the metadata log, and the file that begins it, as far as such users may read them."""
 
 
 class Protection(NamedTuple):

@@ -27,6 +27,7 @@ _MONTH_DAYS: Final = 30
 _ANONYMOUS: Final = "User:ANONYMOUS"
 _READABLE: Final = frozenset(("OAUTHBEARER", "PLAIN"))
 """The mechanisms that send a secret as it is."""
+_SCRAM: Final = "SCRAM-"
 _EVERY_USER: Final = "User:*"
 _RENEW: Final = "put a new certificate into the file of `ssl.keystore.location`; `esp certs renew` makes one"
 _NEXT_LIST: Final = "put the authority's newest list into the file of `ssl.truststore.location`"
@@ -65,6 +66,19 @@ def _readable_secrets(snapshot: Snapshot) -> Iterator[Hit]:
     if files is not None:
         for path in files.readable:
             yield Hit(at_broker(files.node), path, f"`chmod o-r {path}`, then change the secret")
+
+
+def _readable_metadata(snapshot: Snapshot) -> Iterator[Hit]:
+    """The metadata log, if passwords stand in it: those that are known, or those of a mechanism that keeps them there."""
+    protection = snapshot.protection
+    files = protection.files
+    brokers = protection.brokers.values()
+    has_passwords = bool(protection.passwords) or any(
+        own.secrets or any(name.startswith(_SCRAM) for name in own.mechanisms) for own in brokers
+    )
+    if files is not None and has_passwords:
+        for path in files.readable_metadata:
+            yield Hit(at_broker(files.node), path, f"`chmod -R o-rwx {path}`, then give each user a new password")
 
 
 def _ending_tokens(snapshot: Snapshot) -> Iterator[Hit]:
@@ -280,6 +294,14 @@ RULES: Final = (
         "A private key or a password that others have read lets them be the node.",
         "`chmod o-r FILE`, then change the secret",
         _readable_secrets,
+    ),
+    Rule(
+        "readable-metadata",
+        Severity.ERROR,
+        "metadata logs with users' passwords that every user of the host may read (with --config)",
+        "Of each password it has the keys that check it: with them passwords are guessed, and a log-in that was overheard is repeated.",
+        "`chmod -R o-rwx DIRECTORY`, then give each user a new password",
+        _readable_metadata,
     ),
     Rule(
         "anonymous-super-user",

@@ -22,6 +22,12 @@ def find_host(text: str) -> IPv4Address | IPv6Address | None:
     return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
 
 
+def as_peers_have_it(text: str) -> str:
+    """Return an address as the network writes those of peers; a text that is no address as it is."""
+    address = find_host(text)
+    return text if address is None else str(address)
+
+
 def find_matcher(host: str) -> HostMatcher | None:
     """The test of a rule's host; None if no peer can have such a host."""
     if host == WILDCARD:

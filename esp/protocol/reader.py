@@ -394,10 +394,11 @@ def _to_error_code(value: int) -> ErrorCode:
 
 
 def _to_timedelta(value: int) -> dt.timedelta:
+    """A duration; one that Python cannot tell, of millions of years, becomes the longest: clients ask so for "as long as possible"."""
     try:
         return dt.timedelta(milliseconds=value)
-    except OverflowError as error:
-        raise DecodeError(f"a duration of {value} ms") from error
+    except OverflowError:
+        return dt.timedelta.max if value > 0 else dt.timedelta.min
 
 
 def _to_datetime(value: int) -> dt.datetime:

@@ -6,7 +6,21 @@ client sends in its first moments is not taken for its rate.
 """
 
 from copy import copy
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
+
+LONGEST_MS: Final = 2**31 - 1
+"""The longest throttle time, 24 days: answers tell no longer one, and a quota may be as small as a number can be."""
+
+
+def throttle_time_ms(excess: float, limit: float, window_ms: int) -> int:
+    """The time in which an excess is worked off, by Kafka's formula, :data:`LONGEST_MS` at most.
+
+    Args:
+        excess: over the limit.
+        limit: in the time of a window.
+        window_ms: that time.
+    """
+    return int(min(excess / limit * window_ms + 0.5, LONGEST_MS)) if limit > 0 else LONGEST_MS
 
 
 class Windows(NamedTuple):
@@ -85,7 +99,7 @@ class Rate:
         rate = self._total * 1000 / window_ms
         if rate <= limit:
             return 0
-        return int((rate - limit) / limit * window_ms + 0.5)
+        return throttle_time_ms(rate - limit, limit, window_ms)
 
     def room(self, limit: float) -> float:
         """The amount that may be recorded until :attr:`steady_until_ms` without the rate exceeding ``limit``; negative if there is none."""

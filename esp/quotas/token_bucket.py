@@ -4,7 +4,7 @@ The bucket fills with the rate, up to what all windows together would let throug
 more is done while there is one.
 """
 
-from esp.quotas.rate import Windows
+from esp.quotas.rate import Windows, throttle_time_ms
 
 
 class TokenBucket:
@@ -33,7 +33,7 @@ class TokenBucket:
         """The time after which there is no debt; 0 if there is none."""
         self._refill(limit, now_ms)
         debt = self._spent - limit * self._windows.total_ms / 1000
-        return int(debt / limit * 1000 + 0.5) if debt > 0 else 0
+        return throttle_time_ms(debt, limit, 1000) if debt > 0 else 0
 
     def is_idle(self, now_ms: int) -> bool:
         """True if the bucket is full, as a new one is."""

@@ -33,6 +33,8 @@ _USER: Final = "user_"
 """The beginning of the options of PLAIN's login module that name users, with their passwords."""
 _FROM_SCRAM: Final = "scram"
 _NOT_SERVED: Final = ("GSSAPI",)
+_LIFETIME_MS_MAX: Final = 100 * 365 * 24 * 3_600_000
+"""The longest time of a log-in, a century: a message cannot tell every number of milliseconds that the setting can have."""
 _MECHANISM_WORDS: Final = frozenset(
     name.lower() for name in (*(mechanism.value for mechanism in SaslMechanism), *_NOT_SERVED)
 )
@@ -200,7 +202,10 @@ class _Reader:
             mechanisms=mechanisms,
             plain_users=plain_users,
             max_reauth_ms=MappingProxyType(
-                {mechanism: self._number("connections.max.reauth.ms", 0, mechanism) for mechanism in mechanisms}
+                {
+                    mechanism: min(self._number("connections.max.reauth.ms", 0, mechanism), _LIFETIME_MS_MAX)
+                    for mechanism in mechanisms
+                }
             ),
             receive_bytes_max=self._number("sasl.server.max.receive.size", default.receive_bytes_max),
             failure_delay_ms=self._number("connection.failed.authentication.delay.ms", default.failure_delay_ms),

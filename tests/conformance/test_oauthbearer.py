@@ -1,5 +1,6 @@
 """A log-in by an access token goes as with Apache Kafka, message by message, but for what is refused here for a reason."""
 
+import json
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from esp.testing.ports import free_port
 from esp.testing.real_kafka import RealKafka
 from tests.conformance.test_sasl import Seen, Stranger, plays
 from tests.integration.conftest import eventually
-from tests.models.access_tokens import AUDIENCE, ISSUER, Provider, first_message, json_text, wall_ms
+from tests.models.access_tokens import AUDIENCE, ISSUER, Provider, first_message, json_text, text_of, wall_ms
 
 PACKAGE = "org.apache.kafka.common.security.oauthbearer."
 ALLOWED = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls="
@@ -76,6 +77,19 @@ def raw(message: bytes) -> Callable[[Stranger], None]:
     return sends(lambda: message, Stranger.is_closed)
 
 
+HEAD = json_text({"alg": "RS256", "kid": RSA.kid})
+
+
+def payload_of(*, extra: bytes = b"") -> bytes:
+    """The claims of a good token as JSON, with more text behind them."""
+    return json.dumps(claims()).encode()[:-1] + extra + b"}"
+
+
+def signed(make: Callable[[], bytes], head: str = HEAD) -> Callable[[], str]:
+    """A token whose payload may be anything; its signature is right."""
+    return lambda: RSA.sign_texts(head, text_of(make()))
+
+
 T = "x.y.z"
 CASES: dict[str, Callable[[Any], None]] = {
     "good": by(token),
@@ -113,6 +127,32 @@ CASES: dict[str, Callable[[Any], None]] = {
     "critical extension": by(lambda: RSA.sign(claims(), {"crit": ["x"], "x": 1})),
     "garbage": by(lambda: "garbage"),
     "two parts": by(lambda: "a.b"),
+    **{
+        f"payload {name}": by(signed(make))
+        for name, make in {
+            "empty": lambda: b"",
+            "no JSON": lambda: b"alice",
+            "a list": lambda: b"[1]",
+            "null": lambda: b"null",
+            "cut": lambda: payload_of()[:-1],
+            "nested": lambda: payload_of(extra=b',"x":' + b"[" * 500 + b"]" * 500),
+            "with a claim twice": lambda: payload_of(extra=b',"sub":"root"'),
+            "with text behind it": lambda: payload_of() + b"x",
+            "with an infinite time": lambda: payload_of(extra=b',"nbf":1e999'),
+            "with no number": lambda: payload_of(extra=b',"nbf":NaN'),
+            "large": lambda: payload_of(extra=b',"x":"' + b"y" * 40_000 + b'"'),
+            "of many claims": lambda: payload_of(extra=b"".join(b',"c%d":[]' % number for number in range(3_000))),
+        }.items()
+    },
+    **{
+        f"header {head[:20]}": by(signed(payload_of, head))
+        for head in (
+            *("", "*", text_of(b"RS256"), text_of(b"[]"), text_of(b'{"alg":"RS256","alg":"none","kid":"key-1"}')),
+            *(text_of(b'{"alg":"none","alg":"RS256","kid":"key-1"}'), HEAD + "=", HEAD + "==", HEAD + "!"),
+        )
+    },
+    "expiry with a fraction": by(lambda: token(exp=now_s() + 300.5)),
+    "issued before 1970": by(lambda: token(iat=-5)),
     "no message": raw(b""),
     "byte 01 first": raw(b"\x01"),
     **{
@@ -136,6 +176,11 @@ CASES: dict[str, Callable[[Any], None]] = {
 STRICTER = {
     "token from the future": by(lambda: token(iat=now_s() + 600, exp=now_s() + 1200)),
     "user with blanks around it": by(lambda: token(sub=" alice ")),
+    "user of 2,000 characters": by(lambda: token(sub="a" * 2_000)),
+    "payload that is not UTF-8": by(signed(lambda: payload_of(extra=b',"x":"\xff\xfe"'))),
+    "payload that is nested 20,000 times": by(
+        signed(lambda: payload_of(extra=b',"x":' + b"[" * 20_000 + b"]" * 20_000))
+    ),
     "two tokens": sends(lambda: first_message(T, extensions=f"auth=Bearer {token()}\x01")),
     "two extensions of one name": sends(lambda: first_message(token(), extensions="a=b\x01a=c\x01")),
 }
@@ -230,10 +275,18 @@ def test_what_is_refused_here_is_taken_by_kafka(pair: Pair, case: str) -> None:
 
 
 @pytest.mark.kafka
-def test_another_scheme_is_a_failure_where_kafka_is_silent(pair: Pair) -> None:
-    ours, kafka = pair.seen(raw(f"n,,\x01auth=Basic {T}\x01\x01".encode()))
-    assert ours[1][:2] == ("authenticate", 58)
-    assert kafka[1] == ("authenticate", "closed")
+@pytest.mark.parametrize(
+    "play",
+    [raw(f"n,,\x01auth=Basic {T}\x01\x01".encode()), by(lambda: token(exp=10**12))],
+    ids=["another scheme", "an end after the year 9999"],
+)
+def test_what_is_a_failure_here_ends_the_connection_of_kafka_in_silence(
+    pair: Pair, play: Callable[[Any], object]
+) -> None:
+    ours, kafka = pair.seen(play)
+    assert ("authenticate", 58) in [each[:2] for each in ours]
+    assert "closed" in [each[1] for each in kafka]
+    assert ("authenticate", 58) not in [each[:2] for each in kafka]
 
 
 @pytest.mark.kafka

@@ -119,6 +119,34 @@ class Stranger:
             if final:
                 client.on_server_final(final)
 
+    def scram_altered(self, alter: Callable[[bytes], bytes]) -> None:
+        """Log in by SCRAM with the right password, and with a last message that is changed on its way."""
+        client = ScramClient(ScramMechanism.SCRAM_SHA_256, "alice", "alice-secret", secrets.token_hex(16))
+        self.handshake("SCRAM-SHA-256")
+        challenge = self.authenticate(client.first_message())
+        self.authenticate(alter(client.on_server_first(challenge)))
+
+    def scram_replayed(self) -> None:
+        """Send the messages of a log-in that succeeds, and the same again in another session."""
+        client = ScramClient(ScramMechanism.SCRAM_SHA_256, "alice", "alice-secret", secrets.token_hex(16))
+        self.handshake("SCRAM-SHA-256")
+        final = client.on_server_first(self.authenticate(client.first_message()))
+        self.authenticate(final)
+        again = Stranger(self.socket.getpeername()[1])
+        again.handshake("SCRAM-SHA-256")
+        again.authenticate(client.first_message())
+        again.authenticate(final)
+        again.is_closed()
+        again.socket.close()
+        self.seen += again.seen
+
+    def unreadable(self) -> None:
+        """Send a SaslAuthenticate request whose body says that more bytes follow than do."""
+        frame = struct.pack(">hhih", ApiKey.SASL_AUTHENTICATE, 1, 7, -1) + struct.pack(">i", 1_000)
+        self.send(struct.pack(">i", len(frame)) + frame)
+        answer = self.frame()
+        self.seen.append(("unreadable", "closed" if answer is None else struct.unpack_from(">ih", answer)))
+
     def is_closed(self) -> None:
         """Note whether the connection ends."""
         self.socket.settimeout(2)
@@ -188,6 +216,20 @@ CASES: dict[str, Callable[[Stranger], None]] = {
             *(b"n,,n=alice", b"n,,n=al=xbice,r=abc", b"n,a=bob,n=alice,r=abc", b"n,,r=abc,n=alice"),
         )
     },
+    **{
+        f"SCRAM's last message with {name}": plays(lambda s, alter=alter: s.scram_altered(alter), S.is_closed)
+        for name, alter in {
+            "another nonce": lambda message: message.replace(b"r=", b"r=a", 1),
+            "a text before the nonce": lambda message: message.replace(b"r=", b"r=" + b"a" * 30, 1),
+            "a text behind the nonce": lambda message: message.replace(b",p=", b"a,p=", 1),
+            "a channel binding": lambda message: message.replace(b"c=biws", b"c=eSws", 1),
+            "no channel": lambda message: message.removeprefix(b"c=biws,"),
+            "no proof": lambda message: message.partition(b",p=")[0],
+            "another proof": lambda message: message[:-8] + b"AAAAAAA=",
+            "bytes behind it": lambda message: message + b"\0",
+        }.items()
+    },
+    "SCRAM replayed": plays(S.scram_replayed),
     **{f"frame of {size} bytes": raw(struct.pack(">i", size) + b"x" * 10) for size in (-1, 0, 3, 524_289, 2**31 - 1)},
 }
 
@@ -196,6 +238,10 @@ BETTER = {
         lambda s: s.handshake("SCRAM-SHA-256"), lambda s: s.authenticate(b"n,,m=x,n=alice,r=abc")
     ),
     "a user of SCRAM that does not exist": plays(lambda s: s.scram("SCRAM-SHA-256", "nobody")),
+    "a nonce twice": plays(
+        lambda s: s.scram_altered(lambda message: message.replace(b",p=", b"," + message.split(b",")[1] + b",p=", 1))
+    ),
+    "half a proof": plays(lambda s: s.scram_altered(lambda message: message[:-20])),
     "a nonce of 5,000 characters": plays(
         lambda s: s.handshake("SCRAM-SHA-256"), lambda s: s.authenticate(b"n,,n=alice,r=" + b"x" * 5000)
     ),
@@ -329,6 +375,14 @@ RENEWALS: dict[str, Callable[[Stranger], None]] = {
     "never, in version 0": plays(S.handshake, lambda s: s.authenticate(LOGIN, 0), past_the_end, S.metadata),
     "late": plays(*(S.handshake, S.authenticate, past_the_end, S.handshake, S.authenticate, S.metadata)),
     "by SCRAM": plays(lambda s: s.scram("SCRAM-SHA-256"), lambda s: s.scram("SCRAM-SHA-256"), S.metadata),
+    "by SCRAM with another nonce": plays(
+        lambda s: s.scram("SCRAM-SHA-256"),
+        lambda s: s.scram_altered(lambda message: message.replace(b"r=", b"r=a", 1)),
+        S.is_closed,
+    ),
+    "by what is no message": plays(
+        S.handshake, S.authenticate, S.handshake, lambda s: s.authenticate(b"\xff"), S.is_closed
+    ),
 }
 
 
@@ -337,3 +391,12 @@ RENEWALS: dict[str, Callable[[Stranger], None]] = {
 def test_renewal_is_seen_alike(pair: Pair, case: str) -> None:
     ours, kafka = pair.seen(RENEWALS[case], "RENEWED")
     assert ours == kafka
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("is_renewal", [False, True])
+def test_what_cannot_be_read_is_answered_where_kafka_is_silent(pair: Pair, is_renewal: bool) -> None:
+    log_in = (S.handshake, S.authenticate) if is_renewal else ()
+    ours, kafka = pair.seen(plays(*log_in, S.handshake, S.unreadable, S.is_closed), "RENEWED")
+    assert ours[-2:] == [("unreadable", (7, 58)), ("ends", True)]
+    assert kafka[-2:] == [("unreadable", "closed"), ("ends", True)]

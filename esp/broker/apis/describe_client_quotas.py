@@ -5,12 +5,11 @@ A tagged field of ours in the request asks also for the clients that this node h
 
 from collections.abc import Generator, Mapping
 from datetime import timedelta
-from typing import Final
 
 from kio.schema.describe_client_quotas.v1.response import EntityData, EntryData, ValueData
-from kio.static.primitive import f64, i32, i32Timedelta
+from kio.static.primitive import f64, i32
 
-from esp.broker.answer_fields import NO_THROTTLE
+from esp.broker.answer_fields import NO_THROTTLE, told_duration
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.model.client_quota_filter import ClientQuotaFilter, FilterComponent
@@ -18,9 +17,6 @@ from esp.model.client_quotas import QuotaEntity
 from esp.model.errors import ErrorCode
 from esp.protocol.own_fields import DescribeClientQuotasRequest, DescribeClientQuotasResponse, HeldData
 from esp.protocol.progress import Progress
-
-_LEFT_MAX: Final = timedelta(milliseconds=(1 << 31) - 1)
-"""The longest time that the field holds, 24 days: a quota may be so small that a client waits for longer."""
 
 
 def handle(
@@ -69,7 +65,7 @@ def _find_held(services: Services) -> Generator[None, None, tuple[HeldData, ...]
             client_id=each.client_id,
             address=each.address,
             connections=i32(each.connections),
-            left=i32Timedelta.parse(min(timedelta(microseconds=each.left_us), _LEFT_MAX)),
+            left=told_duration(timedelta(microseconds=each.left_us)),
         )
         for each in held
     )

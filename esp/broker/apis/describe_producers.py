@@ -9,9 +9,9 @@ from datetime import timedelta
 from typing import Final
 
 from kio.schema.types import ProducerId
-from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
+from kio.static.primitive import i8, i16, i32, i64
 
-from esp.broker.answer_fields import NO_THROTTLE
+from esp.broker.answer_fields import NO_THROTTLE, told_duration
 from esp.broker.authorization.access import allows_on_cluster
 from esp.broker.request import Request
 from esp.broker.services import Services
@@ -92,7 +92,7 @@ def _shares(services: Services, topic: str, number: int, group_id: str) -> tuple
         end_offset=i64(core.end_offset),
         acquired_count=i32(core.acquired_count),
         letter_count=i32(core.condemned_count),
-        letters_failing_for=i32Timedelta.parse(timedelta(microseconds=share.letters_failing_us)),
+        letters_failing_for=told_duration(timedelta(microseconds=share.letters_failing_us)),
         span_max=i32(settings.partition_max_record_locks),
         attempts_max=i32(settings.delivery_count_limit),
         runs=tuple(
@@ -102,7 +102,7 @@ def _shares(services: Services, topic: str, number: int, group_id: str) -> tuple
                 state=i8(run.state),
                 delivery_count=i16(run.delivery_count),
                 member_id=run.member_id or None,
-                locked_for=i32Timedelta.parse(
+                locked_for=told_duration(
                     timedelta(microseconds=max(0, now_us - (run.lock_us - lock_us)) if run.member_id else 0)
                 ),
             )

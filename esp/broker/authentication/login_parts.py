@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from esp.authentication.conversation import Conversation, Ending
 from esp.authentication.credentials import CredentialLookup, NoCredentials
-from esp.authentication.exchange import Check, KeyWait
+from esp.authentication.exchange import Check, KeyWait, NewTokenWait
 from esp.authentication.failure_delays import FailureDelays
 from esp.broker.authentication.image_credentials import ImageCredentials
 from esp.broker.authentication.image_tokens import token_credentials
@@ -33,6 +33,9 @@ CHECKED_AT_A_TIME: Final = 1
 """A flood of log-ins by PLAIN with hashed passwords takes one processor, and not the loop's."""
 
 _NONCE_BYTES: Final = 20
+
+_LOOKS_FOR_TOKEN_MS: Final = (5, 10, 20, 40, 80, 160)
+"""The pauses before the looks for a token that another node may have made just now. Metadata take some milliseconds to the other nodes."""
 
 
 class LoginParts:
@@ -94,7 +97,17 @@ class LoginParts:
         """
         if isinstance(check, KeyWait):
             return await self._keys[policy.listener].wait_for_new()
+        if isinstance(check, NewTokenWait):
+            return await self._wait_for(check, is_wanted)
         return await self.checks.run(host, check.is_right, is_wanted)
+
+    async def _wait_for(self, token: NewTokenWait, is_wanted: Callable[[], bool]) -> bool:
+        """Return True as soon as this node knows a token; False if it does not come in time, or its connection has ended."""
+        for pause_ms in _LOOKS_FOR_TOKEN_MS:
+            await self.env.clock.sleep_us(pause_ms * 1000)
+            if token.is_known() or not is_wanted():
+                break
+        return token.is_known()
 
     def on_log_in(self, policy: SaslPolicy, conversation: Conversation) -> None:
         """Count a log-in that succeeded."""

@@ -210,10 +210,14 @@ class SaslConnection:
             self._parts.tasks.start(self._check(outcome, encode), name="log-in check")
 
     async def _check(self, check: Check, encode: Encode) -> None:
-        result = await self._parts.check(check, self._policy, self.client.address.host, lambda: not self._is_over)
-        if not self._is_over:
-            self._answer(self._conversation.on_checked(check, result), encode)
-            self._go_on()
+        outcome: Reply | Check = check
+        while not isinstance(outcome, Reply):
+            result = await self._parts.check(outcome, self._policy, self.client.address.host, lambda: not self._is_over)
+            if self._is_over:
+                return
+            outcome = self._conversation.on_checked(outcome, result)
+        self._answer(outcome, encode)
+        self._go_on()
 
     # --- answers -----------------------------------------------------------------------------------------------------------------
 

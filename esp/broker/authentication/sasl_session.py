@@ -95,10 +95,19 @@ class SaslSession:
             return self._failed(outcome)
         return self._answered(outcome)
 
+    def refuse_unreadable(self) -> Coroutine[Any, Any, SaslAuthenticateResponse] | None:
+        """Return the answer to a SaslAuthenticate request that cannot be read; None if the client is not renewing its log-in."""
+        try:
+            return self._failed(self._conversation.on_malformed())
+        except UnexpectedMessageError:
+            return None
+
     async def _checked(self, check: Check) -> SaslAuthenticateResponse:
         host = self._client.address.host
-        result = await self._parts.check(check, self._policy, host, lambda: self._session is not None)
-        reply = self._conversation.on_checked(check, result)
+        reply: Reply | Check = check
+        while not isinstance(reply, Reply):
+            result = await self._parts.check(reply, self._policy, host, lambda: self._session is not None)
+            reply = self._conversation.on_checked(reply, result)
         return await self._failed(reply) if reply.ending in _LATER else self._answered(reply)
 
     async def _failed(self, reply: Reply) -> SaslAuthenticateResponse:

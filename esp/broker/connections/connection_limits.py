@@ -1,8 +1,12 @@
 """The limits of connections: how many there may be, and how many may be opened in a second (KIP-402, KIP-612).
 
-A connection above a number, or above the rate of its address, is ended. Where a listener's or the node's rate is exceeded, the listener
-accepts none for a while: connections wait with the kernel and cost nothing. Kafka does so too where there are too many, and holds a
-connection above its address's rate for a second before it is ended.
+A connection above a number, or above the rate of its address, is ended; one above the latter counts for no other rate, so that an address
+keeps no others waiting. Where a listener's or the node's rate is exceeded, the listener accepts none for a while: connections wait with the
+kernel and cost nothing. Kafka does so too where there are too many, and holds a connection above its address's rate for a second before it
+is ended.
+
+Clients cannot keep other brokers out: where brokers have a listener of their own, the limits of that listener alone bound it (QUOTA-7). A
+connection that comes there while the node has no room takes the place of a client's.
 """
 
 from collections import Counter
@@ -25,7 +29,7 @@ class ConnectionLimits(NamedTuple):
 
     ``max.connections``, ``max.connections.per.ip``, ``connections.max.idle.ms`` (-1: never), ``socket.request.max.bytes``,
     ``queued.max.request.bytes`` (-1: no limit), ``max.connections.per.ip.overrides``, ``max.connection.creation.rate``, the limits of
-    single listeners, and the windows of rates.
+    single listeners, the windows of rates, and the listener of other brokers if clients have others.
     """
 
     total: int
@@ -37,6 +41,7 @@ class ConnectionLimits(NamedTuple):
     creation_rate: int = INT_MAX
     of_listeners: Mapping[str, ListenerLimits] = MappingProxyType({})
     windows: tuple[int, int] = (11, 1)
+    between_brokers: str | None = None
 
 
 def connection_limits(settings: BrokerSettings) -> ConnectionLimits:
@@ -51,6 +56,7 @@ def connection_limits(settings: BrokerSettings) -> ConnectionLimits:
         creation_rate=settings.max_connection_creation_rate,
         of_listeners=settings.listener_limits,
         windows=(settings.quota_window_num, settings.quota_window_size_seconds),
+        between_brokers=settings.inter_broker_listener_name if len(settings.client_listeners) > 1 else None,
     )
 
 
@@ -77,13 +83,17 @@ class ConnectionCounts:
     def find_excess(self, listener: str, ip: str) -> str | None:
         """Say which number leaves no room for one more connection, if one does."""
         limits = self.limits
-        if self._total >= limits.total:
+        if self._total >= limits.total and listener != limits.between_brokers:
             return "max.connections"
         if self._per_ip[ip] >= limits.of_ips.get(ip, limits.per_ip):
             return "max.connections.per.ip"
         if self._per_listener[listener] >= limits.of_listeners.get(listener, _NO_LIMITS).max_connections:
             return f"max.connections of listener {listener}"
         return None
+
+    def takes_a_place(self, listener: str) -> bool:
+        """True if one more connection, which nothing refuses, is above ``max.connections``: a client's has to go for it."""
+        return listener == self.limits.between_brokers and self._total >= self.limits.total
 
     def add(self, listener: str, ip: str) -> None:
         """Count a connection."""
@@ -102,10 +112,11 @@ class ConnectionCounts:
     def pause_ms(self, listener: str, now_ms: int) -> int:
         """Count that a connection is opened; return the time for which the listener shall accept no other one: a window at most."""
         of_listener = self.limits.of_listeners.get(listener, _NO_LIMITS).creation_rate
-        of_all = self.limits.creation_rate
+        of_all = INT_MAX if listener == self.limits.between_brokers else self.limits.creation_rate
         if of_listener == of_all == INT_MAX:
             return 0
-        return max(self._count(listener, of_listener, now_ms), self._count(None, of_all, now_ms))
+        pause_ms = self._count(listener, of_listener, now_ms)
+        return pause_ms if of_all == INT_MAX else max(pause_ms, self._count(None, of_all, now_ms))
 
     def _count(self, name: str | None, limit: int, now_ms: int) -> int:
         from esp.quotas.rate import Rate, Windows  # noqa: PLC0415 - not loaded where no rate is limited

@@ -37,7 +37,7 @@ from typing import Any, Final, Protocol
 from esp.broker.kept_answer import keep_answer
 from esp.broker.request import LATER, NEVER, Answer, ClientContext, Request
 from esp.broker.tasks import Tasks
-from esp.broker.turns.long_requests import SHORT_BYTES, LongRequests, done
+from esp.broker.turns.long_requests import SHORT_BYTES, LongRequests, done, refuse_unreadable
 from esp.broker.turns.turns import Turns
 from esp.model.errors import ApiError, ErrorCode
 from esp.ports.clock import Clock
@@ -175,7 +175,15 @@ class Dispatcher:
     def _answer(self, request: Request, body: memoryview) -> Answer:
         """See :meth:`dispatch`; for a short request, at once."""
         api_key, version = request.api_key, request.api_version
-        answer = self._handle(request, messages.decode_request(api_key, version, body))
+        answer: Any
+        try:
+            message = messages.decode_request(api_key, version, body)
+        except DecodeError:
+            answer = refuse_unreadable(request)
+            if answer is None:
+                raise
+        else:
+            answer = self._handle(request, message)
         if isinstance(answer, Coroutine):
             self._tasks.start(self._finish(request, answer), name=self.served[api_key].name, for_request=True)
             return LATER

@@ -188,17 +188,26 @@ class Server:
             ConnectionAbortedError: there are too many.
         """
         ip = connection.peer.host
-        pause_ms = self.counts.pause_ms(listener, self._env.clock.monotonic_us() // 1000)
-        if pause_ms:
-            self._listeners[listener].pause(pause_ms * 1000)
         enforcer = self._quotas.enforcer
         excess = self.counts.find_excess(listener, ip)
         if excess is None and enforcer is not None and not enforcer.admits_connection(ip):
             excess = "the quota of its address (connection_creation_rate)"
+        elif pause_ms := self.counts.pause_ms(listener, self._env.clock.monotonic_us() // 1000):
+            self._listeners[listener].pause(pause_ms * 1000)
         if excess is not None:
             log.warning("refused a connection of %s: too many connections for %s", connection.peer, excess)
             raise ConnectionAbortedError("too many connections")
+        if self.counts.takes_a_place(listener):
+            self._end_idlest(listener)
         return ClientContext(listener, connection.peer)
+
+    def _end_idlest(self, listener: str) -> None:
+        """End the connection, of those to other listeners, that has been idle for longest; of several the oldest."""
+        others = [session for session in self._sessions if session.client.listener != listener]
+        if others:
+            idlest = max(others, key=lambda session: session.idle_checks)
+            log.warning("ending a connection of %s, as other brokers need it: max.connections", idlest.client.address)
+            idlest.close("other brokers need its place")
 
     def _session(self, connection: Connection, client: ClientContext) -> Session:
         return Session(

@@ -19,6 +19,7 @@ from esp.broker.turns.turns import Turns
 from esp.protocol import messages
 from esp.protocol.errors import DecodeError
 from esp.protocol.progress import SlicedWork, whole
+from esp.protocol.registry import ApiKey
 
 SHORT_BYTES: Final = 256
 """Bodies up to this size are handled at once: they name fewer than a hundred things, most of them a few."""
@@ -39,6 +40,15 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 def done(answer: Any) -> Any:
     """An answer, or what a generator makes of a short request without others having their turn."""
     return whole(answer) if isinstance(answer, Generator) else answer
+
+
+def refuse_unreadable(request: Request) -> Coroutine[Any, Any, Any] | None:
+    """Return the answer to a request whose body cannot be read; None if its connection ends without one, as is the rule.
+
+    A log-in that cannot be read is answered as a failure, also where it renews another one (AUTHN-6).
+    """
+    log_in = request.client.sasl
+    return log_in.refuse_unreadable() if log_in is not None and request.api_key == ApiKey.SASL_AUTHENTICATE else None
 
 
 class LongRequests:
@@ -142,9 +152,15 @@ class _LongRequest:
                 messages.decode_request_in_slices(request.api_key, request.api_version, body)
             )
         except DecodeError as error:
-            request.client.hold.end(str(error))
-            return
-        answer = await self._answer_in_parts(message)
+            refusal = refuse_unreadable(request)
+            if refusal is None:
+                request.client.hold.end(str(error))
+                return
+            self._let_go_on(refusal)
+            self._room.give_back()  # the refusal is delayed
+            answer = await refusal
+        else:
+            answer = await self._answer_in_parts(message)
         await _reply(self._turns, request, answer)
 
     async def _answer_in_parts(self, message: Any) -> Any:

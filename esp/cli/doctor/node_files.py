@@ -1,4 +1,4 @@
-"""Looks at the files of one node, on its host, for a doctor: revocation lists that end, and secrets that others may read."""
+"""Looks at the files of one node, on its host, for a doctor: revocation lists that end, and secrets and metadata that others may read."""
 
 import os
 import stat
@@ -7,6 +7,8 @@ from typing import Final
 
 from esp.cli.text_files import PLACES, read_text
 from esp.doctor.protection import NodeFiles, RevocationList
+from esp.model.ids import METADATA_TOPIC
+from esp.raft.snapshot import BOOTSTRAP_FILE
 from esp.settings.broker import BrokerSettings
 from esp.settings.broker_table import BROKER_SETTINGS
 from esp.settings.node import load_broker_settings
@@ -43,7 +45,20 @@ def look_at_node_files_blocking(config: str, now_s: float) -> NodeFiles:
         settings.node_id,
         _revocations_blocking(settings, now_s),
         tuple(path for path in dict.fromkeys(secret) if is_readable_by_others_blocking(path)),
+        _readable_metadata_blocking(Path(settings.metadata_log_dir)),
     )
+
+
+def _readable_metadata_blocking(directory: Path) -> tuple[str, ...]:
+    """Return the directory of the metadata log if other users may read a file in it, and likewise the file that begins the log."""
+    log = directory / f"{METADATA_TOPIC}-0"
+    try:
+        names = os.listdir(log)
+    except OSError:  # there is none, or its owner alone may look
+        names = []
+    found = (str(log),) if any(is_readable_by_others_blocking(str(log / name)) for name in names) else ()
+    beginning = str(directory / BOOTSTRAP_FILE)
+    return (*found, beginning) if is_readable_by_others_blocking(beginning) else found
 
 
 def is_readable_by_others_blocking(path: str) -> bool:

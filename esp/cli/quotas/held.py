@@ -9,6 +9,7 @@ import typer
 from esp.cli.kafka.quotas import HeldThere, find_held
 from esp.cli.output import print_columns, print_json, print_line, print_warning
 from esp.cli.quotas.entities import in_words, of_parts
+from esp.model.acl_hosts import as_peers_have_it
 from esp.model.client_quotas import CLIENT_ID, IP, USER, QuotaEntity
 from esp.model.errors import OperatorError
 
@@ -82,7 +83,9 @@ def add_up(told: Mapping[int, Iterable[HeldThere]], wanted: QuotaEntity) -> list
 def _is_about(held: HeldThere, kind: str, name: str | None) -> bool:
     if name is None:
         return (kind, name) in held.entity
-    return {USER: held.user, CLIENT_ID: held.client_id, IP: held.address}[kind] == name
+    if kind == IP:
+        return held.address == as_peers_have_it(name)
+    return {USER: held.user, CLIENT_ID: held.client_id}[kind] == name
 
 
 def _client(held: HeldThere) -> str:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from esp.authentication.credentials import CredentialLookup, NoCredentials
 from esp.authentication.errors import AuthenticationError
-from esp.authentication.exchange import Challenge, SlowCheck, Success
+from esp.authentication.exchange import Challenge, NewTokenWait, SlowCheck, Success
 from esp.authentication.scram import ScramClient, ScramExchange
 from esp.broker.authentication.image_tokens import token_credentials
 from esp.broker.raft.loader import MetadataLoader
@@ -222,9 +222,9 @@ def logs_in(image: ClusterImage, wall_ms: int, terms: DelegationTerms, issued: I
         challenge = server.respond(client.first_message())
         assert isinstance(challenge, Challenge), "SCRAM has a challenge"
         outcome = server.respond(client.on_server_first(challenge.data))
-        if isinstance(outcome, SlowCheck):
-            outcome = outcome.conclude(outcome.is_right())
-        assert isinstance(outcome, Success), "the second message decides"
+        while not isinstance(outcome, Success):
+            assert isinstance(outcome, SlowCheck | NewTokenWait), "the second message decides"
+            outcome = outcome.conclude(isinstance(outcome, SlowCheck) and outcome.is_right())
         client.on_server_final(outcome.data)
     except AuthenticationError:
         return False

@@ -286,6 +286,15 @@ def test_log_in_is_renewed_by_the_same_user_and_mechanism() -> None:
         assert conversation.on_message(LOGIN) == Reply(lifetime_ms=3000, is_success=True)
 
 
+def test_renewal_that_cannot_be_read_is_a_failure_with_kafka_s_text() -> None:
+    conversation = known(lifetime_ms=3000)
+    conversation.on_handshake(1, "PLAIN")
+    reply = conversation.on_malformed()
+    assert (reply.code, reply.ending) == (ErrorCode.sasl_authentication_failed, Ending.SOON)
+    text = "Authentication failed during re-authentication due to invalid credentials with SASL mechanism PLAIN"
+    assert reply.message == text
+
+
 def test_log_in_is_not_renewed_by_another_user() -> None:
     conversation = known(lifetime_ms=3000)
     conversation.on_handshake(1, "PLAIN")

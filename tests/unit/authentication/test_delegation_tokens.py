@@ -6,7 +6,7 @@ from esp.authentication.conversation import Conversation, Reply, Stage
 from esp.authentication.credentials import CredentialLookup
 from esp.authentication.delegation_tokens import KEPT_MAX, NoTokens, TokenCredentials, UsableToken
 from esp.authentication.errors import AuthenticationError
-from esp.authentication.exchange import Challenge, SlowCheck, Success
+from esp.authentication.exchange import Challenge, NewTokenWait, SlowCheck, Success
 from esp.authentication.scram import ScramClient, ScramExchange
 from esp.model.sasl import SaslMechanism, SaslPolicy
 from esp.model.scram import MIN_ITERATIONS
@@ -40,10 +40,25 @@ def played(lookup, mechanism=SHA_256, name="token", password="the password", *, 
     between()
     outcome = server.respond(proof)
     is_slow = isinstance(outcome, SlowCheck)
-    if is_slow:
-        outcome = outcome.conclude(outcome.is_right())
+    outcome = concluded(outcome)
     client.on_server_final(outcome.data)
     return outcome, is_slow
+
+
+def concluded(outcome):
+    """The end of an exchange whose token does not come while it is waited for."""
+    while not isinstance(outcome, Success):
+        is_right = isinstance(outcome, SlowCheck) and outcome.is_right()
+        assert is_right or not outcome.is_known()
+        outcome = outcome.conclude(is_right)
+    return outcome
+
+
+def asked(tokens, token_id="token", password="the password"):
+    """The outcome of the last message of a log-in by a token."""
+    client = ScramClient(SHA_256, token_id, password, "client", is_token=True)
+    server = ScramExchange(SHA_256, lookup_of(tokens), lambda: "server")
+    return server.respond(client.on_server_first(server.respond(client.first_message()).data))
 
 
 @pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
@@ -110,8 +125,40 @@ def test_token_that_ends_while_its_password_is_hashed_lets_nobody_in():
     check = server.respond(client.on_server_first(server.respond(client.first_message()).data))
     is_right = check.is_right()
     tokens.tokens.clear()
+    wait = check.conclude(is_right)
     with pytest.raises(AuthenticationError):
-        check.conclude(is_right)
+        wait.conclude(False)
+
+
+def test_token_that_comes_while_it_is_waited_for_lets_in():
+    """It was made at another node a moment ago."""
+    tokens = Tokens()
+    wait = asked(tokens)
+    assert isinstance(wait, NewTokenWait)
+    assert not wait.is_known()
+    tokens.tokens["token"] = TOKEN
+    assert wait.is_known()
+    assert concluded(wait.conclude(True)).user == "alice"
+
+
+def test_log_in_that_fails_waits_once_whether_or_not_there_is_the_token():
+    for tokens in (Tokens(token=TOKEN), Tokens()):
+        for _ in range(2):
+            outcome = asked(tokens, password="wrong")
+            if isinstance(outcome, SlowCheck):
+                outcome = outcome.conclude(outcome.is_right())
+            assert isinstance(outcome, NewTokenWait)
+            assert not outcome.is_known()
+            with pytest.raises(AuthenticationError):
+                concluded(outcome.conclude(False))
+
+
+def test_wrong_password_of_a_token_that_comes_meanwhile_lets_nobody_in():
+    tokens = Tokens()
+    wait = asked(tokens, password="wrong")
+    tokens.tokens["token"] = TOKEN
+    with pytest.raises(AuthenticationError):
+        concluded(wait.conclude(wait.is_known()))
 
 
 def test_credentials_of_the_token_that_was_used_least_recently_are_forgotten():
@@ -131,7 +178,9 @@ def log_in(conversation, token_id="token"):
     client = ScramClient(SHA_256, token_id, "the password", "client", is_token=True)
     proof = client.on_server_first(conversation.on_message(client.first_message()).data)
     reply = conversation.on_message(proof)
-    return reply if isinstance(reply, Reply) else conversation.on_checked(reply, reply.is_right())
+    while not isinstance(reply, Reply):
+        reply = conversation.on_checked(reply, isinstance(reply, SlowCheck) and reply.is_right())
+    return reply
 
 
 @pytest.mark.parametrize(("limit_ms", "lifetime_ms"), [(0, 5_000), (3_000, 3_000), (9_000, 5_000)])

@@ -49,6 +49,11 @@ def swapped(token: str, claims: dict) -> str:
     return f"{head}.{json_text(claims)}.{signature}"
 
 
+def with_texts(head: str = '{"alg":"RS256","kid":"key-1"}', payload: str = "") -> str:
+    """A token whose parts are these, with the right signature."""
+    return PROVIDER.sign_texts(text_of(head.encode()), text_of((payload or json.dumps(PROVIDER.claims())).encode()))
+
+
 def own_key_in_header() -> str:
     """A token that brings the key along by which it is signed (CVE-2018-0114)."""
     return FOREIGN.sign(FOREIGN.claims(), {"jwk": FOREIGN.key.as_dict(private=False)})
@@ -104,6 +109,13 @@ def reason_for(token: str) -> tuple[str, str]:
         (PROVIDER.sign(PROVIDER.claims(), {"kid": 5}), "name of its key is no text"),
         (PROVIDER.sign([1]), "holds no claims"),
         (PROVIDER.sign("alice"), "holds no claims"),
+        (with_texts(payload=json.dumps(PROVIDER.claims())[:-1] + ',"sub":"root"}'), "or one twice"),
+        (with_texts(payload=json.dumps(PROVIDER.claims())[:-1] + ',"x":[{"a":1,"a":2}]}'), "or one twice"),
+        (with_texts(head='{"alg":"none","alg":"RS256","kid":"key-1"}'), "no signed token"),
+        (
+            with_texts(payload=json.dumps(PROVIDER.claims())[:-1] + ',"x":' + "[" * 20_000 + "]" * 20_000 + "}"),
+            "no claims",
+        ),
         (PROVIDER.token(iss="https://evil.example/"), "its issuer is"),
         (PROVIDER.token(aud="another"), "its audience is"),
         (PROVIDER.token(now_ms=NOW_MS - 310_000), "expired 10 s ago"),

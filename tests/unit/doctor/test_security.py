@@ -69,8 +69,25 @@ def test_secrets_that_others_may_read_are_found():
     assert (hit.detail, hit.remedy) == ("/etc/esp/node.pem", "`chmod o-r /etc/esp/node.pem`, then change the secret")
 
 
+@pytest.mark.parametrize(
+    ("known", "is_told"),
+    [
+        ({"passwords": (HashedPassword("alice", "SCRAM-SHA-256", 16384),)}, True),
+        ({"own": OwnProtection({}, mechanisms=frozenset(("SCRAM-SHA-512",)))}, True),
+        ({"own": OwnProtection({}, secrets=("ssl.keystore.password",))}, True),
+        ({"own": OwnProtection({}, mechanisms=frozenset(("PLAIN", "OAUTHBEARER")))}, False),
+    ],
+)
+def test_a_metadata_log_with_passwords_that_others_may_read_is_found(known, is_told):
+    files = NodeFiles(NodeId(1), readable_metadata=("/data/__cluster_metadata-0",))
+    found = [(hit.detail, hit.remedy) for hit in hits("readable-metadata", protected(files=files, **known))]
+    remedy = "`chmod -R o-rwx /data/__cluster_metadata-0`, then give each user a new password"
+    assert found == ([("/data/__cluster_metadata-0", remedy)] if is_told else [])
+    assert hits("readable-metadata", protected(files=NodeFiles(NodeId(1)), **known)) == []
+
+
 def test_files_are_judged_only_where_the_doctor_looks_at_them():
-    for name in ("readable-secret", "revocations-end-this-week", "revocations-end-this-month"):
+    for name in ("readable-secret", "readable-metadata", "revocations-end-this-week", "revocations-end-this-month"):
         assert hits(name, protected()) == []
 
 

@@ -1,3 +1,4 @@
+import datetime as dt
 import struct
 import tracemalloc
 import uuid
@@ -15,6 +16,7 @@ from kio.schema.metadata.v4.request import MetadataRequest as MetadataRequestV4
 from kio.schema.metadata.v10.request import MetadataRequest as MetadataRequestV10
 from kio.schema.metadata.v12.request import MetadataRequest as MetadataRequestV12
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.renew_delegation_token.v2.request import RenewDelegationTokenRequest
 
 from esp.protocol.reader import DecodeError, compile_reader, least_size
 from tests.unit.protocol.strategies import GROUPS, entities, kio_bytes, kio_read, message_id, versions_of, wire_class
@@ -157,3 +159,12 @@ def test_fields_that_the_model_lacks_are_dropped():
 def test_a_negative_duration_is_read_as_kafka_reads_it():
     body = b"\x00" + struct.pack(">iqh", -1, -1, -1) + b"\x00\x00\x00"
     assert read(InitProducerIdRequest, body).transaction_timeout.total_seconds() == -0.001
+
+
+@pytest.mark.parametrize(
+    ("number", "is_longest"), [(2**63 - 1, True), (86_400_000_000_000_000, True), (-(2**63), False)]
+)
+def test_a_duration_of_millions_of_years_is_the_longest_that_there_is(number, is_longest):
+    """Kafka makes and renews a token for as long as it may be where a client asks for 2^63 - 1 ms."""
+    read_one = read(RenewDelegationTokenRequest, b"\x02h" + struct.pack(">q", number) + b"\x00")
+    assert read_one.renew_period == (dt.timedelta.max if is_longest else dt.timedelta.min)

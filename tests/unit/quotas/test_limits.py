@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,6 +61,31 @@ def test_an_address_without_a_quota_has_the_default():
     assert limits.find_for_address("192.0.2.1") == (5, ip_alone("192.0.2.1"), (None, "192.0.2.1"))
     assert limits.find_for_address("192.0.2.2") == (7, ip_alone(None), (None, "192.0.2.2"))
     assert QuotaLimits({user_alone(None): {PRODUCER_BYTE_RATE: 5.0}}).find_for_address("192.0.2.1") is None
+
+
+@pytest.mark.parametrize(
+    ("written", "peer"),
+    [
+        ("2001:DB8:0:0:0:0:0:1", "2001:db8::1"),
+        ("0:0:0:0:0:0:0:1", "::1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("192.0.2.1", "::ffff:192.0.2.1"),
+    ],
+)
+def test_an_address_has_its_quota_however_it_is_written(written, peer):
+    """Kafka stores the text that it is given, and compares addresses."""
+    limits = QuotaLimits(
+        {ip_alone(written): {CONNECTION_CREATION_RATE: 5.0}, ip_alone(None): {CONNECTION_CREATION_RATE: 7.0}}
+    )
+    found = limits.find_for_address(peer)
+    assert (found.value, found.entity) == (5, ip_alone(written))
+    assert found.sharers == limits.find_for_address(written).sharers
+
+
+def test_of_two_quotas_of_one_address_the_smaller_counts():
+    several = {ip_alone("0:0::1"): {CONNECTION_CREATION_RATE: 9.0}, ip_alone("::1"): {CONNECTION_CREATION_RATE: 8.0}}
+    for quotas in (several, dict(reversed(several.items()))):
+        assert QuotaLimits(quotas).find_for_address("::1").entity == ip_alone("::1")
 
 
 def test_parts_of_an_entity_have_one_order():

@@ -1,7 +1,8 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.quotas.rate import Rate, Windows
+from esp.quotas.rate import LONGEST_MS, Rate, Windows
 
 KAFKAS = Windows(11, 1000)
 
@@ -114,3 +115,11 @@ def test_a_rate_is_idle_when_nothing_counts_any_more():
     assert rate.is_idle(14_000)
     assert rate.per_second(14_000) == 0
     assert rate.per_second(3_000 + 500) == 0
+
+
+@pytest.mark.parametrize("limit", [0, 5e-324, 1e-310, 1e-9])
+def test_a_limit_may_be_as_small_as_a_number_can_be(limit):
+    rate = Rate(KAFKAS, 0)
+    assert rate.throttle_ms(limit, 0) == 0
+    rate.record(5, 3)
+    assert rate.throttle_ms(limit, 3) == LONGEST_MS

@@ -1,7 +1,8 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.quotas.rate import Windows
+from esp.quotas.rate import LONGEST_MS, Windows
 from esp.quotas.token_bucket import TokenBucket
 
 KAFKAS = Windows(11, 1000)
@@ -35,3 +36,10 @@ def test_a_bucket_is_idle_when_it_is_full_again():
     bucket.take(100, 10, 0)
     assert not bucket.is_idle(9_900)
     assert bucket.is_idle(10_001)
+
+
+@pytest.mark.parametrize("limit", [0, 5e-324, 1e-310, 1e-9])
+def test_a_limit_may_be_as_small_as_a_number_can_be(limit):
+    bucket = TokenBucket(KAFKAS, 0)
+    bucket.take(5, limit, 3)
+    assert bucket.throttle_ms(limit, 3) == LONGEST_MS

@@ -1,5 +1,9 @@
+from datetime import timedelta
+
 import pytest
 
+from esp.authentication.conversation import Reply
+from esp.broker.authentication.answers import authenticate_response
 from esp.model.errors import ApiError, OperatorError
 from esp.model.sasl import BY_PASSWORD, SaslPolicy
 from esp.model.tls import ClientAuth
@@ -64,6 +68,12 @@ def test_longest_prefix_counts_most():
     assert made.mechanisms == (PLAIN, SCRAM_256)
     assert made.max_reauth_ms == {PLAIN: 2000, SCRAM_256: 3000}
     assert (made.receive_bytes_max, made.failure_delay_ms, made.timeout_ms) == (6, 7, 8)
+
+
+def test_time_of_a_log_in_is_one_that_a_message_tells():
+    made = policy("sasl.enabled.mechanisms=SCRAM-SHA-256", "connections.max.reauth.ms=9223372036854775807")
+    answer = authenticate_response(Reply(lifetime_ms=made.max_reauth_ms[SCRAM_256]))
+    assert answer.session_lifetime > timedelta(days=36_000)
 
 
 def test_passwords_of_plain_may_be_those_of_scram():

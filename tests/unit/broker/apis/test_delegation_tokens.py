@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import struct
 from functools import partial
 from types import MappingProxyType
 
@@ -205,6 +206,18 @@ async def test_principals_that_cannot_log_in_get_no_tokens(node):
     kind = ErrorCode.invalid_principal_type
     assert await create(alice, renewers=[{"principal_type": "Group", "principal_name": "x"}]) is kind
     assert await create(alice, owner_principal_type="Group", owner_principal_name="x") is kind
+
+
+@with_tokens()
+async def test_a_client_may_ask_for_all_the_time_that_there_is(node):
+    """As a Java client does with Long.MAX_VALUE: Kafka 4.3.1 gives what its settings allow."""
+    alice = await client_of(node, "alice")
+    header = struct.pack(">hhih", ApiKey.CREATE_DELEGATION_TOKEN, 3, 7, 1) + b"x\x00"
+    body = b"\x00\x00\x01" + struct.pack(">q", 2**63 - 1) + b"\x00"
+    frame = struct.pack(">i", len(header + body)) + header + body
+    answer = await alice.send_frame(frame, 7, ApiKey.CREATE_DELEGATION_TOKEN, 3)
+    assert answer.error_code == 0
+    assert (answer.max_timestamp - answer.issue_timestamp).total_seconds() == 60
 
 
 @with_tokens()

@@ -2,11 +2,13 @@
 
 import asyncio
 import gc
+import struct
 import weakref
 
 import pytest
 
 from esp.model.errors import ErrorCode
+from esp.protocol.registry import ApiKey
 from tests.unit.broker.authentication.raw_client import (
     LOGIN,
     SCRAM_256,
@@ -20,12 +22,19 @@ from tests.unit.broker.authentication.raw_client import (
     is_closed,
     log_in,
     log_in_by_scram,
+    token,
     with_sasl,
 )
 from tests.unit.broker.conversation import create_topic, fetch_later, produce
 from tests.unit.broker.simulated_node import RefusedError, records, simulated
 
 LIMITED = with_sasl(lifetime_ms=3000)
+
+
+def unreadable(size: int) -> bytes:
+    """A SaslAuthenticate request whose body says that more follows than does."""
+    header = struct.pack(">hhih", ApiKey.SASL_AUTHENTICATE, 1, 7, -1)
+    return token(header + struct.pack(">i", 1_000_000) + b"x" * size)
 
 
 async def known(node, **options):
@@ -177,6 +186,40 @@ async def test_long_messages_of_a_renewal_are_refused_like_short_ones(node):
     client = await known(node)
     assert await ends_without_answer(handshake(client, "x" * 5000))
     assert (await ask_metadata(await known(node))).brokers
+
+
+@pytest.mark.parametrize("size", [0, 5000])
+def test_renewal_that_cannot_be_read_is_answered_as_a_failure_within_a_second(size):
+    @simulated(**LIMITED)
+    async def test(node):
+        client = await known(node)
+        await handshake(client)
+        answer = await asyncio.wait_for(client.send_frame(unreadable(size), 7), 1)
+        assert struct.unpack_from(">ih", answer) == (7, ErrorCode.sasl_authentication_failed)
+        assert await is_closed(client)
+
+    test()
+
+
+@simulated(**LIMITED)
+async def test_long_renewal_that_cannot_be_read_keeps_no_room_while_its_refusal_is_delayed(node):
+    client = await known(node)
+    await handshake(client)
+    answer = client.send_frame(unreadable(5000), 7)
+    await asyncio.sleep(0.05)
+    assert not answer.done()
+    assert not node.node.broker.dispatcher.long_requests.worked_at_bytes
+    await answer
+
+
+@pytest.mark.parametrize("size", [0, 5000])
+def test_bytes_that_cannot_be_read_end_the_connection_of_a_client_that_renews_nothing(size):
+    @simulated(**LIMITED)
+    async def test(node):
+        client = await known(node)
+        assert await ends_without_answer(client.send_frame(unreadable(size), 7))
+
+    test()
 
 
 @simulated(**LIMITED)

@@ -7,8 +7,10 @@ from esp.broker.connections.server import Server
 from esp.model.errors import ErrorCode, OperatorError
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey
+from esp.settings.broker import Listener
 from tests.unit.broker.config_requests import BROKER, SET, alter
 from tests.unit.broker.conversation import create_topic, fetch_later, metadata
+from tests.unit.broker.quotas.test_quotas_of_a_node import alter as alter_quotas
 from tests.unit.broker.simulated_node import RefusedError, model, simulated
 
 
@@ -37,6 +39,58 @@ async def test_connections_of_one_address_over_its_limit_are_ended(node):
     third.close()
     await asyncio.sleep(0.1)
     assert not node.server.counts.addresses, "nothing is kept of addresses without a connection"
+
+
+TWO_LISTENERS = {
+    "listeners": (
+        Listener("PLAINTEXT", "127.0.0.1", 9092),
+        Listener("BROKERS", "127.0.0.1", 9093),
+        Listener("CONTROLLER", "127.0.0.1", 0),
+    ),
+    "inter_broker_listener_name": "BROKERS",
+}
+BROKERS = Address("127.0.0.1", 9093)
+
+
+@simulated(**TWO_LISTENERS, max_connections=2, connections_max_idle_ms=10_000)
+async def test_another_broker_gets_the_place_of_the_client_that_is_idle_for_longest(node):
+    """KIP-402: clients that take all connections would end the replication."""
+    busy, idle = await node.client(), await node.client()
+    await asyncio.sleep(6)
+    await metadata(busy)
+    broker = await node.client(BROKERS)
+    assert (await metadata(broker)).cluster_id
+    assert idle.closed
+    refused = await node.client()
+    await asyncio.sleep(0.1)
+    assert refused.closed
+    assert (await metadata(busy)).brokers
+    assert (await metadata(broker)).cluster_id
+
+
+@simulated(max_connection_creation_rate=2)
+async def test_connections_that_an_address_may_not_open_keep_no_others_waiting(node):
+    """As in Kafka: what is refused for the rate of its address counts for no other rate."""
+    administrator = await node.client()
+    await alter_quotas(administrator, {"ip": "127.0.0.1"}, connection_creation_rate=1)
+    for _ in range(100):
+        await node.client()
+    await alter_quotas(administrator, {"ip": "127.0.0.1"}, connection_creation_rate=None)
+    begun = asyncio.get_running_loop().time()
+    assert (await metadata(await node.client())).brokers
+    assert asyncio.get_running_loop().time() - begun < 0.5
+
+
+@simulated(max_connections=1, max_connection_creation_rate=1)
+async def test_connections_above_a_number_count_for_the_rates(node):
+    """As in Kafka. It costs something to end them: a flood of them is slowed down."""
+    kept = await node.client()
+    begun = asyncio.get_running_loop().time()
+    for _ in range(30):
+        await node.client()
+        await asyncio.sleep(0.01)
+    assert node.server._listeners["PLAINTEXT"].paused_until_s > begun
+    assert not kept.closed
 
 
 @simulated(connections_max_idle_ms=10_000)

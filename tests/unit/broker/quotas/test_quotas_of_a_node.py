@@ -4,10 +4,22 @@ import asyncio
 import subprocess
 import sys
 
+import pytest
+
+from esp.model.client_quotas import CLIENT_KEYS, REQUEST_PERCENTAGE
 from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
 from esp.settings.broker import MetricsListener
-from tests.unit.broker.conversation import create_topic, fetch, ms, of_one_partition, produce_later
+from tests.unit.broker.conversation import (
+    create_topic,
+    fetch,
+    fetch_request,
+    metadata,
+    ms,
+    of_one_partition,
+    produce_later,
+    produce_request,
+)
 from tests.unit.broker.metrics.test_node_metrics import _scrape
 from tests.unit.broker.simulated_node import model, records, simulated
 
@@ -64,6 +76,45 @@ async def test_a_quota_that_is_removed_lets_its_client_go_on(node):
     assert not waiting.done()
     await alter(administrator, {"user": None}, producer_byte_rate=None)
     assert (await waiting).throttle_time == ms(0)
+
+
+@pytest.mark.parametrize("key", CLIENT_KEYS)
+def test_the_smallest_quota_holds_its_client_and_harms_no_other(key):
+    """A quota is any number above zero; the throttle times that come of this one are too long for a number of milliseconds."""
+
+    @simulated()
+    async def test(node):
+        administrator = await node.client()
+        await create_topic(administrator, "t")
+        await alter(administrator, {"client-id": "held"}, **{key: 5e-324})
+        types = model(ApiKey.CREATE_TOPICS, 5)
+        requests = (
+            (ApiKey.PRODUCE, 12, produce_request([("t", 0, BATCH)])),
+            (ApiKey.FETCH, 12, fetch_request([("t", 0, 0)])),
+            (
+                ApiKey.CREATE_TOPICS,
+                5,
+                types.Request(
+                    topics=tuple(
+                        types.CreatableTopic(
+                            name=f"u{number}", num_partitions=1, replication_factor=1, assignments=(), configs=()
+                        )
+                        for number in range(2)
+                    ),
+                    timeout=ms(1000),
+                    validate_only=False,
+                ),
+            ),
+        )
+        told = []
+        for request in requests:
+            client = await node.client()
+            told.append((await client.send(*request, client_id="held")).throttle_time)
+        if key != REQUEST_PERCENTAGE:  # virtual time does not go on while a request is handled
+            assert ms(2**31 - 1_000) < max(told) <= ms(2**31 - 1)
+        assert (await metadata(administrator)).brokers
+
+    test()
 
 
 @simulated()

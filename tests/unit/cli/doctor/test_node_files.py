@@ -94,6 +94,22 @@ def test_a_file_in_a_directory_that_others_may_not_enter_is_not_readable(reached
     assert not is_readable_by_others_blocking(str(inner / "missing"))
 
 
+def test_a_metadata_log_that_others_may_read_is_told_and_the_file_that_begins_it(reached: Path) -> None:
+    config = written(reached / "server.properties", f"log.dirs={reached}\n", 0o644)
+    assert look_at_node_files_blocking(str(config), time.time()).readable_metadata == ()
+    log = reached / "__cluster_metadata-0"
+    log.mkdir(mode=0o755)
+    segment = written(log / "00000000000000000000.log", "x", 0o644)
+    beginning = written(reached / "bootstrap.checkpoint", "x", 0o644)
+    assert look_at_node_files_blocking(str(config), time.time()).readable_metadata == (str(log), str(beginning))
+    beginning.chmod(0o600)
+    log.chmod(0o750)
+    assert look_at_node_files_blocking(str(config), time.time()).readable_metadata == ()
+    log.chmod(0o755)
+    segment.chmod(0o640)
+    assert look_at_node_files_blocking(str(config), time.time()).readable_metadata == ()
+
+
 def test_settings_that_cannot_be_read_are_refused(reached: Path) -> None:
     with pytest.raises(OperatorError, match="cannot be read"):
         look_at_node_files_blocking(str(reached / "none"), time.time())

@@ -46,6 +46,12 @@ def test_clients_are_chosen_by_name_and_by_the_default_that_holds_them(wanted, f
     assert [each.first.client_id for each in held.add_up(told, wanted)] == found
 
 
+def test_an_address_is_found_however_it_is_written() -> None:
+    told = {1: [ADDRESS._replace(address="2001:db8::1"), LOADER]}
+    (found,) = held.add_up(told, ip_alone("2001:DB8:0::1"))
+    assert found.first.address == "2001:db8::1"
+
+
 def test_a_broker_that_does_not_tell_is_named_and_ends_the_command_with_status_1(monkeypatch, capsys) -> None:
     monkeypatch.setattr(held, "find_held", lambda servers: {1: [REPORTS, ADDRESS], 2: SILENT})
     with pytest.raises(held.typer.Exit):
