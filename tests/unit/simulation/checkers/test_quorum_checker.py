@@ -158,6 +158,20 @@ def test_leader_without_what_is_committed_is_found():
         scene.elect(scene.third, 2)
 
 
+def test_leader_of_an_earlier_epoch_than_that_of_the_last_committed_batch_may_learn_of_its_election_late():
+    scene = Scene()
+    scene.elect(scene.leader, 3)
+    append_to_all(scene.nodes[:2], epoch=3)
+    scene.flush()
+    scene.look()
+    scene.commit(scene.leader, 3)
+    scene.elect(scene.third, 2)
+    scene.third.broker.running.raft.is_leader = False
+    scene.look()
+    with violation("INV-RAFT-COMPLETE"):
+        scene.elect(scene.third, 4)
+
+
 def test_another_record_where_one_is_committed_is_found():
     scene = Scene()
     append(scene.leader.log, epoch=1)
