@@ -8,6 +8,7 @@ deletion, a compaction or a replaced file that a crash interrupted are removed o
 import logging
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -210,9 +211,6 @@ def load_log_blocking(
     else:
         loader.open_segments(was_clean=was_clean, left=segments_left)
         loader.remove_snapshots(was_clean=was_clean)
-        if loader.removed or not was_clean:
-            # Also what a process before this one removed as it started, and died: of that nothing is left to be seen here.
-            disk.sync_directory_blocking(path)
     snapshots = [] if is_new else snapshot_offsets(disk, path)
     recovery_point = loader.end_offset if was_clean else min(known.recovery_point, loader.end_offset)
     unsynced = Unsynced(
@@ -242,6 +240,9 @@ def load_log_blocking(
     log.high_watermark = max(log.log_start_offset, min(known.high_watermark, log.log_end_offset))
     log.note_rot_of_segments()
     if not is_new:
+        if loader.removed or not was_clean:  # an earlier start may have removed names, and died
+            with suppress(OSError):  # the next flush fails, too
+                log.files.unsynced.sync_names_blocking()
         log.load_producers_blocking(now_ms, producer_id_expiration_ms, loader.unindexed_from)
     log.check_offsets()
     return log

@@ -282,8 +282,8 @@ STORAGE_MUTANTS: Final = (
         "REC-3 broken",
         "REC-3",
         "esp.storage.recovery",
-        "        if loader.removed or not was_clean:\n",
-        "        if False:\n",
+        "                log.files.unsynced.sync_names_blocking()\n",
+        "                pass\n",
         tiers=(LOG,),
     ),
     Mutant(
