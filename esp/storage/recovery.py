@@ -8,6 +8,7 @@ deletion, a compaction or a replaced file that a crash interrupted are removed o
 import logging
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -211,8 +212,7 @@ def load_log_blocking(
         loader.begin(start_offset)
     else:
         loader.open_segments(was_clean=was_clean, left=segments_left)
-        if loader.remove_snapshots(was_clean=was_clean) or loader.removed or syncs_names:
-            disk.sync_directory_blocking(path)
+        syncs_names |= loader.remove_snapshots(was_clean=was_clean) or loader.removed
     snapshots = [] if is_new else snapshot_offsets(disk, path)
     recovery_point = loader.end_offset if was_clean else min(known.recovery_point, loader.end_offset)
     unsynced = Unsynced(
@@ -242,6 +242,9 @@ def load_log_blocking(
     log.high_watermark = max(log.log_start_offset, min(known.high_watermark, log.log_end_offset))
     log.note_rot_of_segments()
     if not is_new:
+        if syncs_names:
+            with suppress(OSError):  # the next flush fails, too
+                log.files.unsynced.sync_names_blocking()
         log.load_producers_blocking(now_ms, producer_id_expiration_ms, loader.unindexed_from)
     log.check_offsets()
     return log

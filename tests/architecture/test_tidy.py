@@ -33,7 +33,7 @@ LONGEST_FUNCTIONS: Final = {
     "esp/cli/acls/command.py:acls": 108,
     "esp/cli/capture/start.py:start": 153,
     "esp/cli/sql.py:sql": 95,
-    "esp/storage/recovery.py:load_log_blocking": 87,
+    "esp/storage/recovery.py:load_log_blocking": 89,
     "esp/controller/partition_change.py:plan_partition_change": 87,  # the rules of one decision, in their order
     "esp/cli/produce.py:produce": 73,
     "esp/cli/configs.py:configs": 68,

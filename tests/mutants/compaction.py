@@ -202,15 +202,6 @@ COMPACTION_MUTANTS: Final = (
         tiers=(LOG,),
     ),
     Mutant(
-        "round-begins-beside-names-that-are-not-synced",
-        "CLEAN-7 broken",
-        "CLEAN-7",
-        "esp.storage.compaction.cleaning",
-        "    sync_blocking(preparing(log), log.files.disk)\n",
-        "",
-        tiers=(LOG,),
-    ),
-    Mutant(
         "cleaned-segment-is-not-synced",
         "CLEAN-7 broken",
         "CLEAN-7",

@@ -282,8 +282,8 @@ STORAGE_MUTANTS: Final = (
         "REC-3 broken",
         "REC-3",
         "esp.storage.recovery",
-        " or loader.removed or syncs_names:\n",
-        " and False:\n",
+        "        if syncs_names:\n",
+        "        if False:\n",
         tiers=(LOG,),
     ),
     Mutant(

@@ -78,8 +78,9 @@ def finding_dirt(log: Log, now_ms: int) -> Reading[Dirt | None]:
 def preparing(log: Log) -> Syncing[None]:
     """Bring the names of a log's files to the device, if they may not be there, before a round writes the first ``*.cleaned`` (CLEAN-7).
 
-    The process before this one may have ended when it had completed a swap, and before the sync of its names. What a power loss brought
-    back of that swap would count as undecided beside a new ``*.cleaned``, and its sources are gone.
+    The process before this one may have ended when it had completed a swap, and before the sync of its names, and the sync at this one's
+    start may have failed. What a power loss brought back of that swap would count as undecided beside a new ``*.cleaned``, and its sources
+    are gone.
 
     No flush, cut or removal of segments of this log may be running.
 

@@ -720,6 +720,19 @@ def test_a_full_disk_keeps_no_log_from_being_opened(monkeypatch: pytest.MonkeyPa
     assert reopen(disk)[1].log_end_offset == 1
 
 
+def test_a_log_whose_directory_cannot_be_synced_at_a_start_is_opened_and_fails_with_its_next_flush() -> None:
+    """A device that fails takes a data directory offline, and does not keep the node from starting."""
+    disk = new_disk()
+    append(new_log(disk)[1])
+    disk.crash()
+    disk.fail("sync", REPLICA)
+    log = reopen(disk)[1]
+    assert len(read_all(log)) == 1
+    with pytest.raises(OSError, match="Input/output"):
+        log.flush_blocking()
+    assert log.is_offline
+
+
 def other_producers(sequence: int, producer_id: int = 5) -> ProducerStates:
     states = ProducerStates()
     states.update(read_header(make_batch(1, producer=(producer_id, 0, sequence))))

@@ -8,10 +8,10 @@ from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.log_tier.compacted import CompactedLogRun
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage import recovery
-from esp.storage.clean_marker import LoadingMarker
 from esp.storage.compaction import cleaning
 from esp.storage.compaction.fates import ANY_BATCH
 from esp.storage.compaction.round import CleaningRound
+from esp.storage.unsynced import Unsynced
 
 
 @pytest.mark.parametrize("first", range(0, 30, 10))
@@ -36,13 +36,14 @@ def interrupt_swaps(count):
 
 
 def test_a_round_that_begins_beside_half_a_swap_is_seen(monkeypatch):
+    """Where the start before it could not sync the names of the swap."""
+    monkeypatch.setattr(Unsynced, "sync_names_blocking", lambda _unsynced: None)
     interrupt_swaps(40)
 
     def prepare_nothing(_log):
         yield from ()
 
     monkeypatch.setattr(cleaning, "preparing", prepare_nothing)
-    monkeypatch.setattr(LoadingMarker, "begin", lambda _marker: False)  # else the start has synced the names
     with pytest.raises(
         ViolationError, match="found from"
     ):  # no log start is known: the log seems to begin behind what is gone
