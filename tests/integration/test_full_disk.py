@@ -29,7 +29,7 @@ def read_values(consumer: Consumer, topic: str, count: int) -> list[int]:
     consumer.assign([TopicPartition(topic, 0, 0)])
     read: list[int] = []
     while len(read) < count and (messages := consumer.consume(count, 10)):
-        read += [int(message.value()) for message in messages]
+        read += [int(message.value() or b"") for message in messages]
     consumer.close()
     return read
 

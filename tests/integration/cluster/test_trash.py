@@ -4,7 +4,8 @@ import json
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from esp.cli.app import run_tools
 from esp.simulation.checkers.client_history import Outcome, check
