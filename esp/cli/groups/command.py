@@ -60,14 +60,19 @@ class GroupAction(StrEnum):
     DELETE = "delete"
 
 
+_Word = Annotated[
+    GroupAction | None,
+    typer.Argument(metavar="ACTION", help="list, describe or delete; else one of the flags.", show_default=False),
+]
+
+_Names = Annotated[
+    list[str] | None, typer.Argument(metavar="GROUP", help="describe, delete: the groups.", show_default=False)
+]
+
+
 def groups(
-    word: Annotated[
-        GroupAction | None,
-        typer.Argument(metavar="ACTION", help="list, describe or delete; else one of the flags.", show_default=False),
-    ] = None,
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="GROUP", help="describe, delete: the groups.", show_default=False)
-    ] = None,
+    word: _Word = None,
+    names: _Names = None,
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
     list_: Annotated[bool, action("--list", "List the groups.")] = False,
     describe: Annotated[
