@@ -351,6 +351,7 @@ class RunningBroker:
             is_current=self._is_current,
             peers=self._peers,
             groups=self.groups,
+            holds=self.holds,
             verifier=self.verifier,
             transactions=self.transactions,
             share_states=self.share_states,

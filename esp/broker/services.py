@@ -15,6 +15,7 @@ from esp.broker.groups.coordinators import GroupCoordinators
 from esp.broker.quotas.switch import QuotaSwitch
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.replication.host import ReplicaHost
+from esp.broker.replication.retention_holds import RetentionHolds
 from esp.broker.share_states.coordinators import ShareCoordinators
 from esp.broker.share_states.persister import ClusterPersister
 from esp.broker.transactions.coordinators import TransactionCoordinators
@@ -55,6 +56,8 @@ class Services:
     peers: BrokerPeers
     """The other brokers, for questions that handlers have."""
     groups: GroupCoordinators
+    holds: RetentionHolds
+    """The holds of the logs here, and what became of them."""
     verifier: TransactionVerifier
     """Asks coordinators about transactions that reach a partition here."""
     transactions: TransactionCoordinators

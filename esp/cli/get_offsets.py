@@ -9,11 +9,15 @@ import typer
 from esp.cli.kafka.answers import PartitionId
 from esp.cli.kafka.groups import GroupsAdmin
 from esp.cli.options import BootstrapServer, Json
-from esp.cli.output import print_json, print_line, working
+from esp.cli.output import print_json, print_line, print_warning, working
 from esp.model.errors import OperatorError
 from esp.model.ids import INTERNAL_TOPICS
 
 _TIMES: Final = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
+_NONE: Final = -1
+_NAMED: Final = 10
+"""So many partitions without an answer are named."""
+
 _PATTERN: Final = re.compile(r"(?P<topic>[^:,]*)(?::(?:(?P<one>\d+)|(?P<first>\d*)-(?P<end>\d*)|))?")
 
 
@@ -121,7 +125,8 @@ def get_offsets(
 ) -> None:
     """Print offsets of partitions, as topic:partition:offset.
 
-    A partition without such an offset, for example without a record since --time, is omitted.
+    A partition without such an offset, for example without a record since --time, is omitted. One whose leader does not answer is named on
+    stderr, and the exit status is 1.
 
     [bold]Examples[/bold]
 
@@ -143,13 +148,21 @@ def get_offsets(
         wanted = sorted(_chosen(there, patterns, numbers, with_internal=not exclude_internal_topics))
         if not wanted:
             raise OperatorError("there are no such partitions", "See the partitions: esp topics --describe")
-        offsets = {each: offset for each, offset in admin.since(wanted, at).items() if offset >= 0}
-    found = [(each, offsets[each]) for each in wanted if each in offsets]
+        offsets, silent = admin.known_since(wanted, at)
+    found = [(each, offsets[each]) for each in wanted if offsets.get(each, _NONE) >= 0]
+    unknown = [each for each in wanted if each not in offsets]
+    if unknown:
+        named = ", ".join(f"{each.topic}:{each.partition}" for each in unknown[:_NAMED])
+        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+        leaders = ", ".join(f"broker {leader}" if leader >= 0 else "there is none" for leader in silent)
+        print_warning(f"left out, as their leaders do not answer ({leaders}): {named}{more}")
     if json:
         print_json([{**each._asdict(), "offset": offset} for each, offset in found])
     else:
         for each, offset in found:
             print_line(f"{each.topic}:{each.partition}:{offset}")
+    if unknown:
+        raise typer.Exit(1)
 
 
 def _chosen(

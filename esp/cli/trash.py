@@ -1,13 +1,22 @@
 """``esp topics trash``, ``restore`` and ``purge``: deleted topics that can be restored."""
 
+import time
+from collections.abc import Collection
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Final
 
 from esp.cli.kafka.answers import RefusedError
+from esp.cli.kafka.topics import TopicsAdmin
 from esp.cli.kafka.trash import Trashed, list_trash, purge_topic, restore_topic
-from esp.cli.output import print_columns, print_json, print_line, print_warning
+from esp.cli.output import print_columns, print_json, print_line, print_warning, working
 from esp.model.errors import OperatorError
 from esp.model.ids import TopicId, uuid_to_base64
+
+PATIENCE_S: Final = 10
+"""A broker looks for the logs of restored topics at once, and again each second while it cannot open one."""
+
+_LOOK_AGAIN_S: Final = 0.2
 
 
 class TrashAction(StrEnum):
@@ -82,11 +91,42 @@ def _restore(servers: str, wanted: Trashed, *, is_forced: bool) -> None:
             f"topic {wanted.name} is not restored: {error.message}", "Nothing has changed; see esp topics trash."
         ) from error
     print_line(f"Restored topic {wanted.name}.")
+    with working("waiting for leaders"):
+        unled = find_unled(servers, wanted.name, offline)
+    if unled:
+        print_warning(
+            f"after {PATIENCE_S} s {len(unled)} partitions have no leader ({', '.join(map(str, unled))}): no broker has opened a"
+            " complete log of them yet; nothing is lost, and it is tried again. Brokers that are down have to be started; the logs of the"
+            " others say why, as a disk that is full; see esp doctor"
+        )
     if offline:
         print_warning(
             f"no complete replica is left of {len(offline)} partitions ({', '.join(map(str, offline))}): they have no leader until such"
             " a broker is back, or until esp leader-election --election-type unclean"
         )
+
+
+def find_unled(servers: str, topic: str, offline: Collection[int]) -> list[int]:
+    """Return the partitions that have got no leader within ``PATIENCE_S``, but for those of which no leader is to be expected.
+
+    Args:
+        servers: bootstrap servers.
+        topic: that was just restored.
+        offline: its partitions without a complete replica.
+    """
+    until_s = time.monotonic() + PATIENCE_S
+    with TopicsAdmin(servers) as admin:
+        while True:
+            unled = [
+                each.partition
+                for found in admin.topics()
+                if found.name == topic
+                for each in found.partitions
+                if each.leader < 0 and each.partition not in offline
+            ]
+            if not unled or time.monotonic() >= until_s:
+                return unled
+            time.sleep(_LOOK_AGAIN_S)
 
 
 def _purge(servers: str, wanted: Trashed) -> None:

@@ -7,8 +7,10 @@ NO_CAP: Final = -1
 
 CAP_MS: Final = "retention.hold.max.ms"
 CAP_BYTES: Final = "retention.hold.max.bytes"
-CAPS: Final = (CAP_MS, CAP_BYTES)
-"""The settings that end holds."""
+DELETE_RECORDS: Final = "DeleteRecords"
+DELETE_TOPICS: Final = "DeleteTopics"
+BREAKERS: Final = (CAP_MS, CAP_BYTES, DELETE_RECORDS, DELETE_TOPICS)
+"""The settings and the requests of administrators that end holds."""
 
 
 class RetentionHold(NamedTuple):
@@ -29,7 +31,7 @@ class BrokenHold(NamedTuple):
     """Offsets that were held, and went."""
 
     cap: str
-    """The setting that let them go."""
+    """The setting that let them go, or the request."""
     from_offset: int
     end_offset: int
 

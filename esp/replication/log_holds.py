@@ -28,7 +28,7 @@ class Break(NamedTuple):
     from_offset: int
     end_offset: int
     cap: str
-    """The setting that let them go."""
+    """The setting that let them go, or the request."""
 
 
 def is_pattern(name: str) -> bool:

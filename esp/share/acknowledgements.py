@@ -115,8 +115,11 @@ def _require_known(types: Sequence[int], *, allows_renew: bool) -> None:
         raise _invalid("The request renews records, and does not say so in IsRenewAck.")
 
 
-def words_from(batches: Sequence[AcknowledgementBatch], start_offset: int) -> Iterator[Acknowledged]:
-    """The words of valid batches on offsets from this one on, no more of them than it takes."""
+def words_from(batches: Sequence[AcknowledgementBatch], start_offset: int) -> Iterator[tuple[Acknowledged | None, int]]:
+    """The words of valid batches on offsets from this one on, no more of them than it takes.
+
+    With each comes the number of pieces that it took. Where ``SLICE_BATCHES`` pieces have come to no end of a word, None comes in between.
+    """
     first = bisect_left(batches, start_offset, key=attrgetter("last_offset"))
     return _joined(word for batch in islice(batches, first, None) for word in _in_pieces(batch, start_offset))
 
@@ -137,18 +140,23 @@ def _in_pieces(batch: AcknowledgementBatch, start_offset: int) -> Iterator[Ackno
         offset += size
 
 
-def _joined(words: Iterable[Acknowledged]) -> Iterator[Acknowledged]:
-    """The words with neighbours of one type joined, as members send one batch for each record."""
+def _joined(words: Iterable[Acknowledged]) -> Iterator[tuple[Acknowledged | None, int]]:
+    """The words with neighbours of one type joined, as members send one batch for each record; see :func:`words_from`."""
     last: Acknowledged | None = None
+    pieces = 0
     for word in words:
+        if pieces == SLICE_BATCHES:
+            yield None, pieces
+            pieces = 0
         if last is not None and last.end_offset == word.start_offset and last.type is word.type:
             last = Acknowledged(last.start_offset, word.end_offset, last.type)
+            pieces += 1
             continue
         if last is not None:
-            yield last
-        last = word
+            yield last, pieces
+        last, pieces = word, 1
     if last is not None:
-        yield last
+        yield last, pieces
 
 
 def _invalid(message: str) -> ApiError:

@@ -10,12 +10,12 @@ that is not done with, or is empty.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Final, NamedTuple
 
 from esp.model.errors import ApiError, ErrorCode
 from esp.schemas.share_state_records import RecordState, StateBatch
 from esp.share.acknowledgements import (
+    SLICE_BATCHES,
     Acknowledged,
     AcknowledgementBatch,
     AcknowledgeType,
@@ -257,13 +257,20 @@ class SharePartition:
         changed: list[StateBatch] = []
         renews = False
         try:
-            words = words_from(batches, self._window.start_offset)
-            while some := tuple(islice(words, SLICE_WORDS)):
-                changed += self._take(token, self._require_held(member_id, some))
-                renews = renews or any(word.type is AcknowledgeType.RENEW for word in some)
-                if len(some) == SLICE_WORDS:
+            some: list[Acknowledged] = []
+            looked = 0
+            for word, pieces in words_from(batches, self._window.start_offset):
+                looked += pieces
+                if word is not None:
+                    some.append(word)
+                    renews = renews or word.type is AcknowledgeType.RENEW
+                if len(some) == SLICE_WORDS or looked >= SLICE_BATCHES:
+                    changed += self._take(token, self._require_held(member_id, some))
+                    some, looked = [], 0
                     yield
                     self._require_current()
+            if some:
+                changed += self._take(token, self._require_held(member_id, some))
         except BaseException:
             self._set_free(token)
             raise

@@ -26,7 +26,7 @@ LONGEST_MODULES: Final[dict[str, int]] = {
 LONG_FUNCTION_LINES: Final = 60
 
 LONGEST_FUNCTIONS: Final = {
-    "esp/cli/groups/command.py:groups": 134,  # a command's options with their help, as all of esp/cli here
+    "esp/cli/groups/command.py:groups": 148,  # a command's options with their help, as all of esp/cli here; and its actions as words
     "esp/cli/reassign/command.py:reassign_partitions": 126,
     "esp/cli/topics.py:topics": 130,
     "esp/cli/consume.py:consume": 98,

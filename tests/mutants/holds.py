@@ -19,7 +19,7 @@ HOLD_MUTANTS: Final = (
         "HOLD-3 broken",
         "HOLD-3",
         "esp.broker.replication.retention",
-        "                self._holds.on_broken(hosted, held, front.broken)\n",
+        "                self._holds.on_broken(hosted.name, held.groups, front.broken)\n",
         "                pass\n",
         kind=HELD_RECORDS,
     ),

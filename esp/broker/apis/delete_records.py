@@ -14,11 +14,13 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i32, i64
 
 from esp.broker.answer_fields import NO_THROTTLE, milliseconds
+from esp.broker.holds.deletions import find_held_logs, tell_broken_holds
 from esp.broker.replication.record_deletions import RecordDeletion, result_of, until_settled, write_log_starts
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicPartition
+from esp.model.retention_hold import DELETE_RECORDS
 from esp.replication.partition_leader import delete_records
 
 _NO_LOW_WATERMARK = -1
@@ -33,6 +35,9 @@ async def handle(services: Services, _request: Request, message: DeleteRecordsRe
         for topic in message.topics
         for partition in topic.partitions
     }
+    started_us = services.env.clock.monotonic_us()
+    timeout_ms = milliseconds(message.timeout)
+    held_logs = await find_held_logs(services, (name for name in wanted if _leads(services, name)), timeout_ms)
     results: dict[TopicPartition, _Result] = {}
     deletions: dict[TopicPartition, RecordDeletion] = {}
     for name, offset in wanted.items():
@@ -40,8 +45,12 @@ async def handle(services: Services, _request: Request, message: DeleteRecordsRe
             deletions[name] = _delete(services, name, offset)
         except ApiError as error:
             results[name] = _NO_LOW_WATERMARK, error.code
+    tell_broken_holds(
+        services, held_logs, {name: deletion.offset for name, deletion in deletions.items()}, by=DELETE_RECORDS
+    )
     if deletions:
-        results |= await _settle(services, deletions, milliseconds(message.timeout))
+        spent_ms = (services.env.clock.monotonic_us() - started_us) // 1000
+        results |= await _settle(services, deletions, timeout_ms - spent_ms)
     topics: dict[str, list[DeleteRecordsPartitionResult]] = {}
     for name in wanted:
         low_watermark, code = results[name]
@@ -57,6 +66,11 @@ async def handle(services: Services, _request: Request, message: DeleteRecordsRe
             for topic, partitions in topics.items()
         ),
     )
+
+
+def _leads(services: Services, name: TopicPartition) -> bool:
+    hosted = services.replicas.find(*name)
+    return hosted is not None and hosted.leader is not None
 
 
 def _delete(services: Services, name: TopicPartition, offset: int) -> RecordDeletion:

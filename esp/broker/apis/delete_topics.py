@@ -4,7 +4,8 @@ On brokers the answer waits until the deletion is done here; the listeners of co
 """
 
 import logging
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -16,15 +17,17 @@ from kio.schema.types import TopicName
 from esp.broker.answer_fields import require_time
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import until_applied
+from esp.broker.holds.deletions import HeldLogs, find_held_logs, tell_broken_holds
 from esp.broker.mutation_quota import MutationQuota, forward_counted, is_counted
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.broker.waiting import time_limit
-from esp.controller.image import ClusterImage
+from esp.controller.image import ClusterImage, TopicImage
 from esp.controller.offset_floors import are_settled
 from esp.controller.topics import DeletedTopic, decide_delete_topics
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import TopicId
+from esp.model.ids import TopicId, TopicPartition
+from esp.model.retention_hold import DELETE_TOPICS
 from esp.protocol.registry import ApiKey
 
 log = logging.getLogger(__name__)
@@ -98,16 +101,47 @@ async def handle(
         error = ErrorCode.topic_deletion_disabled if request.api_version >= 3 else ErrorCode.invalid_request
         raise ApiError(error, "Topic deletion is disabled.")
     before = services.metadata.image
+    held_logs = await find_held_logs(
+        services, _partitions(before, message), message.timeout // timedelta(milliseconds=1)
+    )
     if isinstance(message, RequestUpTo5) and not is_counted(request):
         message = DeleteTopicsRequest(
             topics=tuple(DeleteTopicState(name=name, topic_id=None) for name in message.topic_names),
             timeout=message.timeout,
         )
     answer: DeleteTopicsResponse = await forward_counted(services, request, ApiKey.DELETE_TOPICS, message)
+    _tell_broken_holds(services, before, held_logs, answer)
     deleted = [_deleted(before, topic) for topic in answer.responses if topic.error_code is ErrorCode.none]
     await until_applied(services, lambda image: not any(is_there(image) for is_there in deleted), message.timeout)
     await _until_settled(services, before, answer, message.timeout)
     return answer
+
+
+def _partitions(image: ClusterImage, message: DeleteTopicsRequest | RequestUpTo5) -> Iterator[TopicPartition]:
+    """The partitions of the topics that are to be deleted."""
+    if isinstance(message, RequestUpTo5):
+        found = [image.topics_by_name.get(name) for name in message.topic_names]
+    else:
+        found = [_find(image, topic.name, topic.topic_id) for topic in message.topics]
+    for topic in found:
+        if topic is not None:
+            for number in range(len(topic.partitions)):
+                yield TopicPartition(topic.name, number)
+
+
+def _tell_broken_holds(
+    services: Services, before: ClusterImage, held_logs: HeldLogs, answer: DeleteTopicsResponse
+) -> None:
+    found = (_find(before, each.name, each.topic_id) for each in answer.responses if each.error_code is ErrorCode.none)
+    names = {topic.name for topic in found if topic is not None}
+    gone = dict.fromkeys(partition for partition in held_logs if partition.topic in names)
+    tell_broken_holds(services, held_logs, gone, by=DELETE_TOPICS)
+
+
+def _find(image: ClusterImage, name: str | None, topic_id: uuid.UUID | None) -> TopicImage | None:
+    if topic_id is not None:
+        return image.topics_by_id.get(TopicId(topic_id))
+    return None if name is None else image.topics_by_name.get(name)
 
 
 async def _until_settled(

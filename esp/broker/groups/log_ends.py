@@ -1,4 +1,5 @@
-"""The ends of partitions as consumers see them, wherever their leaders are: for the lags and offsets of share groups."""
+"""The ends of partitions as consumers see them, and their starts, wherever their leaders are: for the lags and offsets of share groups, and
+for holds."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -22,6 +23,7 @@ _TIMEOUT_MS: Final = 5_000
 """Well below the patience of an administrator's client, which is told the rest."""
 
 _LATEST: Final = -1
+_EARLIEST: Final = -2
 _CONSUMER: Final = -1
 _READ_UNCOMMITTED: Final = 0
 
@@ -48,7 +50,16 @@ class Parts(Protocol):
 
 async def find_log_ends(node: Parts, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """The offset after the last committed record of each partition; those whose leader does not tell it are left out."""
-    ends: dict[TopicPartition, int] = {}
+    return await _find(node, partitions, _LATEST)
+
+
+async def find_log_starts(node: Parts, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """The first offset of each partition; those whose leader does not tell it are left out."""
+    return await _find(node, partitions, _EARLIEST)
+
+
+async def _find(node: Parts, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
     elsewhere: dict[NodeId, list[TopicPartition]] = {}
     metadata = node.metadata
     for partition in dict.fromkeys(partitions):
@@ -56,22 +67,26 @@ async def find_log_ends(node: Parts, partitions: Iterable[TopicPartition]) -> di
             continue
         state = metadata.image.topics_by_name[partition.topic].partitions[partition.partition]
         if state.leader == node.node_id:
-            ends |= _find_here(node, partition)
+            found |= _find_here(node, partition, timestamp)
         elif state.leader in metadata.alive:
             elsewhere.setdefault(state.leader, []).append(partition)
-    for found in await asyncio.gather(*(_ask(node, leader, asked) for leader, asked in elsewhere.items())):
-        ends |= found
-    return ends
+    for told in await asyncio.gather(*(_ask(node, leader, asked, timestamp) for leader, asked in elsewhere.items())):
+        found |= told
+    return found
 
 
-def _find_here(node: Parts, partition: TopicPartition) -> dict[TopicPartition, int]:
+def _find_here(node: Parts, partition: TopicPartition, timestamp: int) -> dict[TopicPartition, int]:
     hosted = node.replicas.find(partition.topic, partition.partition)
-    if hosted is None or hosted.leader is None or not hosted.leader.is_high_watermark_current:
+    if hosted is None or hosted.leader is None:
         return {}
-    return {partition: hosted.log.high_watermark}
+    if timestamp == _EARLIEST:
+        return {partition: hosted.log.log_start_offset}
+    return {partition: hosted.log.high_watermark} if hosted.leader.is_high_watermark_current else {}
 
 
-async def _ask(node: Parts, leader: NodeId, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+async def _ask(
+    node: Parts, leader: NodeId, partitions: Sequence[TopicPartition], timestamp: int
+) -> dict[TopicPartition, int]:
     topics: dict[str, list[int]] = {}
     for partition in partitions:
         topics.setdefault(partition.topic, []).append(partition.partition)
@@ -82,7 +97,7 @@ async def _ask(node: Parts, leader: NodeId, partitions: Sequence[TopicPartition]
             ListOffsetsTopic(
                 name=TopicName(name),
                 partitions=tuple(
-                    ListOffsetsPartition(partition_index=i32(number), timestamp=i64(_LATEST)) for number in numbers
+                    ListOffsetsPartition(partition_index=i32(number), timestamp=i64(timestamp)) for number in numbers
                 ),
             )
             for name, numbers in topics.items()

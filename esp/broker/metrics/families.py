@@ -33,7 +33,7 @@ from esp.broker.transactions.verifier import TransactionVerifier
 from esp.controller.image import ClusterImage
 from esp.controller.self_repair import Proposal
 from esp.model.ids import NO_NODE, TopicPartition
-from esp.model.retention_hold import CAPS
+from esp.model.retention_hold import BREAKERS
 from esp.model.tls import TlsStatus
 from esp.ports.env import Env
 from esp.protocol.registry import ListenerKind
@@ -251,12 +251,16 @@ def _collect_holds(holds: RetentionHolds) -> Iterator[Metric]:
     for hosted, size in nlargest(PARTITIONS_SHOWN, holds.held_bytes.items(), key=_SECOND):
         held.add_metric((hosted.name.topic, str(hosted.name.partition)), size)
     breaks = CounterMetricFamily(
-        "esp_retention_hold_breaks", "Times that a cap has let records go that a group had not read", labels=("cap",)
+        "esp_retention_hold_breaks",
+        "Times that records went which a group had not read, by the cap or the request that took them",
+        labels=("cap",),
     )
     lost = CounterMetricFamily(
-        "esp_retention_hold_lost_offsets", "Offsets that groups had not read and caps have let go", labels=("cap",)
+        "esp_retention_hold_lost_offsets",
+        "Offsets that groups had not read and that went, by the cap or the request that took them",
+        labels=("cap",),
     )
-    for cap in CAPS:
+    for cap in BREAKERS:
         breaks.add_metric((cap,), holds.breaks[cap])
         lost.add_metric((cap,), holds.lost_offsets[cap])
     yield from (held, breaks, lost)

@@ -132,7 +132,7 @@ class _Retention:
             hosted.committed()  # followers, which go by this alone, are told soon
         if hold is not None:
             if held is not None and front is not None:
-                self._holds.on_broken(hosted, held, front.broken)
+                self._holds.on_broken(hosted.name, held.groups, front.broken)
             self._holds.note_held(hosted, hosted.log.find_old_segments(now_ms, hold).held_bytes)
         return front
 

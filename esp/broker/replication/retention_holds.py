@@ -6,12 +6,13 @@ nothing to hear first.
 """
 
 import logging
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from esp.broker.replication.hosted_partition import HostedPartition
-from esp.model.ids import TopicPartition
+from esp.model.ids import NO_LEADER_EPOCH, TopicPartition
 from esp.model.retention_hold import WHOLE_LOG, BrokenHold, RetentionHold
 from esp.replication.log_holds import GroupHold, LogHolds, find_breaks, find_hold
 
@@ -47,9 +48,9 @@ class RetentionHolds:
         self.held_bytes: dict[HostedPartition, int] = {}
         """The bytes of each log that would have gone if nothing held them, as the last pass found it; of those that have some."""
         self.breaks: Counter[str] = Counter()
-        """The times that a cap has taken records which a group had not read, by the cap."""
+        """The times that records went which a group had not read, by the cap or the deletion that took them."""
         self.lost_offsets: Counter[str] = Counter()
-        """The offsets that groups have lost so, by the cap."""
+        """The offsets that groups have lost so, by the same."""
 
     def hold_unasked(self, hosted: HostedPartition) -> RetentionHold | None:
         """The hold with which one finds out whether there is anything to ask for: replicas that do not lead take nothing."""
@@ -81,9 +82,7 @@ class RetentionHolds:
         ]
         if not asked:
             return {}
-        if self._questions is None:
-            self._questions = self._make_questions()
-        heard = await self._questions.ask({hosted.name: names for hosted, _epoch, names in asked})
+        heard = await self.ask({hosted.name: names for hosted, _epoch, names in asked})
         return {
             hosted: Held(
                 epoch,
@@ -93,20 +92,47 @@ class RetentionHolds:
             for hosted, epoch, names in asked
         }
 
+    async def ask(self, wanted: dict[TopicPartition, tuple[str, ...]]) -> dict[TopicPartition, dict[str, int] | None]:
+        """Ask the coordinators of the groups that hold these partitions, as :meth:`Questions.ask`."""
+        if self._questions is None:
+            self._questions = self._make_questions()
+        return await self._questions.ask(wanted)
+
+    def find_groups(
+        self,
+        hosted: HostedPartition | None,
+        names: Sequence[str],
+        positions: Mapping[str, int] | None,
+        high_watermark: int | None,
+    ) -> tuple[GroupHold, ...]:
+        """The groups that hold a partition, wherever it is led, by what was heard of them.
+
+        Args:
+            hosted: its replica here. If that leads, what is known of groups that were deleted counts.
+            names: the groups of ``retention.hold.groups``.
+            positions: what was heard.
+            high_watermark: of its leader; None: not known.
+        """
+        leader = None if hosted is None else hosted.leader
+        known = (
+            LogHolds(NO_LEADER_EPOCH) if hosted is None or leader is None else self._log_of(hosted, leader.leader_epoch)
+        )
+        return known.find_holds(names, positions, sys.maxsize if high_watermark is None else high_watermark)
+
     def _log_of(self, hosted: HostedPartition, leader_epoch: int) -> LogHolds:
         known = self._logs.get(hosted)
         if known is None or known.leader_epoch != leader_epoch:
             known = self._logs[hosted] = LogHolds(leader_epoch)
         return known
 
-    def on_broken(self, hosted: HostedPartition, held: Held, broken: Sequence[BrokenHold]) -> None:
-        """Caps have let records go that were held."""
-        for lost in find_breaks(held.groups, broken):
+    def on_broken(self, partition: TopicPartition, groups: Sequence[GroupHold], broken: Sequence[BrokenHold]) -> None:
+        """Records have gone that these groups held."""
+        for lost in find_breaks(groups, broken):
             self.breaks[lost.cap] += 1
             self.lost_offsets[lost.cap] += lost.end_offset - lost.from_offset
             log.warning(
                 "%s: the hold of group %s is broken by %s: offsets %d to %d are deleted and were not read",
-                hosted.name,
+                partition,
                 lost.group_id,
                 lost.cap,
                 lost.from_offset,

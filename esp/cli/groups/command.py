@@ -1,12 +1,20 @@
 """``esp groups``: consumer groups, how far they are, and where they go on; the flags of ``kafka-consumer-groups``."""
 
+from enum import StrEnum
 from typing import Annotated, Final
 
 import typer
 
 from esp.cli.groups.changes import Reset, delete_groups, delete_offsets, now_ms, reset_offsets
 from esp.cli.groups.offset_reset import Offsets, Target, parse_datetime, parse_duration, parse_offsets_csv
-from esp.cli.groups.reports import describe_members, describe_offsets, describe_states, known_groups, list_groups
+from esp.cli.groups.reports import (
+    describe_members,
+    describe_offsets,
+    describe_states,
+    describe_whole,
+    known_groups,
+    list_groups,
+)
 from esp.cli.kafka.client import LOOK_TIMEOUT_S
 from esp.cli.kafka.groups import GroupsAdmin
 from esp.cli.options import BootstrapServer, Json, action
@@ -44,7 +52,27 @@ _Times = Annotated[
 ]
 
 
+class GroupAction(StrEnum):
+    """The actions that may be words, with groups behind them, in place of options."""
+
+    LIST = "list"
+    DESCRIBE = "describe"
+    DELETE = "delete"
+
+
+_Word = Annotated[
+    GroupAction | None,
+    typer.Argument(metavar="ACTION", help="list, describe or delete; else one of the flags.", show_default=False),
+]
+
+_Names = Annotated[
+    list[str] | None, typer.Argument(metavar="GROUP", help="describe, delete: the groups.", show_default=False)
+]
+
+
 def groups(
+    word: _Word = None,
+    names: _Names = None,
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
     list_: Annotated[bool, action("--list", "List the groups.")] = False,
     describe: Annotated[
@@ -115,9 +143,14 @@ def groups(
 ) -> None:
     """List, describe and delete consumer groups, and reset their offsets.
 
+    With the words, describe shows all at once: the state and the epochs of a group, its members with what they have, and by partition how
+    far it is, in records and in time, and the time until it loses records.
+
     [bold]Examples[/bold]
 
     esp groups --list --state
+
+    esp groups describe readers
 
     esp groups --describe --group readers
 
@@ -131,10 +164,20 @@ def groups(
 
     esp groups --delete --group readers
     """
+    is_whole = word is GroupAction.DESCRIBE and not (members or offsets or times or state is not None)
+    if word is not None:
+        _check_words(word, names or [], is_mixed=list_ or describe or delete or delete_offsets_ or reset_offsets_)
+        list_, describe, delete = (
+            word is each for each in (GroupAction.LIST, GroupAction.DESCRIBE, GroupAction.DELETE)
+        )
+        group = [*(names or []), *(group or [])] or None
     given = (list_, describe, delete, delete_offsets_, reset_offsets_)
     chosen = [name for name, is_given in zip(_ACTIONS, given, strict=True) if is_given]
     if len(chosen) != 1:
-        raise OperatorError(f"esp groups takes one of {', '.join(_ACTIONS)}", "See esp groups --help for examples.")
+        raise OperatorError(
+            f"esp groups takes one of {', '.join(_ACTIONS)}, list, describe or delete",
+            "See esp groups --help for examples.",
+        )
     _require_groups(chosen[0], group, all_groups)
     reset: Reset | None = None
     if reset_offsets_:
@@ -161,7 +204,9 @@ def groups(
             return
         named = [each.group_id for each in known_groups(admin)] if all_groups else list(dict.fromkeys(group or []))
         if describe:
-            if members or state is not None:
+            if is_whole:
+                describe_whole(admin, named, verbose, json, servers=bootstrap_server)
+            elif members or state is not None:
                 show = describe_members if members else describe_states
                 show(admin, named, verbose, json)
             else:
@@ -173,6 +218,13 @@ def groups(
         else:
             assert reset is not None, "read above"
             reset_offsets(admin, named, reset, execute=execute, export=export, json=json)
+
+
+def _check_words(word: GroupAction, names: list[str], *, is_mixed: bool) -> None:
+    if is_mixed:
+        raise OperatorError(f"esp groups {word} goes with no other action", f"Write esp groups {word} GROUP")
+    if names and word is GroupAction.LIST:
+        raise OperatorError("esp groups list takes no group", f"Write esp groups describe {names[0]}")
 
 
 def _check_view(*, describe: bool, members: bool, offsets: bool, state: bool, times: bool) -> None:

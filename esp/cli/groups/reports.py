@@ -104,6 +104,32 @@ def _print_listing(found: Sequence[GroupListing], *, with_types: bool, with_stat
     )
 
 
+def describe_whole(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, json: bool, *, servers: str) -> None:
+    """Print all that is known of groups: state and epochs, members with what they have, and how far the groups are, with times.
+
+    Args:
+        admin: where to ask.
+        groups: of these.
+        verbose: offsets with leader epochs.
+        json: print JSON.
+        servers: bootstrap servers, where the ages of records are read.
+    """
+    if json:
+        describe_offsets(admin, groups, verbose, json, times_from=servers)
+        return
+    found = _describe_all(admin, groups)
+    for info in found:
+        _warn_of_state(info)
+    _print_states(found, verbose=True)
+    for info in found:
+        if info.members:
+            _print_members(info, verbose=True)
+        with working(f"asking for {info.group_id}"):
+            progress = _with_times(servers, admin, info.group_id, read_progress(admin, info))
+        if progress:
+            _print_progress(info.group_id, progress, verbose)
+
+
 def describe_offsets(
     admin: GroupsAdmin, groups: Sequence[str], verbose: bool, json: bool, *, times_from: str | None = None
 ) -> None:
@@ -203,28 +229,32 @@ def describe_members(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, j
         return
     for info in found:
         _warn_of_state(info)
-        static = any(member.instance_id for member in info.members)
-        columns = [("GROUP", 15), ("CONSUMER-ID", 15)] + [("GROUP-INSTANCE-ID", 17)] * static
-        with_protocols = any(member.protocol != "classic" for member in info.members)
-        columns += [("HOST", 15), ("CLIENT-ID", 15)] + [("PROTOCOL", 10)] * with_protocols + [("#PARTITIONS", 15)]
+        _print_members(info, verbose)
+
+
+def _print_members(info: GroupInfo, verbose: bool) -> None:
+    static = any(member.instance_id for member in info.members)
+    columns = [("GROUP", 15), ("CONSUMER-ID", 15)] + [("GROUP-INSTANCE-ID", 17)] * static
+    with_protocols = any(member.protocol != "classic" for member in info.members)
+    columns += [("HOST", 15), ("CLIENT-ID", 15)] + [("PROTOCOL", 10)] * with_protocols + [("#PARTITIONS", 15)]
+    if verbose:
+        columns += [
+            ("CURRENT-EPOCH", 15),
+            ("CURRENT-ASSIGNMENT", 20),
+            ("TARGET-EPOCH", 15),
+            ("TARGET-ASSIGNMENT", 0),
+        ]
+    rows = []
+    for member in info.members:
+        row = [info.group_id, member.member_id] + [member.instance_id or ""] * static
+        row += [member.host, member.client_id] + [member.protocol] * with_protocols + [str(len(member.assignment))]
         if verbose:
-            columns += [
-                ("CURRENT-EPOCH", 15),
-                ("CURRENT-ASSIGNMENT", 20),
-                ("TARGET-EPOCH", 15),
-                ("TARGET-ASSIGNMENT", 0),
-            ]
-        rows = []
-        for member in info.members:
-            row = [info.group_id, member.member_id] + [member.instance_id or ""] * static
-            row += [member.host, member.client_id] + [member.protocol] * with_protocols + [str(len(member.assignment))]
-            if verbose:
-                target = _UNKNOWN if member.target is None else _assignment(member.target) or _UNKNOWN
-                row += [_text(member.epoch), _assignment(member.assignment) or _UNKNOWN]
-                row += [_text(info.assignment_epoch), target]
-            rows.append(row)
-        print_line("")
-        print_columns(columns, rows)
+            target = _UNKNOWN if member.target is None else _assignment(member.target) or _UNKNOWN
+            row += [_text(member.epoch), _assignment(member.assignment) or _UNKNOWN]
+            row += [_text(info.assignment_epoch), target]
+        rows.append(row)
+    print_line("")
+    print_columns(columns, rows)
 
 
 def describe_states(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, json: bool) -> None:
@@ -235,6 +265,10 @@ def describe_states(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, js
         return
     for info in found:
         _warn_of_state(info)
+    _print_states(found, verbose)
+
+
+def _print_states(found: Sequence[GroupInfo], verbose: bool) -> None:
     columns = [("GROUP", 15), ("COORDINATOR (ID)", 25), ("ASSIGNMENT-STRATEGY", 20), ("STATE", 20)]
     columns += [("GROUP-EPOCH", 15), ("TARGET-ASSIGNMENT-EPOCH", 25)] * verbose
     print_line("")

@@ -171,6 +171,15 @@ class GroupsAdmin(AdminConnection):
 
     def known_ends(self, partitions: Iterable[PartitionId]) -> tuple[dict[PartitionId, int], list[int]]:
         """Return what :meth:`latest` does, for the partitions whose leaders answer, and the leaders that do not (-1: there is none)."""
+        return self._known_offsets(partitions, OffsetSpec.LATEST)
+
+    def known_since(
+        self, partitions: Iterable[PartitionId], timestamp_ms: int
+    ) -> tuple[dict[PartitionId, int], list[int]]:
+        """Return what :meth:`since` does, for the partitions whose leaders answer, and the leaders as :meth:`known_ends` does."""
+        return self._known_offsets(partitions, timestamp_ms)
+
+    def _known_offsets(self, partitions: Iterable[PartitionId], at: Any) -> tuple[dict[PartitionId, int], list[int]]:
         wanted = set(partitions)
         if not wanted:
             return {}, []
@@ -184,7 +193,7 @@ class GroupsAdmin(AdminConnection):
         found: dict[PartitionId, int] = {}
         silent: list[int] = []
         for leader, some in sorted(by_leader.items()):
-            specs = {TopicPartition(*each): OffsetSpec.LATEST for each in some}
+            specs = {TopicPartition(*each): at for each in some}
             told: dict[Any, Any] = {}
             with told_to_the_operator(self._servers), suppress(*NO_ANSWER, NotLeaderForPartitionError):
                 told = {} if leader < 0 else self._client.list_partition_offsets(specs, timeout_ms=_LEADER_TIMEOUT_MS)

@@ -212,6 +212,24 @@ _OF_HEARTBEATS: Final = (
     Case("queue, unknown", _KEY.INCREMENTAL_ALTER_CONFIGS, _setting("foo", "1")),
 )
 
+
+def _acknowledge_twice(epoch: int, *batches: Mapping[str, Any], as_topics: bool = False, member: str = "reader") -> Any:
+    """Acknowledgements, one of each batch, that name the version's partition once for each: in one topic, or in as many."""
+
+    def content(target: Target, version: int) -> Content:
+        topics = [_topic(target, version, [batch], None, None) for batch in batches]
+        if not as_topics:
+            topics = [{**topics[0], "partitions": [part for topic in topics for part in topic["partitions"]]}]
+        return {
+            "group_id": QUEUE,
+            "member_id": f"{member}-{version}",
+            "share_session_epoch": epoch,
+            "topics": topics,
+        }
+
+    return content
+
+
 _OF_SESSIONS: Final = (
     Case("first epoch with acknowledgements", _FETCH, _fetch(0, _batch(0, 1, _ACCEPT))),
     Case("no session", _FETCH, _fetch(3)),
@@ -248,6 +266,28 @@ _OF_SESSIONS: Final = (
     Case("closed", _ACKNOWLEDGE, _acknowledge(18, _batch(10, 10, _ACCEPT))),
     Case("no bytes", _FETCH, _fetch(0, member="third", max_bytes=0, max_wait=500)),
     Case("one record", _FETCH, _fetch(0, max_records=1, share_acquire_mode=1), 2),
+    Case("twice opens", _FETCH, _fetch(0, member="twice")),
+    Case(
+        "a partition twice",
+        _ACKNOWLEDGE,
+        _acknowledge_twice(1, _batch(10, 10, _ACCEPT), _batch(11, 11, _ACCEPT), member="twice"),
+    ),
+    Case("one of the two", _ACKNOWLEDGE, _acknowledge(2, _batch(10, 10, _ACCEPT), member="twice")),
+    Case("the other of the two", _ACKNOWLEDGE, _acknowledge(3, _batch(11, 11, _RELEASE), member="twice")),
+    Case(
+        "a topic twice",
+        _ACKNOWLEDGE,
+        _acknowledge_twice(4, _batch(12, 12, _ACCEPT), _batch(13, 13, _ACCEPT), as_topics=True, member="twice"),
+    ),
+    Case("one of two topics", _ACKNOWLEDGE, _acknowledge(5, _batch(12, 12, _ACCEPT), member="twice")),
+    Case("the other of two topics", _ACKNOWLEDGE, _acknowledge(6, _batch(13, 13, _RELEASE), member="twice")),
+    Case(
+        "twice and one is wrong",
+        _ACKNOWLEDGE,
+        _acknowledge_twice(7, _batch(14, 14, _ACCEPT), _batch(99, 99, _ACCEPT), member="twice"),
+    ),
+    Case("what stays of it", _ACKNOWLEDGE, _acknowledge(8, _batch(14, 14, _RELEASE), member="twice")),
+    Case("twice closes", _FETCH, _fetch(_CLOSE, topics=False, member="twice")),
     Case("renew with a wait", _FETCH, _fetch(1, _batch(8, 9, _RENEW), is_renew_ack=True), 2),
 )
 
@@ -272,12 +312,20 @@ _OF_OFFSETS: Final = (
         ),
     ),
     Case("with members", _KEY.ALTER_SHARE_GROUP_OFFSETS, _offsets(QUEUE, QUEUED, (0, 5))),
+    Case("with members and no topics", _KEY.ALTER_SHARE_GROUP_OFFSETS, {"group_id": QUEUE, "topics": []}),
     Case("with members", _KEY.DELETE_SHARE_GROUP_OFFSETS, _topics(QUEUE, QUEUED)),
     Case("leave", _HEARTBEAT, {"group_id": QUEUE, "member_id": QUEUE_MEMBER, "member_epoch": -1}),
     Case("no group", _KEY.ALTER_SHARE_GROUP_OFFSETS, _offsets("", QUEUED, (0, 5))),
     Case("group of another type", _KEY.ALTER_SHARE_GROUP_OFFSETS, _offsets(_CONSUMERS, QUEUED, (0, 5))),
     Case("unknown topic", _KEY.ALTER_SHARE_GROUP_OFFSETS, _offsets(QUEUE, MISSING, (0, 5))),
     Case("unknown partition", _KEY.ALTER_SHARE_GROUP_OFFSETS, _offsets(QUEUE, QUEUED, (0, 5), (9, 5))),
+    Case("no topics", _KEY.ALTER_SHARE_GROUP_OFFSETS, {"group_id": QUEUE, "topics": []}),
+    Case("no partitions", _KEY.ALTER_SHARE_GROUP_OFFSETS, _offsets(QUEUE, QUEUED)),
+    Case("a partition twice", _KEY.ALTER_SHARE_GROUP_OFFSETS, _offsets(QUEUE, QUEUED, (0, 1), (0, 2))),
+    Case("a partition twice", _KEY.DESCRIBE_SHARE_GROUP_OFFSETS, _described(QUEUE)),
+    Case("no topics of a missing group", _KEY.ALTER_SHARE_GROUP_OFFSETS, {"group_id": MISSING, "topics": []}),
+    Case("no topics", _KEY.DELETE_SHARE_GROUP_OFFSETS, {"group_id": QUEUE, "topics": []}),
+    Case("no topics of a missing group", _KEY.DELETE_SHARE_GROUP_OFFSETS, {"group_id": MISSING, "topics": []}),
     Case("beyond the end", _KEY.ALTER_SHARE_GROUP_OFFSETS, _offsets(QUEUE, QUEUED, (1, 1000))),
     Case("to no offset", _KEY.ALTER_SHARE_GROUP_OFFSETS, _offsets(QUEUE, QUEUED, (1, -1))),
     Case("to a negative offset", _KEY.ALTER_SHARE_GROUP_OFFSETS, _offsets(QUEUE, QUEUED, (1, -2))),

@@ -1,7 +1,11 @@
 """Topics on three real nodes are deleted and restored, as users do it: acknowledged records are there again, and committed offsets."""
 
+import json
+
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from esp.cli.app import run_tools
 from esp.simulation.checkers.client_history import Outcome, check
@@ -79,6 +83,56 @@ def test_what_was_acknowledged_is_there_again(
     topics(cluster, "purge", topic)
     assert run_tools(["topics", "--bootstrap-server", cluster.bootstrap, "restore", topic]) == 1
     eventually(lambda: not any(_directories(cluster, topic)), timeout_s=120)
+
+
+@pytest.mark.timeout(300)
+def test_a_topic_whose_last_replica_is_away_waits_for_it_and_the_command_says_so(
+    make_cluster: ClusterFactory, observe: Observe, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = make_cluster(nodes=2, settings=SETTINGS, brokers_only=(2,))
+    observer = observe(cluster)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic(topic, replica_assignment=[[2], [1]], num_partitions=2)])[topic].result(30)
+    with Load(cluster, topic) as load:
+        load.wait_for_acks(RECORDS)
+        load.finish()
+    topics(cluster, "--delete", "--topic", topic)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    assert run_tools(["topics", "--bootstrap-server", cluster.bootstrap, "restore", topic]) == 1
+    assert f"There is another topic named '{topic}'" in _said(capsys)
+    topics(cluster, "--delete", "--topic", topic)
+    topics(cluster, "trash", "--json")
+    [first, _second] = json.loads(capsys.readouterr().out)
+    cluster.nodes[2].kill()
+    bootstrap = f"{cluster.nodes[1].host}:{cluster.nodes[1].port}"
+    arguments = ["topics", "--bootstrap-server", bootstrap, "restore", first["id"]]
+
+    def remove() -> bool:
+        return run_tools(["brokers", "remove", "2", "--bootstrap-server", bootstrap]) == 0
+
+    eventually(remove, timeout_s=60)
+    _said(capsys)
+    assert run_tools(arguments) == 1
+    assert "No broker is registered that was in sync with partition 0" in _said(capsys)
+    assert run_tools([*arguments, "--force"]) == 0
+    assert "no complete replica is left of 1 partitions (0)" in _said(capsys)
+    cluster.nodes[2].start()
+    observer.wait_until_whole(topic)
+    assert check(load.sent, read_everything(cluster, topic)) == []
+    topics(cluster, "--delete", "--topic", topic)
+    cluster.nodes[2].kill()
+    assert run_tools(arguments) == 0
+    assert "1 partitions have no leader (0)" in _said(capsys)
+    assert run_tools(["get-offsets", "--bootstrap-server", bootstrap, "--topic", topic]) == 1
+    assert f"left out, as their leaders do not answer (there is none): {topic}:0" in _said(capsys)
+    cluster.nodes[2].start()
+    observer.wait_until_whole(topic)
+    assert check(load.sent, read_everything(cluster, topic)) == []
+
+
+def _said(capsys: pytest.CaptureFixture[str]) -> str:
+    """All that commands have printed to stderr since, in one line."""
+    return " ".join(capsys.readouterr().err.split())
 
 
 def _directories(cluster: Cluster, topic: str) -> list[str]:

@@ -25,8 +25,11 @@ class FakeAdmin:
     def partitions(self, topics=None):
         return {name: [PartitionId(name, each) for each in range(count)] for name, count in TOPICS.items()}
 
-    def since(self, partitions, timestamp_ms):
-        return {each: -1 if each.partition == 1 else 1000 + timestamp_ms for each in partitions}
+    silent = ()
+
+    def known_since(self, partitions, timestamp_ms):
+        offsets = {each: -1 if each.partition == 1 else 1000 + timestamp_ms for each in partitions}
+        return {each: offset for each, offset in offsets.items() if each not in self.silent}, [-1] * bool(self.silent)
 
 
 @pytest.fixture(autouse=True)
@@ -61,6 +64,14 @@ def test_all_partitions_are_told_but_those_without_such_an_offset(capsys):
 )
 def test_partitions_are_chosen_as_kafkas_tool_chooses_them(capsys, arguments, found):
     assert [line.rpartition(":")[0] for line in run(capsys, *arguments)] == found
+
+
+def test_partitions_whose_leaders_do_not_answer_are_named_and_the_others_are_told(capsys, monkeypatch):
+    monkeypatch.setattr(FakeAdmin, "silent", (PartitionId("a", 0),))
+    assert run_tools(("get-offsets",)) == 1
+    out, err = capsys.readouterr()
+    assert out.splitlines() == ["__consumer_offsets:0:999", "a:2:999", "ab:0:999"]
+    assert "left out, as their leaders do not answer (there is none): a:0" in " ".join(err.split())
 
 
 def test_json_is_one_object_a_partition(capsys):

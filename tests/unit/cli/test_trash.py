@@ -1,13 +1,15 @@
 """``esp topics trash``, ``restore`` and ``purge``."""
 
+import contextlib
 import json
 import uuid
+from types import SimpleNamespace
 
 import pytest
 
 from esp.cli import trash
 from esp.cli.app import run_tools
-from esp.cli.kafka.answers import RefusedError
+from esp.cli.kafka.answers import PartitionInfo, RefusedError, TopicInfo
 from esp.cli.kafka.trash import Trashed
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId, uuid_to_base64
@@ -29,6 +31,7 @@ def calls(monkeypatch):
     monkeypatch.setattr(
         trash, "restore_topic", lambda servers, topic_id, *, is_forced: made.append((topic_id, is_forced)) or ()
     )
+    monkeypatch.setattr(trash, "find_unled", lambda servers, topic, offline: [])
     monkeypatch.setattr(trash, "purge_topic", lambda servers, topic_id: made.append(topic_id))
     return made
 
@@ -47,6 +50,42 @@ def test_the_trash_is_shown_with_ids_and_times(calls, capsys):
     assert "2023-11-14 23:13:20Z" in shown
     assert "other" not in run(capsys, "trash", "flights")
     assert not calls
+
+
+def test_partitions_that_get_no_leader_in_time_are_named(calls, capsys, monkeypatch):
+    monkeypatch.setattr(trash, "find_unled", lambda servers, topic, offline: [1, 2])
+    shown = " ".join(run(capsys, "restore", "flights").split())
+    assert "after 10 s 2 partitions have no leader (1, 2)" in shown
+    assert "nothing is lost" in shown
+
+
+@pytest.mark.parametrize(("looks", "unled"), [(3, []), (10**9, [0])])
+def test_leaders_are_waited_for_up_to_ten_seconds(monkeypatch, looks, unled):
+    now = [0.0]
+    seen = []
+
+    class Admin(contextlib.AbstractContextManager):
+        def __exit__(self, *_):
+            pass
+
+        def topics(self):
+            seen.append(now[0])
+            leader = 1 if len(seen) >= looks else -1
+            partitions = (
+                PartitionInfo(0, leader, (1,), ()),
+                PartitionInfo(1, 1, (1,), (1,)),
+                PartitionInfo(2, -1, (2,), ()),
+            )
+            return [
+                TopicInfo("other", "", False, (PartitionInfo(0, -1, (1,), ()),)),
+                TopicInfo("t", "", False, partitions),
+            ]
+
+    monkeypatch.setattr(trash, "TopicsAdmin", lambda servers: Admin())
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda s: now.__setitem__(0, now[0] + s))
+    monkeypatch.setattr(trash, "time", clock)
+    assert trash.find_unled("h:1", "t", (2,)) == unled
+    assert seen[-1] < 11
 
 
 def test_the_trash_as_json(calls, capsys):

@@ -1,6 +1,7 @@
 """Offsets that never go back: floors at deletion, by what they fall, where topics begin that are created again (FLOOR-1 to FLOOR-4)."""
 
 import dataclasses
+import itertools
 import random
 import uuid
 
@@ -284,6 +285,36 @@ def test_deleted_and_created_very_often_it_is_one_floor():
         report(cluster, 1, topic, topic.partitions[0].start_offset + 2)
     assert floor(cluster) == PartitionFloor(2000, 1000)
     assert len(list(snapshot_records(cluster.image))) < 20
+
+
+@pytest.mark.parametrize("between", ["nothing", "snapshots"])
+def test_what_a_time_costs_and_leaves_does_not_grow_with_the_times_before_it(between):
+    """With other numbers of partitions each time, by replicas that are asked and replicas that are dead."""
+    cluster = Cluster(brokers=3)
+    counts = itertools.cycle((1, 5, 2, 3))
+    ends, records, sizes = {}, [], []
+    for turn in range(2_000):
+        count = next(counts)
+        begun = len(cluster.log)
+        topic = create(cluster, partitions=count)
+        for state in topic.partitions:
+            assert state.start_offset == ends.get(state.partition, 0)
+        delete(cluster)
+        for state in topic.partitions:
+            number = state.partition
+            if turn % 100 == number:  # its leader is dead, and never says anything
+                ends[number] = state.start_offset + OFFSET_SPAN
+            else:
+                ends[number] = state.start_offset + 2
+                report(cluster, state.leader, topic, ends[number], number)
+        if between == "snapshots":
+            reload(cluster)
+        if turn % 4 == 3 and turn % 100 > 5:
+            records.append(len(cluster.log) - begun)
+            sizes.append(sum(len(repr(record)) for record in snapshot_records(cluster.image)))
+            cluster.log.clear()
+    assert set(records) == {records[0]}
+    assert max(sizes) < min(sizes) + 200, "no more than longer numbers"
 
 
 def test_a_million_times_are_one_step_a_million_times():

@@ -456,6 +456,40 @@ def test_words_that_differ_are_taken_in_slices():
     assert [tuple(batch) for batch in rest_of(work).batches[:2]] == [(0, 1, ACKNOWLEDGED, 1), (1, 2, AVAILABLE, 1)]
 
 
+@pytest.mark.parametrize("run", [1, 3, 100, 127, 5_000])
+def test_words_that_are_alike_are_joined_in_slices_too(run):
+    """5,000 batches, of which so many that follow one another say the same: they are one word, and no slice has many of them."""
+    share = partition(locks=5_000)
+    assert take(share, (0, 5_000), most=5_000) == [(0, 5_000, 1)]
+    said = []
+
+    class Told(list):
+        def __getitem__(self, place):
+            said.append(place)
+            return super().__getitem__(place)
+
+        def __iter__(self):
+            return (self[place] for place in range(len(self)))
+
+    types = [(ACCEPT, RELEASE, REJECT)[offset // run % 3] for offset in range(5_000)]
+    words = Told(AcknowledgementBatch(offset, offset, [type_]) for offset, type_ in enumerate(types))
+    work = share.acknowledge("m", words, 0)
+    while True:
+        said.clear()
+        try:
+            next(work)
+        except StopIteration as end:
+            write = end.value
+            break
+        assert len(said) <= 2 * SLICE_BATCHES + 20
+    assert len(said) <= 2 * SLICE_BATCHES + 20
+    batches = done(share, write)
+    assert [number for begin, end, *_ in batches for number in range(begin, end)] == list(range(5_000))
+    wanted = {ACCEPT: ACKNOWLEDGED, RELEASE: AVAILABLE, REJECT: ARCHIVED}
+    assert all(wanted[types[number]] is batch[2] for batch in batches for number in range(*batch[:2]))
+    assert len(batches) == -(-5_000 // run)
+
+
 def rest_of(work):
     """Do what is left of a request."""
     return whole(work)

@@ -3,7 +3,7 @@
 import pytest
 
 from esp.broker.connections.broker_peers import BrokerPeers
-from esp.broker.groups.log_ends import find_log_ends
+from esp.broker.groups.log_ends import find_log_ends, find_log_starts
 from esp.model.ids import NodeId, TopicPartition
 from esp.model.peer_terms import PLAINTEXT
 from tests.unit.broker.conversation import produce
@@ -65,3 +65,16 @@ async def test_a_leader_that_does_not_know_its_high_watermark_tells_no_end(clust
     cluster.controller.change("t", 3, leader=NodeId(1))
     await cluster[1].applied()
     assert await find_log_ends(services, [place(3)]) == {}
+
+
+@clustered()
+async def test_each_leader_is_asked_for_the_start_also_before_it_knows_the_end(cluster):
+    services = await scene(cluster)
+    for number, leader in ((3, cluster.controller.state("t", 3).leader), (2, cluster.controller.state("t", 2).leader)):
+        cluster[leader].replicas.find("t", number).log.raise_log_start(number - 1)
+    assert await find_log_starts(services, [place(number) for number in (0, 1, 2, 3, 9)]) == {
+        place(0): 0,
+        place(1): 0,
+        place(2): 1,
+        place(3): 2,
+    }

@@ -9,6 +9,7 @@ from kio.schema.offset_commit.v9 import request as commit
 
 from esp.groups.partitioning import partition_for
 from esp.model.errors import ErrorCode
+from esp.model.retention_hold import DELETE_TOPICS
 from esp.protocol.registry import ApiKey
 from esp.records.batch_header import read_header
 from esp.records.builder import NewRecord, build_batch
@@ -189,3 +190,16 @@ async def test_a_coordinator_that_is_not_there_frees_nothing(cluster):
     assert set(cluster.starts().values()) == {1}
     await cluster.commit(4)
     await cluster.until(lambda: set(cluster.starts().values()) == {4})
+
+
+@played
+async def test_whichever_node_is_asked_to_delete_a_topic_says_what_groups_have_lost(cluster):
+    await cluster.produce(4)
+    await cluster.commit(1)
+    await cluster.until(lambda: cluster.starts() == {1: 1, 2: 1, 3: 1})
+    connection = await cluster.client.any_broker()
+    request = requests.delete_topic("t", TIMEOUT_S)
+    answer = await connection.call(ApiKey.DELETE_TOPICS, requests.DELETE_TOPICS_VERSION, request, TIMEOUT_S)
+    assert answer.responses[0].error_code is ErrorCode.none
+    lost = [node.broker.broker.running.holds.lost_offsets[DELETE_TOPICS] for node in cluster.world.living]
+    assert sorted(lost) == [0, 0, 3]

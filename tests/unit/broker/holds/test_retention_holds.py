@@ -1,13 +1,14 @@
-"""Topics whose groups hold their records against retention, through a whole node (HOLD-1 to HOLD-6)."""
+"""Topics whose groups hold their records against retention, through a whole node (HOLD-1 to HOLD-7)."""
 
 import asyncio
 
 import pytest
 
 from esp.model.errors import ErrorCode
-from esp.model.retention_hold import CAP_BYTES, CAP_MS
+from esp.model.retention_hold import CAP_BYTES, CAP_MS, DELETE_RECORDS, DELETE_TOPICS
+from esp.protocol.registry import ApiKey
 from tests.unit.broker.config_requests import DELETE, SET, TOPIC, alter, describe
-from tests.unit.broker.conversation import create_topic, create_topics, produce
+from tests.unit.broker.conversation import create_topic, create_topics, delete_topic, model, ms, produce
 from tests.unit.broker.group_conversation import commit, delete_groups, delete_offsets, until_coordinated
 from tests.unit.broker.groups.memory_states import MemoryStates
 from tests.unit.broker.share_group_conversation import SETTINGS, errors, offer
@@ -179,6 +180,100 @@ def test_a_cap_breaks_a_hold_and_the_log_says_what_was_lost(configs, cap, caplog
     scenario()
 
 
+async def delete_records(client, offset):
+    types = model(ApiKey.DELETE_RECORDS, 2)
+    partition = types.DeleteRecordsPartition(partition_index=0, offset=offset)
+    request = types.Request(topics=(types.DeleteRecordsTopic(name="t", partitions=(partition,)),), timeout=ms(30_000))
+    (topic,) = (await client.call(ApiKey.DELETE_RECORDS, 2, request)).topics
+    return topic.partitions[0].error_code
+
+
+@pytest.mark.parametrize(("offset", "end"), [(4, 4), (-1, 5)])
+def test_records_that_are_deleted_break_a_hold(offset, end, caplog):
+    @simulated(**CHECKS)
+    async def scenario(node):
+        client = await held_topic(node)
+        await commit(client, {("t", 0): 2})
+        assert await delete_records(client, 2) is ErrorCode.none
+        assert await delete_records(client, 9) is ErrorCode.offset_out_of_range
+        assert not holds_of(node).breaks, "what is read, and what stays, is no loss"
+        assert await delete_records(client, offset) is ErrorCode.none
+        text = (
+            f"t-0: the hold of group g is broken by DeleteRecords: offsets 2 to {end - 1} are deleted and were not read"
+        )
+        assert caplog.text.count(text) == 1
+        assert await delete_records(client, offset) is ErrorCode.none
+        assert holds_of(node).breaks == {DELETE_RECORDS: 1}
+        assert holds_of(node).lost_offsets == {DELETE_RECORDS: end - 2}
+
+    scenario()
+
+
+@pytest.mark.parametrize("asked", ["name", "id", "version 5"])
+@pytest.mark.parametrize("trash_ms", [0, 3_600_000])
+def test_a_topic_that_is_deleted_breaks_the_holds_of_its_groups(asked, trash_ms, caplog):
+    @simulated(**CHECKS)
+    async def scenario(node):
+        client = await held_topic(node, retention_hold_groups="g,h,etl-*", topic_trash_retention_ms=trash_ms)
+        await commit(client, {("t", 0): 3})
+        topic_id = node.metadata.image.topics_by_name["t"].topic_id
+        answer = await delete_topic(
+            client, topic_id if asked == "id" else "t", version=5 if asked == "version 5" else 6
+        )
+        assert answer.error_code is ErrorCode.none
+        for group, start in (("g", 3), ("h", 0)):
+            text = f"t-0: the hold of group {group} is broken by DeleteTopics: offsets {start} to 4 are deleted and were not read"
+            assert caplog.text.count(text) == 1
+        assert holds_of(node).breaks == {DELETE_TOPICS: 2}
+        assert holds_of(node).lost_offsets == {DELETE_TOPICS: 2 + 5}
+
+    scenario()
+
+
+@simulated(**CHECKS)
+async def test_a_topic_that_is_read_to_its_end_or_stays_breaks_no_hold(node):
+    client = await held_topic(node)
+    await commit(client, {("t", 0): 5})
+    assert (await delete_topic(client, "u")).error_code is ErrorCode.unknown_topic_or_partition
+    assert (await delete_topic(client, "t")).error_code is ErrorCode.none
+    assert not holds_of(node).breaks
+
+
+@simulated(**CHECKS)
+async def test_a_group_that_was_deleted_loses_nothing_by_a_deletion(node):
+    client = await held_topic(node, retention_hold_max_bytes=10 * SEGMENT_BYTES)
+    await commit(client, {("t", 0): 2})
+    assert await start_of(node) == 2
+    await delete_groups(client, "g")
+    assert await delete_records(client, 4) is ErrorCode.none
+    assert not holds_of(node).breaks
+
+
+@simulated(**CHECKS, **SETTINGS)
+async def test_a_share_group_loses_what_is_deleted_from_its_start_offset_on(node):
+    client, sharer, _ = await share_scene(node)
+    await put(sharer, 2)
+    assert await delete_records(client, 4) is ErrorCode.none
+    assert holds_of(node).lost_offsets == {DELETE_RECORDS: 2}
+    await put(sharer, 4)
+    assert (await delete_topic(client, "t")).error_code is ErrorCode.none
+    assert holds_of(node).lost_offsets == {DELETE_RECORDS: 2, DELETE_TOPICS: 1}
+
+
+def test_a_coordinator_that_does_not_answer_holds_up_no_deletion(caplog):
+    @simulated(**CHECKS, **SETTINGS)
+    async def scenario(node):
+        client, sharer, states = await share_scene(node)
+        await put(sharer, 4)
+        states.refusal = ErrorCode.coordinator_not_available
+        began = asyncio.get_running_loop().time()
+        assert await delete_records(client, 3) is ErrorCode.none
+        assert asyncio.get_running_loop().time() - began < 3
+        assert "the hold of group (not known) is broken by DeleteRecords: offsets 0 to 2 are deleted" in caplog.text
+
+    scenario()
+
+
 @pytest.mark.parametrize("configs", [{"retention_hold_max_bytes": 0}, {"retention_hold_max_ms": 0}])
 def test_a_cap_of_0_holds_nothing(configs):
     @simulated(**CHECKS)
@@ -191,8 +286,10 @@ def test_a_cap_of_0_holds_nothing(configs):
 
 @simulated(**CHECKS)
 async def test_a_topic_without_holds_asks_for_nothing(node):
-    await held_topic(node, retention_hold_groups="")
+    client = await held_topic(node, retention_hold_groups="")
     assert await start_of(node) == 5
+    await delete_records(client, -1)
+    await delete_topic(client, "t")
     assert holds_of(node)._questions is None
 
 

@@ -508,3 +508,29 @@ async def test_nothing_is_acquired_if_the_session_ends_during_a_read(node, way):
         await member.say({}, epoch=-1)
     assert (await waiting).responses == ()
     assert await Member(leaders, "other").take(t0, most=1) == [(0, 2, 1)]
+
+
+@pytest.mark.parametrize("by", ["acknowledge", "fetch"])
+@pytest.mark.parametrize("types", [(ACCEPT,), (ACCEPT, REJECT, RELEASE)])
+@simulated()
+async def test_five_thousand_batches_in_one_request_all_count(node, by, types):
+    client, t0, persister, leaders = await prepared(node, partitions=2, partition_max_record_locks=4_000)
+    both = t0, (t0[0], 1)
+    for number in range(2):
+        await produce(client, "t", records(*[b"value"] * 2_500), partition=number)
+    member = Member(leaders)
+    acquired = [*await member.take(*both, most=5_000), *await member.take(*both, most=5_000)]
+    assert acquired == [(0, 2_499, 1)] * 2
+    words = {each: [(offset, offset, types[offset % len(types)]) for offset in range(2_500)] for each in both}
+    if by == "acknowledge":
+        assert await member.say(words) == dict.fromkeys(both, ErrorCode.none)
+    else:
+        answers = await member.fetch(words=words, wait_ms=10, most=1)
+        assert {answers[each].acknowledge_error_code for each in both} == {ErrorCode.none}
+    wanted = {ACCEPT: RecordState.ACKNOWLEDGED, REJECT: RecordState.ARCHIVED, RELEASE: RecordState.AVAILABLE}
+    for each in both:
+        found = persister.state(key_of(each))
+        states = [state for _count, state in found.states.values()]
+        assert states == [wanted[types[offset % len(types)]] for offset in range(2_500)][-len(states) :]
+        assert found.start + len(states) == 2_500
+    assert len(persister.writes) == 4, "where each begins, and all that was said of it"

@@ -233,6 +233,56 @@ def test_the_age_of_unread_records_is_told_and_the_time_until_they_are_lost(caps
     assert uncommitted[-5:] == ["its", "leader", "does", "not", "answer"]
 
 
+def test_words_are_actions_too_and_describe_shows_all_at_once(capsys, cluster, monkeypatch):
+    monkeypatch.setattr(reports, "now_ms", lambda: 1_000_000)
+    monkeypatch.setattr(
+        reports,
+        "look_at_held",
+        lambda servers, admin, ends, group: {
+            each: HeldRecords(50, end, Retention(age_ms=3_600_000)) for each, end in ends.items()
+        },
+    )
+    monkeypatch.setattr(reports, "first_unread_times", lambda servers, offsets, held: {T0: 880_000})
+    told = run(capsys, "describe", "live", "idle")
+    assert told.err.count("no active members") == 1
+    heads = [line.split()[:3] for line in told.out.splitlines() if line.startswith("GROUP")]
+    assert heads == [
+        ["GROUP", "COORDINATOR", "(ID)"],
+        ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID"],
+        ["GROUP", "TOPIC", "PARTITION"],
+        ["GROUP", "TOPIC", "PARTITION"],
+    ]
+    assert "TARGET-ASSIGNMENT-EPOCH" in told.out
+    assert "LOSS-IN" in told.out
+    assert " 2 min " in told.out
+    [as_json] = json.loads(run(capsys, "describe", "live", "--json").out)
+    assert (as_json["type"], as_json["members"][0]["member_id"]) == ("classic", "m-1")
+    assert as_json["offsets"][0]["behind_ms"] == 120_000
+    state = ("--group", "live", "--state")
+    assert run(capsys, "describe", *state) == run(capsys, "--describe", *state)
+    assert run(capsys, "describe", "--all-groups", "--members") == run(
+        capsys, "--describe", "--all-groups", "--members"
+    )
+    assert run(capsys, "list", "--state") == run(capsys, "--list", "--state")
+    run(capsys, "delete", "idle")
+    assert cluster.calls == [("delete", "idle")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("describe",), "--describe needs --group or --all-groups"),
+        (("describe", "live", "--list"), "esp groups describe goes with no other action"),
+        (("list", "live"), "esp groups list takes no group"),
+        (("describe", "nope"), "Group nope not found."),
+        (("describe", "queue"), "esp queues describe --group queue"),
+        ((), "takes one of --list, --describe"),
+    ],
+)
+def test_words_that_do_not_go_together_are_refused(capsys, arguments, word):
+    assert word in " ".join(run(capsys, *arguments, status=1).err.split())
+
+
 @pytest.mark.parametrize("arguments", [("--list",), ("--describe", "--members", "--group", "live")])
 def test_times_belong_to_offsets(capsys, arguments):
     assert "--times belongs to --describe with offsets" in run(capsys, *arguments, "--times", status=1).err
