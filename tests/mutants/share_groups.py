@@ -304,4 +304,13 @@ SHARE_GROUP_MUTANTS: Final = (
         kind=SHARE_GROUPS,
         catchers=("INV-GROUP-REPLAY",),
     ),
+    Mutant(
+        "share-group-begins-in-the-first-epoch-again",
+        "as in Kafka",
+        "SHARE-50",
+        "esp.groups.share.directory",
+        "        return ShareGroup(group_id, self._last_epochs.get(group_id, self._least_first_epoch))\n",
+        "        return ShareGroup(group_id)\n",
+        kind=SHARE_GROUPS,
+    ),
 )
