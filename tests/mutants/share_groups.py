@@ -183,6 +183,9 @@ SHARE_GROUP_MUTANTS: Final = (
         "        if request.state_epoch != state.state_epoch or not self.is_read:\n",
         "        if request.state_epoch < state.state_epoch:\n",
         kind=SHARE_GROUPS,
+        is_gap=True,
+        covered_by="tests/unit/share/coordinator/test_coordinator.py::"
+        "test_leader_of_a_deleted_state_writes_nothing_into_the_one_that_follows",
     ),
     Mutant(
         "log-is-cut-above-the-oldest-snapshot",
