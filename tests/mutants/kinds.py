@@ -37,6 +37,7 @@ from tests.mutants.mutant import (
     MOVING_GROUPS,
     MOVING_LOG_STARTS,
     RECREATED_TOPICS,
+    REPLACED_DISKS,
     REPLACED_LEADERS,
     ROTTEN_COPIES,
     SECOND_BROKERS,
@@ -46,6 +47,7 @@ from tests.mutants.mutant import (
     TOKENS,
     TRANSACTED_OFFSETS,
     TRANSACTIONS_ALONE,
+    TRASHED_DIRECTORIES,
     TRASHED_NAMES,
     TRASHED_TOPICS,
     TRASHED_TRANSACTIONS,
@@ -90,6 +92,11 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
         and profile.pause_between_batches_s < 1
         and any("flush.messages" in topic.configs for topic in profile.topics)
     ),
+    REPLACED_DISKS: lambda profile: (
+        profile.administrators
+        and len(profile.layout.brokers) > 1
+        and {FaultKind.NEW_DISK, FaultKind.STRAND} <= profile.fault_means_s.keys()
+    ),
     FAILING_DIRECTORIES: lambda profile: (
         profile.has_more
         and profile.fault_means_s.get(FaultKind.IO_ERROR, inf) < OFTEN_S
@@ -99,6 +106,12 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     TRASHED_TOPICS: lambda profile: profile.administrators and restores_topics(profile.seed),
     TRASHED_NAMES: lambda profile: (
         profile.administrators and continues_offsets(profile.seed) and restores_topics(profile.seed)
+    ),
+    TRASHED_DIRECTORIES: lambda profile: (
+        profile.administrators
+        and profile.has_more
+        and len(profile.layout.brokers) > 1
+        and restores_topics(profile.seed)
     ),
     TRASHED_TRANSACTIONS: lambda profile: (
         profile.administrators

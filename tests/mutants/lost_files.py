@@ -3,7 +3,7 @@
 from typing import Final
 
 from esp.simulation.tiers import LOG
-from tests.mutants.mutant import FAILING_DIRECTORIES, LOST_FILES, MOVED_REPLICAS, Mutant
+from tests.mutants.mutant import FAILING_DIRECTORIES, LOST_FILES, MOVED_REPLICAS, REPLACED_DISKS, Mutant
 
 LOST_FILES_MUTANTS: Final = (
     Mutant(
@@ -76,5 +76,17 @@ LOST_FILES_MUTANTS: Final = (
         "    return directory in _KNOWN_TO_NOBODY or directory in broker.log_dirs\n",
         "    return True\n",
         kind=FAILING_DIRECTORIES,
+    ),
+    Mutant(
+        "empty-log-on-a-new-disk-is-taken-for-offline",
+        "BRK-11 broken",
+        "BRK-11",
+        "esp.broker.replication.host",
+        "if is_needless or (candidates and (self._directories.is_online(known) or self._node_id in candidates)):",
+        "if is_needless or candidates:",
+        kind=REPLACED_DISKS,
+        is_gap=True,
+        covered_by="tests/unit/broker/test_replication.py::"
+        "test_one_with_nothing_on_a_new_disk_says_so_though_another_replica_is_eligible",
     ),
 )

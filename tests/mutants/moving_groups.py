@@ -143,4 +143,25 @@ MOVING_GROUP_MUTANTS: Final = (
         is_gap=True,
         covered_by="tests/unit/groups/consumer/test_migration.py::test_waiting_members_are_asked_to_join_again",
     ),
+    Mutant(
+        "rebalance-under-way-is-lost-on-the-way",
+        "KIP-848 broken",
+        MOVES,
+        "esp.groups.consumer.heartbeats",
+        "has_changed=has_changed or is_rebalancing)",
+        "has_changed=has_changed)",
+        kind=MOVING_GROUPS,
+        is_gap=True,
+        covered_by="tests/unit/groups/consumer/test_migration.py::"
+        "test_a_rebalance_that_is_under_way_is_not_lost_to_a_consumer_in_a_static_members_place",
+    ),
+    Mutant(
+        "group-without-a-generation-moves-in-epoch-0",
+        "KIP-848 broken",
+        MOVES,
+        "esp.groups.consumer.conversion",
+        "    epoch = max(group.generation_id, FIRST_EPOCH)  #",
+        "    epoch = group.generation_id  #",
+        kind=MOVING_GROUPS,
+    ),
 )

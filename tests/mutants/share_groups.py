@@ -183,6 +183,9 @@ SHARE_GROUP_MUTANTS: Final = (
         "        if request.state_epoch != state.state_epoch or not self.is_read:\n",
         "        if request.state_epoch < state.state_epoch:\n",
         kind=SHARE_GROUPS,
+        is_gap=True,
+        covered_by="tests/unit/share/coordinator/test_coordinator.py::"
+        "test_leader_of_a_deleted_state_writes_nothing_into_the_one_that_follows",
     ),
     Mutant(
         "log-is-cut-above-the-oldest-snapshot",
@@ -303,5 +306,14 @@ SHARE_GROUP_MUTANTS: Final = (
         "        self.apply(record)\n        self.commit((record,) if record.key.type != 14 else ())\n",
         kind=SHARE_GROUPS,
         catchers=("INV-GROUP-REPLAY",),
+    ),
+    Mutant(
+        "share-group-begins-in-the-first-epoch-again",
+        "as in Kafka",
+        "SHARE-50",
+        "esp.groups.share.directory",
+        "        return ShareGroup(group_id, self._last_epochs.get(group_id, self._least_first_epoch))\n",
+        "        return ShareGroup(group_id)\n",
+        kind=SHARE_GROUPS,
     ),
 )

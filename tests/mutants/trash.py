@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.mutants.mutant import TRASHED_NAMES, TRASHED_TOPICS, TRASHED_TRANSACTIONS, Mutant
+from tests.mutants.mutant import TRASHED_DIRECTORIES, TRASHED_NAMES, TRASHED_TOPICS, TRASHED_TRANSACTIONS, Mutant
 
 TRASH_MUTANTS: Final = (
     Mutant(
@@ -100,5 +100,132 @@ TRASH_MUTANTS: Final = (
         "        kept -= min(size, 0)\n",
         node_count=1,
         kind=TRASHED_TOPICS,
+    ),
+    Mutant(
+        "first-log-in-the-trash-counts-not-the-last",
+        "TRASH-3 broken",
+        "TRASH-3",
+        "esp.storage.log_directory",
+        "    return max(found, key=lambda each: each[1].metadata_offset, default=None)\n",
+        "    return next(iter(found), None)\n",
+        kind=TRASHED_DIRECTORIES,
+        is_gap=True,
+        covered_by="tests/unit/broker/replication/test_loading.py::"
+        "test_of_two_logs_of_a_partition_in_the_trash_the_one_that_came_last_is_the_one",
+    ),
+    Mutant(
+        "log-of-an-earlier-deletion-counts-as-complete",
+        "TRASH-3 broken",
+        "TRASH-3",
+        "esp.storage.trashed_replicas",
+        "        return self.leader_epoch == UNKNOWN_EPOCH or self.leader_epoch >= restored_epoch - 1\n",
+        "        return True\n",
+        kind=TRASHED_DIRECTORIES,
+        is_gap=True,
+        covered_by="tests/unit/broker/test_trashed_topics.py::"
+        "test_a_log_of_an_earlier_deletion_is_not_taken_for_a_complete_one",
+    ),
+    Mutant(
+        "log-of-before-a-failure-replaces-the-one-in-the-trash",
+        "TRASH-3 broken",
+        "TRASH-3",
+        "esp.broker.replication.loading",
+        """        if replica.is_complete and is_last and partition not in directory.replicas:
+            directory.give_back_blocking(replica, partition)
+        elif twin is not None and (twin is directory or self._is_assigned(topic, replica.number, twin)):
+""",
+        """        if replica.is_complete and is_last and twin is None:
+            directory.give_back_blocking(replica, partition)
+        elif twin is not None:
+""",
+        kind=TRASHED_DIRECTORIES,
+        is_gap=True,
+        covered_by="tests/unit/broker/replication/test_loading.py::"
+        "test_a_restored_log_and_one_that_has_its_name_are_compared",
+    ),
+    Mutant(
+        "log-beside-one-in-the-trash-counts-as-complete",
+        "TRASH-3 broken",
+        "TRASH-3",
+        "esp.broker.replication.loading",
+        "            self._doubtful[partition] = replica.path\n",
+        "            directory.discard_trashed_blocking([replica])\n",
+        kind=TRASHED_DIRECTORIES,
+        is_gap=True,
+        covered_by="tests/unit/broker/replication/test_loading.py::"
+        "test_a_log_beside_one_in_the_trash_that_may_lack_its_end_is_not_known_to_be_complete",
+    ),
+    Mutant(
+        "older-log-is-complete-while-the-last-one-is-offline",
+        "TRASH-3 broken",
+        "TRASH-3",
+        "esp.storage.log_directory",
+        "        is_complete = self.was_clean and is_last\n",
+        "        is_complete = self.was_clean\n",
+        kind=TRASHED_DIRECTORIES,
+        is_gap=True,
+        covered_by="tests/unit/broker/replication/test_loading.py::"
+        "test_a_log_that_was_not_put_in_the_trash_is_not_complete_if_the_last_one_may_be_offline",
+    ),
+    Mutant(
+        "restoration-without-a-leader-begins-an-epoch",
+        "TRASH-3 broken",
+        "TRASH-3",
+        "esp.controller.trash",
+        "    is_unled = state.restored_epoch == state.leader_epoch\n",
+        "    is_unled = False\n",
+        kind=TRASHED_DIRECTORIES,
+        is_gap=True,
+        covered_by="tests/unit/controller/test_trash.py::test_a_topic_is_restored_again_and_again",
+    ),
+    Mutant(
+        "log-on-its-way-into-the-trash-is-a-stray",
+        "TRASH-5 broken",
+        "TRASH-5",
+        "esp.broker.replication.loading",
+        "        mark = None if is_known else directory.read_trash_mark(partition)\n",
+        "        mark = directory.read_trash_mark(partition) if is_known else None\n",
+        kind=TRASHED_TOPICS,
+        is_gap=True,
+        covered_by="tests/unit/broker/replication/test_loading.py::"
+        "test_what_was_on_its_way_into_the_trash_and_is_purged_is_removed",
+    ),
+    Mutant(
+        "stray-keeps-the-mark-of-the-trash",
+        "REASSIGN-4 broken",
+        "TRASH-2",
+        "esp.storage.log_directory",
+        "        self.trashed.unmark_blocking(self._paths.replica(partition))\n",
+        "",
+        kind=TRASHED_TOPICS,
+        is_gap=True,
+        covered_by="tests/unit/broker/replication/test_loading.py::"
+        "test_what_was_on_its_way_into_the_trash_and_is_moved_away_is_kept_as_a_stray",
+    ),
+    Mutant(
+        "replica-keeps-the-mark-of-the-trash",
+        "REASSIGN-4 broken",
+        "TRASH-2",
+        "esp.storage.log_directory",
+        """        self.trashed.unmark_blocking(path)
+        log = self._open_log_blocking(
+""",
+        """        log = self._open_log_blocking(
+""",
+        kind=TRASHED_TOPICS,
+        is_gap=True,
+        covered_by="tests/unit/broker/replication/test_loading.py::"
+        "test_what_was_on_its_way_into_the_trash_and_is_restored_is_an_ordinary_replica_for_good",
+    ),
+    Mutant(
+        "restored-replica-that-moved-away-is-removed",
+        "REASSIGN-4 broken",
+        "TRASH-2",
+        "esp.broker.replication.loading",
+        "                directory.trashed.keep_as_stray_blocking(replica)\n",
+        "                directory.discard_trashed_blocking([replica])\n",
+        kind=TRASHED_TOPICS,
+        is_gap=True,
+        covered_by="tests/unit/broker/replication/test_loading.py::test_what_is_restored_and_was_moved_away_is_a_stray",
     ),
 )

@@ -43,6 +43,8 @@ class CommittedLog:
         """All records, if the topic is compacted: then batches change and offsets are missing (CLEAN-2, CLEAN-5)."""
         self.doubted_epoch: int | None = None
         """The leader epoch for which that is not certain yet: its leader lost bytes, and has not shown yet which (ELECT-5)."""
+        self._led_epoch = -1
+        """The newest leader epoch of a leader that was seen."""
         self._links: dict[tuple[int, int], _Link] = {}
         self._appenders: dict[int, str] = {}
         self._sequences: dict[tuple[int, int], tuple[int, int]] = {}
@@ -180,9 +182,15 @@ class CommittedLog:
 
     def on_led(self, view: ReplicaView, leader_epoch: int) -> None:
         """A replica leads in an epoch, with the log that it has: if the log is complete, nothing is lost, whatever befell the disk."""
+        self._led_epoch = max(self._led_epoch, leader_epoch)
         if self.is_settled_by(leader_epoch):
             self.doubted_epoch = None
             self.is_excused = not self.is_held_by(view)
+
+    @property
+    def newest_epoch(self) -> int:
+        """The newest leader epoch that a leader, or what is committed, tells of."""
+        return self._led_epoch if self.last is None else max(self._led_epoch, self.last.leader_epoch)
 
     def is_settled_by(self, leader_epoch: int) -> bool:
         """True if the leader of an epoch settles the doubt: the elected one, or a later one, if that died before it led."""

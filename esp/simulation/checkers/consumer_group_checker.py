@@ -322,6 +322,16 @@ class ConsumerGroupChecker:
 
     # Members.
 
+    @staticmethod
+    def on_epoch(group_id: str, member_id: str, epoch: int) -> None:
+        """A heartbeat of a member that takes part was answered with this epoch.
+
+        Raises:
+            ViolationError: INV-GROUP-EPOCH: with this epoch its next heartbeat would be one that joins.
+        """
+        if epoch <= JOIN_EPOCH:
+            raise ViolationError("INV-GROUP-EPOCH", group_id, f"{member_id} is a member in epoch {epoch}")
+
     def on_told(
         self,
         group_id: str,

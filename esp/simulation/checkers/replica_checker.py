@@ -474,10 +474,10 @@ class ReplicaChecker:
         if committed.is_excused or committed.is_held_by(view):
             return
         # A leader that learns of its election after another one has no followers, and may lack what the next one committed (ISR-8). Of a
-        # deleted topic the committed batch tells.
+        # deleted topic that leader tells, or what it has written.
         newest_epoch = self._leader_epoch(committed.topic_id, committed.name.partition)
-        if newest_epoch < 0 and committed.last is not None:
-            newest_epoch = committed.last.leader_epoch
+        if newest_epoch < 0:
+            newest_epoch = committed.newest_epoch
         if leader.leader_epoch < newest_epoch:
             note(Excuse.LATE_ELECTIONS)
             return

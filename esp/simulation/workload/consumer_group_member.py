@@ -173,6 +173,7 @@ class ConsumerGroupMember:
         answer = reply.answer
         if answer.error_code is not ErrorCode.none:
             raise RefusedError(answer.error_code)
+        self._checker.on_epoch(profile.name, answer.member_id, int(answer.member_epoch))
         if self._is_dead:
             return
         self.member_id, self.epoch = answer.member_id, int(answer.member_epoch)

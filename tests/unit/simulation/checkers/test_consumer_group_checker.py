@@ -1,6 +1,7 @@
 """What members of consumer groups are told, and their log: each promise broken once, and what excuses an answer."""
 
 import uuid
+from contextlib import nullcontext
 from random import Random
 
 import pytest
@@ -416,3 +417,10 @@ def test_a_generation_that_is_over_is_former():
     assert scene.checker.is_former(GROUP, "a", 2)
     assert not scene.checker.is_former(GROUP, "a", 3)
     assert scene.checker.is_former(GROUP, "b", 3)
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_no_member_is_told_the_epoch_of_one_that_joins(epoch):
+    """Its next heartbeat would be taken for one that joins, and tells nothing of what that must tell (KIP-848)."""
+    with nullcontext() if epoch else violation("INV-GROUP-EPOCH"):
+        Scene().checker.on_epoch(GROUP, "a", epoch)

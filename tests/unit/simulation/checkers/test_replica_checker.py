@@ -335,6 +335,18 @@ def test_leader_of_a_deleted_topic_may_lack_what_a_later_one_committed(epoch):
         scene.look()
 
 
+def test_leader_of_a_deleted_topic_may_lack_what_a_later_one_found_and_committed():
+    """The batch is of an epoch before both: the later leader has written nothing itself."""
+    scene = Scene(leader_epoch=-1)
+    append_to_all([scene.leader, scene.second])
+    scene.look()
+    scene.second.hosted.lead(2)
+    scene.look()
+    scene.commit(scene.second, 4)
+    scene.third.hosted.lead(1)
+    scene.look()
+
+
 def test_two_leaders_that_append_in_one_epoch_are_found():
     scene = Scene()
     scene.second.hosted.lead(0)
