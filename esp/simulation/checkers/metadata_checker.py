@@ -241,12 +241,12 @@ class MetadataChecker:
     def _held_since_s(self, node_id: int, now_s: float) -> float:
         """The time at which a node that joins an ISR now had what it was let in for.
 
-        One that is dead already had it before it died. If nothing was committed between a loss of bytes and now, the change may have been
-        proposed before the loss, and committed by the controller's successor.
+        One that is dead already had it before it died, and so had one that is back and has not registered yet. If nothing was committed
+        between a loss of bytes and now, the change may have been proposed before the loss, and committed by the controller's successor.
         """
         node = self._nodes.get(node_id)
         lossy_s = self._ledger.lossy_s.get(node_id, now_s)
-        is_still_there = node is None or node.is_alive
+        is_still_there = node is None or node.is_serving or node.is_stopping
         return now_s if is_still_there and lossy_s <= self._image_s else min(now_s, lossy_s)
 
     def _check_election(

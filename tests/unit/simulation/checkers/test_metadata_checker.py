@@ -61,7 +61,14 @@ class Scene:
             on_assigned=lambda node_id, key: self.assigned.append((node_id, key)),
         )
         self.checker = MetadataChecker(self.replicas, self.ledger)
-        self.node = SimpleNamespace(node_id=1, name="node 1", is_alive=True, broker=SimpleNamespace(running=None))
+        self.node = SimpleNamespace(
+            node_id=1,
+            name="node 1",
+            is_alive=True,
+            is_serving=True,
+            is_stopping=False,
+            broker=SimpleNamespace(running=None),
+        )
         self.now_s = 0.0
         self.state = state(isr=numbers(1, 2, 3), replicas=numbers(1, 2, 3), **fields)
         self.image = EMPTY_IMAGE
@@ -135,11 +142,25 @@ def test_image_of_a_new_process_may_go_back():
 
 def test_two_images_of_one_offset_are_found():
     scene = Scene()
-    other = SimpleNamespace(node_id=2, name="node 2", is_alive=True, broker=SimpleNamespace(running=None))
+    other = SimpleNamespace(
+        node_id=2,
+        name="node 2",
+        is_alive=True,
+        is_serving=True,
+        is_stopping=False,
+        broker=SimpleNamespace(running=None),
+    )
     scene.show(other, dataclasses.replace(scene.image))
     with violation("INV-META-SAME"):
         scene.show(
-            SimpleNamespace(node_id=3, name="node 3", is_alive=True, broker=SimpleNamespace(running=None)),
+            SimpleNamespace(
+                node_id=3,
+                name="node 3",
+                is_alive=True,
+                is_serving=True,
+                is_stopping=False,
+                broker=SimpleNamespace(running=None),
+            ),
             dataclasses.replace(scene.image, features={"metadata.version": 1}),
         )
 
@@ -256,7 +277,10 @@ def test_candidate_that_lost_bytes_and_has_registered_since_is_held_against_what
     running.metadata.publish(scene.image)
     broker = SimpleNamespace(running=running, broker=role)
     scene.checker.look(
-        SimpleNamespace(node_id=3, name="node 3", broker=broker, is_alive=True, is_serving=is_serving), 0.0
+        SimpleNamespace(
+            node_id=3, name="node 3", broker=broker, is_alive=True, is_serving=is_serving, is_stopping=False
+        ),
+        0.0,
     )
     if is_serving and is_registered and not poisoned:
         with violation("INV-CANDIDATE-COMPLETE"):
@@ -377,9 +401,9 @@ def test_eligible_leader_has_what_it_had_when_it_left_the_in_sync_set(lost_s):
     assert scene.committed.is_excused is (lost_s > 10)
 
 
-@pytest.mark.parametrize(("is_alive", "was_committed_since"), [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize(("is_back", "was_committed_since"), [(True, True), (True, False), (False, True)])
 def test_what_was_lost_before_a_join_is_committed_counts_if_it_may_have_been_proposed_before(
-    is_alive, was_committed_since
+    is_back, was_committed_since
 ):
     scene = Scene()
     scene.change(isr=numbers(2, 3), leader=NodeId(2), leader_epoch=6)
@@ -387,14 +411,14 @@ def test_what_was_lost_before_a_join_is_committed_counts_if_it_may_have_been_pro
     scene.now_s = 6.0
     if was_committed_since:
         scene.publish()
-    scene.node.is_alive = is_alive
+    scene.node.is_serving = is_back  # a process that has not registered yet has nothing but what it had before
     scene.change(isr=numbers(2, 3, 1))
     several_changes = scene.state.partition_epoch + 4
     scene.change(
         isr=(), leader=NO_NODE, leader_epoch=7, elr=(), last_known_elr=numbers(1), partition_epoch=several_changes
     )
     scene.change(isr=numbers(1), leader=NodeId(1), leader_epoch=8, last_known_elr=(), recovering=True)
-    assert scene.committed.is_excused is not (is_alive and was_committed_since)
+    assert scene.committed.is_excused is not (is_back and was_committed_since)
 
 
 @pytest.mark.parametrize("forced", ["", "3", "2,1"])
