@@ -12,6 +12,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from esp.controller.image import ClusterImage
+from esp.model.ids import TopicId
 from esp.simulation.nodes_tier.caretaker import Caretaker
 from esp.simulation.nodes_tier.cluster import DATA, MORE
 from esp.simulation.nodes_tier.faults import Fault
@@ -20,6 +22,7 @@ from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.old_copies import OldCopies
 from esp.simulation.nodes_tier.rot import find_rotten
 from esp.simulation.nodes_tier.world import World
+from esp.simulation.workload.admin import restores_topics
 
 AWAY: Final = "/away"
 """The place of a directory that is away: outside of all that the node looks at."""
@@ -36,6 +39,15 @@ DROPPED_SHARE: Final = 0.5
 PATIENCE_S: Final = 0.5
 """The pause until a return that another loss forbids is tried again."""
 
+TRASH_SHARE: Final = 0.5
+"""Of the directories, where topics are restored: they go when they have a log in the trash, and are back when its topic was restored and
+deleted again."""
+
+TRASH_WAIT_S: Final = 15.0
+"""The longest time that is waited for either."""
+
+_POLL_S: Final = 0.05
+
 
 class AwayDirectories:
     """Takes second log directories away, and brings them back.
@@ -45,6 +57,7 @@ class AwayDirectories:
         ledger: what is allowed.
         caretaker: is notified of the losses.
         moments: brings the node down, some when it hurts.
+        newest_image: the newest committed metadata.
         is_over: true if the faults have ended.
     """
 
@@ -54,13 +67,16 @@ class AwayDirectories:
         ledger: Ledger,
         caretaker: Caretaker,
         moments: OldCopies,
+        newest_image: Callable[[], ClusterImage],
         is_over: Callable[[], bool],
     ) -> None:
         self._world = world
         self._ledger = ledger
         self._caretaker = caretaker
         self._moments = moments
+        self._newest_image = newest_image
         self._is_over = is_over
+        self._restores_topics = bool(world.profile.administrators) and restores_topics(world.profile.seed)
 
     def bring(self, fault: Fault, node: SimulatedNode) -> bool:
         """Take the second directory of a node away, and bring it back after the fault's seconds, or later.
@@ -91,12 +107,40 @@ class AwayDirectories:
         def give_back(_partition: tuple[str, int] | None) -> None:
             self.give_back(node, damaged)
 
+        is_about_trash = rng.random() < TRASH_SHARE and self._restores_topics
+        lent = await self._find_in_trash(node) if is_about_trash else None
         await self._strike(node, rng, take, "misses a log directory")
-        await asyncio.sleep(fault.seconds)
+        if lent is None:
+            await asyncio.sleep(fault.seconds)
+        else:
+            await self._until(lambda: lent in self._newest_image().topics_by_id)
+            await self._until(lambda: lent in self._newest_image().trashed_topics)
         while not self._is_over() and node.disk.exists(AWAY):
             if node.is_serving:
                 await self._strike(node, rng, give_back, "gets a log directory back")
             await asyncio.sleep(PATIENCE_S)
+
+    async def _find_in_trash(self, node: SimulatedNode) -> TopicId | None:
+        """A topic in the trash of which the directory has a log, as soon as there is one; None if none comes."""
+        found: list[TopicId] = []
+
+        def looks() -> bool:
+            names = node.disk.listdir(MORE) if node.disk.exists(MORE) else []
+            found.extend(
+                topic_id
+                for topic_id in self._newest_image().trashed_topics
+                if any(topic_id.hex in name for name in names)
+            )
+            return bool(found)
+
+        await self._until(looks)
+        return found[0] if found else None
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        for _ in range(int(TRASH_WAIT_S / _POLL_S)):
+            if holds() or self._is_over():
+                return
+            await asyncio.sleep(_POLL_S)
 
     async def _strike(
         self, node: SimulatedNode, rng: Random, damage: Callable[[tuple[str, int] | None], None], what: str

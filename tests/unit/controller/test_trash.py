@@ -59,12 +59,10 @@ def test_a_broker_with_the_last_log_of_a_topic_in_the_trash_is_not_unregistered(
     holders = [set(state.replicas) for state in topic.partitions]
     gone = next(iter(holders[0]))
     cluster.decide(decide_unregister_broker(cluster.image, gone))
-    alone = [number for number, nodes in enumerate(holders) if gone in nodes]
     [last] = holders[0] - {gone}
-    with pytest.raises(ApiError, match="the last complete log of .* in the trash: t-0") as refused:
+    with pytest.raises(ApiError, match=r"the last complete log of .* in the trash: t-0") as refused:
         decide_unregister_broker(cluster.image, last)
     assert refused.value.code is ErrorCode.policy_violation
-    assert alone[0] == 0
     cluster.set_cluster_config("broker.removal.forced", str(last))
     cluster.decide(decide_unregister_broker(cluster.image, last))
     assert "t-0" in caplog.text

@@ -8,18 +8,20 @@ import pytest
 
 from esp.settings.broker import BrokerSettings
 from esp.simulation.machine.loop import SimulatedLoop
-from esp.simulation.nodes_tier.away_directories import AWAY, AwayDirectories
+from esp.simulation.nodes_tier.away_directories import AWAY, TRASH_SHARE, AwayDirectories
 from esp.simulation.nodes_tier.faults import Fault, FaultKind
 from esp.simulation.nodes_tier.ledger import Ledger
-from tests.unit.storage.helpers import new_disk
+from esp.simulation.workload.admin import restores_topics
+from tests.unit.storage.helpers import TOPIC_ID, new_disk
 
+LENDING = next(seed for seed in range(100) if restores_topics(seed))
 OLD, NEW, FIRST = "/more/t-0", "/more/t-1", "/data/t-2"
 
 
 class Scene:
     """A node with two log directories, in a cluster that lets everything happen at once."""
 
-    def __init__(self):
+    def __init__(self, *, lends=False):
         self.loop = SimulatedLoop()
         self.told = []
         self.disk = new_disk()
@@ -39,7 +41,7 @@ class Scene:
         self.strikes = []
         world = SimpleNamespace(
             loop=self.loop,
-            profile=SimpleNamespace(layout=SimpleNamespace(brokers=(1, 2, 3))),
+            profile=SimpleNamespace(layout=SimpleNamespace(brokers=(1, 2, 3)), administrators=int(lends), seed=LENDING),
             spawn=self.loop.create_task,
         )
         caretaker = SimpleNamespace(
@@ -48,7 +50,8 @@ class Scene:
             on_returned=lambda _node: self.told.append("returned"),
         )
         moments = SimpleNamespace(is_last_somewhere=lambda _node: self.is_last, strike=self.strike)
-        self.away = AwayDirectories(world, self.ledger, caretaker, moments, lambda: self.is_over)
+        self.image = SimpleNamespace(topics_by_id={}, trashed_topics={})
+        self.away = AwayDirectories(world, self.ledger, caretaker, moments, lambda: self.image, lambda: self.is_over)
 
     async def strike(self, node, damage, what, *, is_aimed, in_order):
         self.strikes.append((self.loop.time(), what, is_aimed, in_order))
@@ -155,6 +158,39 @@ def test_what_comes_back_waits_until_nothing_is_lost_by_it_and_for_the_end_of_al
     scene.play((0, scene.bring), (1, forbid), (9, end), (60, lambda: away.append(scene.is_away())))
     assert len(scene.strikes) > 2
     assert away == [True, True], "no fault begins after the end of all"
+
+
+def test_a_directory_with_a_log_in_the_trash_is_away_until_its_topic_was_restored_and_deleted_again():
+    amount = next(amount for amount in map(float, range(20)) if Random(repr(amount)).random() < TRASH_SHARE)
+    scene = Scene(lends=True)
+    away = []
+
+    def move(*, is_deleted):
+        """The topic is deleted, or restored."""
+        away.append(scene.is_away())
+        here, there = scene.image.topics_by_id, scene.image.trashed_topics
+        (there if is_deleted else here)[TOPIC_ID] = None
+        (here if is_deleted else there).pop(TOPIC_ID, None)
+
+    def trash():
+        scene.disk.make_directory(f"/more/t-1.{TOPIC_ID.hex}-stray")
+        move(is_deleted=True)
+
+    scene.play(
+        (0, lambda: scene.bring(amount)),
+        (3, trash),
+        (9, lambda: move(is_deleted=False)),
+        (9, lambda: move(is_deleted=True)),
+        (1, lambda: away.append(scene.is_away())),
+    )
+    assert away == [False, True, True, False]
+
+
+@pytest.mark.parametrize("lends", [False, True])
+def test_where_nothing_comes_into_the_trash_a_directory_goes_all_the_same(lends):
+    scene = Scene(lends=lends)
+    scene.play((0, scene.bring), (30, lambda: None))
+    assert [what for _, what, *_ in scene.strikes] == ["misses a log directory", "gets a log directory back"]
 
 
 def test_deaths_are_in_order_or_not_and_aimed_or_not_and_directories_stay_in_the_settings_or_not():
