@@ -22,7 +22,6 @@ from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.old_copies import OldCopies
 from esp.simulation.nodes_tier.rot import find_rotten
 from esp.simulation.nodes_tier.world import World
-from esp.simulation.workload.admin import restores_topics
 
 AWAY: Final = "/away"
 """The place of a directory that is away: outside of all that the node looks at."""
@@ -39,12 +38,8 @@ DROPPED_SHARE: Final = 0.5
 PATIENCE_S: Final = 0.5
 """The pause until a return that another loss forbids is tried again."""
 
-TRASH_SHARE: Final = 0.5
-"""Of the directories, where topics are restored: they go when they have a log in the trash, and are back when its topic was restored and
-deleted again."""
-
 TRASH_WAIT_S: Final = 15.0
-"""The longest time that is waited for either."""
+"""The longest time for which a directory with a log in the trash is away until its topic is restored, and then until it is deleted."""
 
 _POLL_S: Final = 0.05
 
@@ -76,7 +71,6 @@ class AwayDirectories:
         self._moments = moments
         self._newest_image = newest_image
         self._is_over = is_over
-        self._restores_topics = bool(world.profile.administrators) and restores_topics(world.profile.seed)
 
     def bring(self, fault: Fault, node: SimulatedNode) -> bool:
         """Take the second directory of a node away, and bring it back after the fault's seconds, or later.
@@ -107,9 +101,8 @@ class AwayDirectories:
         def give_back(_partition: tuple[str, int] | None) -> None:
             self.give_back(node, damaged)
 
-        is_about_trash = rng.random() < TRASH_SHARE and self._restores_topics
-        lent = await self._find_in_trash(node) if is_about_trash else None
         await self._strike(node, rng, take, "misses a log directory")
+        lent = self._find_in_trash(node)
         if lent is None:
             await asyncio.sleep(fault.seconds)
         else:
@@ -120,21 +113,11 @@ class AwayDirectories:
                 await self._strike(node, rng, give_back, "gets a log directory back")
             await asyncio.sleep(PATIENCE_S)
 
-    async def _find_in_trash(self, node: SimulatedNode) -> TopicId | None:
-        """A topic in the trash of which the directory has a log, as soon as there is one; None if none comes."""
-        found: list[TopicId] = []
-
-        def looks() -> bool:
-            names = node.disk.listdir(MORE) if node.disk.exists(MORE) else []
-            found.extend(
-                topic_id
-                for topic_id in self._newest_image().trashed_topics
-                if any(topic_id.hex in name for name in names)
-            )
-            return bool(found)
-
-        await self._until(looks)
-        return found[0] if found else None
+    def _find_in_trash(self, node: SimulatedNode) -> TopicId | None:
+        """A topic in the trash of which the directory that is away has a log, if there is one."""
+        names = node.disk.listdir(AWAY) if node.disk.exists(AWAY) else []
+        trashed = self._newest_image().trashed_topics
+        return next((topic_id for topic_id in trashed if any(topic_id.hex in name for name in names)), None)
 
     async def _until(self, holds: Callable[[], bool]) -> None:
         for _ in range(int(TRASH_WAIT_S / _POLL_S)):

@@ -8,20 +8,18 @@ import pytest
 
 from esp.settings.broker import BrokerSettings
 from esp.simulation.machine.loop import SimulatedLoop
-from esp.simulation.nodes_tier.away_directories import AWAY, TRASH_SHARE, AwayDirectories
+from esp.simulation.nodes_tier.away_directories import AWAY, TRASH_WAIT_S, AwayDirectories
 from esp.simulation.nodes_tier.faults import Fault, FaultKind
 from esp.simulation.nodes_tier.ledger import Ledger
-from esp.simulation.workload.admin import restores_topics
 from tests.unit.storage.helpers import TOPIC_ID, new_disk
 
-LENDING = next(seed for seed in range(100) if restores_topics(seed))
 OLD, NEW, FIRST = "/more/t-0", "/more/t-1", "/data/t-2"
 
 
 class Scene:
     """A node with two log directories, in a cluster that lets everything happen at once."""
 
-    def __init__(self, *, lends=False):
+    def __init__(self):
         self.loop = SimulatedLoop()
         self.told = []
         self.disk = new_disk()
@@ -41,7 +39,7 @@ class Scene:
         self.strikes = []
         world = SimpleNamespace(
             loop=self.loop,
-            profile=SimpleNamespace(layout=SimpleNamespace(brokers=(1, 2, 3)), administrators=int(lends), seed=LENDING),
+            profile=SimpleNamespace(layout=SimpleNamespace(brokers=(1, 2, 3))),
             spawn=self.loop.create_task,
         )
         caretaker = SimpleNamespace(
@@ -160,37 +158,28 @@ def test_what_comes_back_waits_until_nothing_is_lost_by_it_and_for_the_end_of_al
     assert away == [True, True], "no fault begins after the end of all"
 
 
-def test_a_directory_with_a_log_in_the_trash_is_away_until_its_topic_was_restored_and_deleted_again():
-    amount = next(amount for amount in map(float, range(20)) if Random(repr(amount)).random() < TRASH_SHARE)
-    scene = Scene(lends=True)
+def test_a_directory_with_a_log_in_the_trash_is_away_until_its_topic_was_restored_and_deleted_again(scene):
+    scene.disk.make_directory(f"/more/t-1.{TOPIC_ID.hex}-stray")
+    scene.image.trashed_topics[TOPIC_ID] = None
     away = []
 
-    def move(*, is_deleted):
-        """The topic is deleted, or restored."""
+    def restore():
         away.append(scene.is_away())
-        here, there = scene.image.topics_by_id, scene.image.trashed_topics
-        (there if is_deleted else here)[TOPIC_ID] = None
-        (here if is_deleted else there).pop(TOPIC_ID, None)
+        scene.image.topics_by_id[TOPIC_ID] = scene.image.trashed_topics.pop(TOPIC_ID)
 
-    def trash():
-        scene.disk.make_directory(f"/more/t-1.{TOPIC_ID.hex}-stray")
-        move(is_deleted=True)
+    def delete():
+        away.append(scene.is_away())
+        scene.image.trashed_topics[TOPIC_ID] = scene.image.topics_by_id.pop(TOPIC_ID)
 
-    scene.play(
-        (0, lambda: scene.bring(amount)),
-        (3, trash),
-        (9, lambda: move(is_deleted=False)),
-        (9, lambda: move(is_deleted=True)),
-        (1, lambda: away.append(scene.is_away())),
-    )
-    assert away == [False, True, True, False]
+    scene.play((0, scene.bring), (9, restore), (9, delete), (1, lambda: away.append(scene.is_away())))
+    assert away == [True, True, False]
 
 
-@pytest.mark.parametrize("lends", [False, True])
-def test_where_nothing_comes_into_the_trash_a_directory_goes_all_the_same(lends):
-    scene = Scene(lends=lends)
-    scene.play((0, scene.bring), (30, lambda: None))
-    assert [what for _, what, *_ in scene.strikes] == ["misses a log directory", "gets a log directory back"]
+def test_a_directory_whose_topic_stays_in_the_trash_comes_back(scene):
+    scene.disk.make_directory(f"/more/t-1.{TOPIC_ID.hex}-stray")
+    scene.image.trashed_topics[TOPIC_ID] = None
+    scene.play((0, scene.bring), (2 * TRASH_WAIT_S + 1, lambda: None))
+    assert scene.ledger.returned_directories == 1
 
 
 def test_deaths_are_in_order_or_not_and_aimed_or_not_and_directories_stay_in_the_settings_or_not():
