@@ -52,6 +52,14 @@ def partitions_last_on(image: ClusterImage, node_id: NodeId) -> Iterator[TopicPa
             yield TopicPartition(topic.name, state.partition)
 
 
+def trashed_last_on(image: ClusterImage, node_id: NodeId) -> Iterator[TopicPartition]:
+    """The partitions of topics in the trash of which only this one of the registered brokers has a complete log."""
+    for trashed in image.trashed_topics.values():
+        for state in trashed.topic.partitions:
+            if complete_copies(state) & image.brokers.keys() == {node_id}:
+                yield TopicPartition(trashed.topic.name, state.partition)
+
+
 def complete_copies(state: PartitionState) -> set[NodeId]:
     """The replicas with every committed record, as far as known (ELR-2); if there are none, the last-known leader, which has most."""
     return {*state.isr, *state.elr} or set(state.last_known_elr)
@@ -238,17 +246,20 @@ def require_broker_epoch(image: ClusterImage, node_id: NodeId, broker_epoch: Bro
 
 def _check_last_copies(image: ClusterImage, node_id: NodeId) -> None:
     """BRK-10."""
-    lost = list(partitions_last_on(image, node_id))
-    if not lost:
+    lost, trashed = list(partitions_last_on(image, node_id)), list(trashed_last_on(image, node_id))
+    if not lost and not trashed:
         return
-    held = f"the last complete copy of {len(lost)} partition(s): {listed(lost)}"
+    parts = [f"the last complete copy of {len(lost)} partition(s): {listed(lost)}"] if lost else []
+    if trashed:
+        parts.append(f"the last complete log of {len(trashed)} partition(s) in the trash: {listed(trashed)}")
+    held = ", and ".join(parts)
     if str(node_id) in forced_removals(image):
         log.warning("broker %d is unregistered by force, and with it is lost %s", node_id, held)
         return
     raise ApiError(
         ErrorCode.policy_violation,
-        f"Broker {node_id} holds {held}. Start it again and move them away, or give them up: set {REMOVAL_FORCED}={node_id} for all "
-        "brokers, and ask again.",
+        f"Broker {node_id} holds {held}. Start it again and move them away (restore or purge topics in the trash), or give them up: set "
+        f"{REMOVAL_FORCED}={node_id} for all brokers, and ask again.",
     )
 
 

@@ -110,7 +110,7 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     TRASHED_DIRECTORIES: lambda profile: (
         profile.administrators
         and profile.has_more
-        and len(profile.layout.brokers) > 1
+        and FaultKind.LOG_DIR_AWAY in profile.fault_means_s
         and restores_topics(profile.seed)
     ),
     TRASHED_TRANSACTIONS: lambda profile: (

@@ -294,6 +294,9 @@ STORAGE_MUTANTS: Final = (
         "        return self._was_left or self._is_over\n",
         "        return False\n",
         tiers=(LOG,),
+        is_gap=True,
+        covered_by="tests/unit/storage/test_recovery.py::"
+        "test_segments_that_a_killed_start_removed_do_not_come_back_beside_those_of_the_next_one",
     ),
     Mutant(
         "cut-at-the-log-start-forgets-producers",

@@ -146,17 +146,31 @@ class ReplicaFiles:
     async def _aside(
         self, logs: Iterable[Log], work_blocking: Callable[[LogDirectory, list[Log]], None]
     ) -> dict[LogDirectory, OSError]:
+        logs = tuple(logs)
+        has_copies = any(directory.futures for directory in self._directories.online)
+        failures = await self._env.cpu.run(self._drop_copies_blocking, logs) if has_copies else {}
         held: dict[LogDirectory, list[Log]] = {}
         for former in logs:
             directory = self._directories.holding(former)
             if directory is not None:
                 held.setdefault(directory, []).append(former)
-        failures: dict[LogDirectory, OSError] = {}
         for directory, former_logs in held.items():
             try:
                 await self._env.cpu.run(work_blocking, directory, former_logs)
             except OSError as error:
                 failures[directory] = error
+        return failures
+
+    def _drop_copies_blocking(self, logs: Sequence[Log]) -> dict[LogDirectory, OSError]:
+        """Drop the copies of logs whose directories failed in the midst of a move: they were left for the next start."""
+        failures: dict[LogDirectory, OSError] = {}
+        for directory in tuple(self._directories.online):
+            for former in logs:
+                if former.partition in directory.futures:
+                    try:
+                        directory.drop_future(former.partition)
+                    except OSError as error:
+                        failures[directory] = error
         return failures
 
 

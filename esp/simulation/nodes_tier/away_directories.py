@@ -12,6 +12,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from esp.controller.image import ClusterImage
+from esp.model.ids import TopicId
 from esp.simulation.nodes_tier.caretaker import Caretaker
 from esp.simulation.nodes_tier.cluster import DATA, MORE
 from esp.simulation.nodes_tier.faults import Fault
@@ -36,6 +38,11 @@ DROPPED_SHARE: Final = 0.5
 PATIENCE_S: Final = 0.5
 """The pause until a return that another loss forbids is tried again."""
 
+TRASH_WAIT_S: Final = 15.0
+"""The longest time for which a directory with a log in the trash is away until its topic is restored, and then until it is deleted."""
+
+_POLL_S: Final = 0.05
+
 
 class AwayDirectories:
     """Takes second log directories away, and brings them back.
@@ -45,6 +52,7 @@ class AwayDirectories:
         ledger: what is allowed.
         caretaker: is notified of the losses.
         moments: brings the node down, some when it hurts.
+        newest_image: the newest committed metadata.
         is_over: true if the faults have ended.
     """
 
@@ -54,12 +62,14 @@ class AwayDirectories:
         ledger: Ledger,
         caretaker: Caretaker,
         moments: OldCopies,
+        newest_image: Callable[[], ClusterImage],
         is_over: Callable[[], bool],
     ) -> None:
         self._world = world
         self._ledger = ledger
         self._caretaker = caretaker
         self._moments = moments
+        self._newest_image = newest_image
         self._is_over = is_over
 
     def bring(self, fault: Fault, node: SimulatedNode) -> bool:
@@ -92,11 +102,28 @@ class AwayDirectories:
             self.give_back(node, damaged)
 
         await self._strike(node, rng, take, "misses a log directory")
-        await asyncio.sleep(fault.seconds)
+        lent = self._find_in_trash(node)
+        if lent is None:
+            await asyncio.sleep(fault.seconds)
+        else:
+            await self._until(lambda: lent in self._newest_image().topics_by_id)
+            await self._until(lambda: lent in self._newest_image().trashed_topics)
         while not self._is_over() and node.disk.exists(AWAY):
             if node.is_serving:
                 await self._strike(node, rng, give_back, "gets a log directory back")
             await asyncio.sleep(PATIENCE_S)
+
+    def _find_in_trash(self, node: SimulatedNode) -> TopicId | None:
+        """A topic in the trash of which the directory that is away has a log, if there is one."""
+        names = node.disk.listdir(AWAY) if node.disk.exists(AWAY) else []
+        trashed = self._newest_image().trashed_topics
+        return next((topic_id for topic_id in trashed if any(topic_id.hex in name for name in names)), None)
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        for _ in range(int(TRASH_WAIT_S / _POLL_S)):
+            if holds() or self._is_over():
+                return
+            await asyncio.sleep(_POLL_S)
 
     async def _strike(
         self, node: SimulatedNode, rng: Random, damage: Callable[[tuple[str, int] | None], None], what: str

@@ -40,7 +40,9 @@ class DiskNemesis:
         self.caretaker = Caretaker(world, ledger)
         self.old_copies = OldCopies(world, ledger, self.caretaker, self.newest_image, is_over)
         self.lost_files = LostFiles(world, ledger, self.caretaker, self.old_copies)
-        self.away_directories = AwayDirectories(world, ledger, self.caretaker, self.old_copies, is_over)
+        self.away_directories = AwayDirectories(
+            world, ledger, self.caretaker, self.old_copies, self.newest_image, is_over
+        )
         self.lost_caches = LostCaches(world, ledger, self.caretaker, self.old_copies)
         self.lost_parts = LostParts(world, ledger, self.caretaker, self.old_copies, self.newest_image)
         world.on_failed_start = self.caretaker.look_after

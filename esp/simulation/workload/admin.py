@@ -87,6 +87,9 @@ RESTORED_SHARE: Final = 0.8
 PURGED_SHARE: Final = 0.15
 """Of what is taken out: it is purged."""
 
+AGAIN_SHARE_OF_RESTORED: Final = 0.5
+"""Of the restored topics: they are deleted again, with the records of a while, and mostly taken out again."""
+
 BOUNDING: Final = "administrator that bounds the trash"
 """The stream of randomness of how much may be in the trash."""
 
@@ -331,7 +334,7 @@ class Administrator:
             self._history.on_done(self.client.name, "topic created", f"{topic}")
 
     async def _lend(self, name: str) -> None:
-        """Have a topic live for a while, delete it, and mostly take it out of the trash.
+        """Have a topic live for a while, delete it, and mostly take it out of the trash; some of those that are restored a second time.
 
         Raises:
             NoAnswerError, RefusedError: something of it is not done.
@@ -343,22 +346,33 @@ class Administrator:
         topic = self._draw_topic(name)
         await self.create(topic)
         self._history.on_done(self.client.name, "topic created", f"{topic}")
-        await asyncio.sleep(rng.uniform(*LIFE_S))
-        await self.before_trash(name)
-        await self.before_deletion(name)
-        await self.delete(name)
-        self._history.on_done(self.client.name, "topic deleted", name)
+        await self._put_in_trash(name)
         if self._continues and self._mixing.random() < BEHIND_SHARE:
             await self.create(self._draw_topic(name))
             await asyncio.sleep(self._mixing.uniform(*SHORT_LIFE_S))
             await self.delete(name)
+        if await self._take_out_soon(name) and rng.random() < AGAIN_SHARE_OF_RESTORED:
+            await self._put_in_trash(name)
+            await self._take_out_soon(name)
+
+    async def _put_in_trash(self, name: str) -> None:
+        """Have a topic live for a while, and delete it. Raises as :meth:`_lend` does."""
+        await asyncio.sleep(self._restoring.uniform(*LIFE_S))
+        await self.before_trash(name)
+        await self.before_deletion(name)
+        await self.delete(name)
+        self._history.on_done(self.client.name, "topic deleted", name)
+
+    async def _take_out_soon(self, name: str) -> bool:
+        """Mostly take a topic out of the trash; return if it was restored. Raises as :meth:`_lend` does."""
+        rng = self._restoring
         while rng.random() < RESTORED_SHARE and not self.is_stopping:
             await asyncio.sleep(rng.choice((0.1, 1.0, 5.0)) * rng.random())
             try:
-                await self._take_out(name)
-                break
+                return await self._take_out(name) == RESTORE
             except NoAnswerError as error:
                 self._history.on_no_answer(self.client.name, str(error))
+        return False
 
     async def _fill_trash(self, name: str) -> None:
         """Have several topics of a name end in the trash, then change how much may be there.
@@ -376,8 +390,8 @@ class Administrator:
             self._history.on_done(self.client.name, "topic deleted", name)
         await self._configure(admin_requests.BROKER, "", TRASH_MAX_BYTES, f"{rng.choice(BOUNDS)}")
 
-    async def _take_out(self, name: str) -> None:
-        """Restore the last topic of a name, or purge it.
+    async def _take_out(self, name: str) -> int | None:
+        """Restore the last topic of a name, or purge it; return which, None if none is there.
 
         Raises:
             NoAnswerError, RefusedError: it may be in the trash still.
@@ -387,7 +401,7 @@ class Administrator:
         _require_success(listed.error_code)
         found = [each.topic_id for each in listed.trash if each.name == name]
         if not found:
-            return
+            return None
         action = PURGE if self._restoring.random() < PURGED_SHARE else RESTORE
         topic_id = TopicId(found[0 if self._continues and self._mixing.random() < OLD_SHARE else -1])
         if action == RESTORE:
@@ -399,6 +413,7 @@ class Administrator:
         answer = await self._call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, request)
         _require_success(answer.error_code)
         self._history.on_done(self.client.name, "topic restored" if action == RESTORE else "topic purged", name)
+        return action
 
     async def _nudge(self, partition: int) -> None:
         """Give records up for a leader: by asking for one, or by a setting that lets the controller elect one."""

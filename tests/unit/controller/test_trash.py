@@ -6,6 +6,7 @@ import uuid
 import pytest
 
 from esp.controller import trash
+from esp.controller.brokers import decide_unregister_broker
 from esp.controller.draft import ClusterDraft
 from esp.controller.errors import InvalidMetadataError
 from esp.controller.image import EMPTY_IMAGE
@@ -17,7 +18,7 @@ from esp.controller.topics import NewTopic, TopicCreation, TopicDefaults, decide
 from esp.controller.trash import GRACE_MS, TrashClock, decide_purge, decide_restore
 from esp.controller.trash_records import TRASH_PREFIX, purge_record
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import LOST_DIRECTORY, NO_NODE, OFFSETS_TOPIC, UNASSIGNED_DIRECTORY, LeaderEpoch, TopicId
+from esp.model.ids import LOST_DIRECTORY, NO_NODE, OFFSETS_TOPIC, UNASSIGNED_DIRECTORY, LeaderEpoch, NodeId, TopicId
 from esp.model.partition import find_contradictions
 from esp.schemas.metadata_records import TOPIC_RESOURCE, ConfigRecord, PartitionChangeRecord, RemoveTopicRecord
 from tests.unit.controller.samples import Cluster, accept_configs
@@ -48,6 +49,33 @@ def trashed(cluster, **options):
 
 def restore(cluster, topic, **options):
     return cluster.decide(decide_restore(cluster.image, topic.topic_id, **options))
+
+
+def test_a_broker_with_the_last_log_of_a_topic_in_the_trash_is_not_unregistered(caplog):
+    cluster = Cluster(3)
+    topic = trashed(cluster, partitions=2, factor=2)
+    for broker in (1, 2, 3):
+        cluster.fence(broker)
+    holders = [set(state.replicas) for state in topic.partitions]
+    gone = next(iter(holders[0]))
+    cluster.decide(decide_unregister_broker(cluster.image, gone))
+    [last] = holders[0] - {gone}
+    with pytest.raises(ApiError, match=r"the last complete log of .* in the trash: t-0") as refused:
+        decide_unregister_broker(cluster.image, last)
+    assert refused.value.code is ErrorCode.policy_violation
+    cluster.set_cluster_config("broker.removal.forced", str(last))
+    cluster.decide(decide_unregister_broker(cluster.image, last))
+    assert "t-0" in caplog.text
+    assert refusal(cluster, topic.topic_id).code is ErrorCode.eligible_leaders_not_available
+
+
+def test_a_topic_that_was_purged_holds_no_broker():
+    cluster = Cluster(1)
+    topic = trashed(cluster)
+    with pytest.raises(ApiError, match="in the trash: t-0"):
+        decide_unregister_broker(cluster.image, NodeId(1))
+    cluster.decide(decide_purge(cluster.image, [topic.topic_id]))
+    cluster.decide(decide_unregister_broker(cluster.image, NodeId(1)))
 
 
 def refusal(cluster, topic_id, **options):

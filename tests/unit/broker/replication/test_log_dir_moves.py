@@ -419,6 +419,26 @@ async def test_a_copy_that_cannot_be_written_is_dropped(cluster):
     assert len(broker.replicas.directories.online) == 2
 
 
+@clustered(count=1, **TWO)
+async def test_the_copy_of_a_replica_whose_directory_failed_goes_with_the_replica(cluster):
+    """It is left for the next start; another replica of that name, which may be made here before, has nothing to do with it."""
+    moving = await filled(cluster, MB)
+    broker = moving.broker
+    await moving.slow_down(MB // 10)
+    await moving.begin()
+    origin, target = (
+        next(each for each in broker.directories if each.path == path) for path in (moving.origin, moving.target)
+    )
+    broker.replicas.fail(origin, "a test")
+    assert moving.is_over
+    assert kinds(broker, moving.target) == ["future"]
+    cluster.controller.delete()
+    await cluster.applied()
+    assert not target.futures
+    assert kinds(broker, moving.target) == ["delete"]
+    assert broker.replicas.directories.online == [target]
+
+
 @pytest.mark.parametrize("is_copied", [False, True], ids=["being copied", "copied"])
 @clustered(count=1, **TWO)
 async def test_a_replica_that_is_stopped_rather_than_cut_moves_no_more(cluster, caplog, is_copied):

@@ -8,10 +8,10 @@ import pytest
 
 from esp.settings.broker import BrokerSettings
 from esp.simulation.machine.loop import SimulatedLoop
-from esp.simulation.nodes_tier.away_directories import AWAY, AwayDirectories
+from esp.simulation.nodes_tier.away_directories import AWAY, TRASH_WAIT_S, AwayDirectories
 from esp.simulation.nodes_tier.faults import Fault, FaultKind
 from esp.simulation.nodes_tier.ledger import Ledger
-from tests.unit.storage.helpers import new_disk
+from tests.unit.storage.helpers import TOPIC_ID, new_disk
 
 OLD, NEW, FIRST = "/more/t-0", "/more/t-1", "/data/t-2"
 
@@ -48,7 +48,8 @@ class Scene:
             on_returned=lambda _node: self.told.append("returned"),
         )
         moments = SimpleNamespace(is_last_somewhere=lambda _node: self.is_last, strike=self.strike)
-        self.away = AwayDirectories(world, self.ledger, caretaker, moments, lambda: self.is_over)
+        self.image = SimpleNamespace(topics_by_id={}, trashed_topics={})
+        self.away = AwayDirectories(world, self.ledger, caretaker, moments, lambda: self.image, lambda: self.is_over)
 
     async def strike(self, node, damage, what, *, is_aimed, in_order):
         self.strikes.append((self.loop.time(), what, is_aimed, in_order))
@@ -155,6 +156,30 @@ def test_what_comes_back_waits_until_nothing_is_lost_by_it_and_for_the_end_of_al
     scene.play((0, scene.bring), (1, forbid), (9, end), (60, lambda: away.append(scene.is_away())))
     assert len(scene.strikes) > 2
     assert away == [True, True], "no fault begins after the end of all"
+
+
+def test_a_directory_with_a_log_in_the_trash_is_away_until_its_topic_was_restored_and_deleted_again(scene):
+    scene.disk.make_directory(f"/more/t-1.{TOPIC_ID.hex}-stray")
+    scene.image.trashed_topics[TOPIC_ID] = None
+    away = []
+
+    def restore():
+        away.append(scene.is_away())
+        scene.image.topics_by_id[TOPIC_ID] = scene.image.trashed_topics.pop(TOPIC_ID)
+
+    def delete():
+        away.append(scene.is_away())
+        scene.image.trashed_topics[TOPIC_ID] = scene.image.topics_by_id.pop(TOPIC_ID)
+
+    scene.play((0, scene.bring), (9, restore), (9, delete), (1, lambda: away.append(scene.is_away())))
+    assert away == [True, True, False]
+
+
+def test_a_directory_whose_topic_stays_in_the_trash_comes_back(scene):
+    scene.disk.make_directory(f"/more/t-1.{TOPIC_ID.hex}-stray")
+    scene.image.trashed_topics[TOPIC_ID] = None
+    scene.play((0, scene.bring), (2 * TRASH_WAIT_S + 1, lambda: None))
+    assert scene.ledger.returned_directories == 1
 
 
 def test_deaths_are_in_order_or_not_and_aimed_or_not_and_directories_stay_in_the_settings_or_not():
