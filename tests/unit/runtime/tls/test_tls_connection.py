@@ -138,7 +138,7 @@ def run(request: pytest.FixtureRequest) -> Iterator[Callable[[Callable[[World], 
         async def limited() -> None:
             unhandled: list = []
             asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unhandled.append(context))
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 world = World()
                 try:
                     await body(world)
