@@ -89,6 +89,8 @@ class ClassicConsumer:
         self._still_until_s = 0.0
         self._is_at_work = self._must_join = False
         self._positions: dict[TopicIdPartition, int] = {}
+        self._shared_out: frozenset[TopicIdPartition] | None = None
+        """All partitions that it has shared out as the leader of its generation; None if it does not lead."""
 
     @property
     def name(self) -> str:
@@ -165,6 +167,7 @@ class ClassicConsumer:
         await self._maybe_stand_still()
         self.member_id, self.epoch = answer.member_id, int(answer.generation_id)
         leads = answer.leader == answer.member_id and bool(answer.members)
+        self._shared_out = frozenset(self._partitions()) if leads else None
         request = requests.sync(self._sender, self._protocol, self._lead(answer.members) if leads else {})
         reply = await self._client.call(ApiKey.SYNC_GROUP, requests.SYNC_VERSION, request)
         _require_success(reply.answer.error_code)
@@ -237,6 +240,8 @@ class ClassicConsumer:
                 self._checker.on_heard(
                     self._profile.name, self.member_id, asked_s=reply.asked_s, is_newest=reply.is_newest
                 )
+                # A leader sees partitions that are added, and shares out anew, as Kafka's clients do.
+                self._must_join |= self._shared_out not in (None, frozenset(self._partitions()))
             except NoAnswerError as error:
                 self._history.on_no_answer(self.name, str(error))
             except RefusedError as error:
