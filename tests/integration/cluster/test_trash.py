@@ -107,10 +107,14 @@ def test_a_topic_whose_last_replica_is_away_waits_for_it_and_the_command_says_so
     bootstrap = f"{cluster.nodes[1].host}:{cluster.nodes[1].port}"
     arguments = ["topics", "--bootstrap-server", bootstrap, "restore", first["id"]]
 
-    def remove() -> bool:
-        return run_tools(["brokers", "remove", "2", "--bootstrap-server", bootstrap]) == 0
+    remove = ["brokers", "remove", "2", "--bootstrap-server", bootstrap]
 
-    eventually(remove, timeout_s=60)
+    def is_kept_for_the_trash() -> bool:
+        assert run_tools(remove) == 1
+        return f"in the trash: {topic}-0" in _said(capsys)
+
+    eventually(is_kept_for_the_trash, timeout_s=60)  # not before it counts as dead
+    assert run_tools([*remove, "--force"]) == 0
     _said(capsys)
     assert run_tools(arguments) == 1
     assert "No broker is registered that was in sync with partition 0" in _said(capsys)
