@@ -138,7 +138,7 @@ def run(request: pytest.FixtureRequest) -> Iterator[Callable[[Callable[[World], 
         async def limited() -> None:
             unhandled: list = []
             asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unhandled.append(context))
-            async with asyncio.timeout(120):
+            async with asyncio.timeout(30):
                 world = World()
                 try:
                     await body(world)
@@ -466,7 +466,9 @@ def test_a_peer_that_takes_nothing_stops_its_owner_and_encryption(run, tmp_path)
             return taken
 
         assert await asyncio.to_thread(take_all) == size + 4
-        await until(lambda: owner.writable == [False, True])
+        await until(lambda: owner.writable[-1])
+        # The last bytes that wait here may fill the transport once more, where the peer is slow.
+        assert owner.writable == [False, True] * (len(owner.writable) // 2)
         client.close()
 
     run(body)
