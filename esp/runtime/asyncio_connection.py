@@ -123,13 +123,16 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._end(self._transport.abort)
 
     def _end(self, end: Callable[[], None]) -> None:
-        """asyncio's own transport must not be ended while it says that the peer takes more: it would end a second time after that."""
-        if self._is_resuming:
-            asyncio.get_running_loop().call_soon(self._end_later, end)
-        else:
-            end()
+        """asyncio's own transport must not be ended while it says that the peer takes more: it would end a second time after that.
 
-    def _end_later(self, end: Callable[[], None]) -> None:
+        Nor must it when it has ended after all that was written: it has no loop any more.
+        """
+        if self._is_resuming:
+            asyncio.get_running_loop().call_soon(self._end_now, end)
+        else:
+            self._end_now(end)
+
+    def _end_now(self, end: Callable[[], None]) -> None:
         if not self._is_lost:
             end()
 

@@ -502,6 +502,25 @@ def test_slow_reader_is_told_to_the_owner_and_its_catching_up_too(run: Run) -> N
     assert run(body).fatal_reasons == []
 
 
+def test_a_connection_that_has_ended_after_what_was_written_may_be_aborted_all_the_same(run: Run) -> None:
+    async def body(pair: Pair) -> None:
+        client = pair.raw()
+        loop = asyncio.get_running_loop()
+        owner = await pair.owner()
+        while not owner.writable:
+            owner.connection.write([b"x" * 500_000])
+            await asyncio.sleep(0)
+        owner.connection.close()
+        while await loop.sock_recv(client, 1_000_000):
+            pass
+        await until(lambda: owner.closed.is_set())
+        owner.connection.abort()
+        owner.connection.close()
+        client.close()
+
+    assert run(body).fatal_reasons == []
+
+
 def test_close_sends_what_was_written_before(run: Run) -> None:
     async def body(pair: Pair) -> None:
         client = pair.raw()
