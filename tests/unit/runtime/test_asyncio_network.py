@@ -513,7 +513,7 @@ def test_a_connection_that_has_ended_after_what_was_written_may_be_aborted_all_t
         owner.connection.close()
         while await loop.sock_recv(client, 1_000_000):
             pass
-        await until(lambda: owner.closed.is_set())
+        await owner.closed.wait()
         owner.connection.abort()
         owner.connection.close()
         client.close()
