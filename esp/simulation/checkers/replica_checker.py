@@ -203,7 +203,8 @@ class ReplicaChecker:
     def on_unassigned(self, node_id: int, key: Key) -> None:
         """A node holds no replica of a partition any more, by the metadata: what it has of it when it comes back may be gone."""
         self._unassigned.add((node_id, key))
-        self._lost.get(node_id, {}).pop(key, None)
+        for known in (self._lost, self._away, self._returned):
+            known.get(node_id, {}).pop(key, None)
 
     def on_assigned(self, node_id: int, key: Key) -> None:
         """A node is to hold a replica of a partition, by the metadata."""

@@ -576,6 +576,14 @@ def test_replica_that_was_away_must_come_back_with_what_had_been_flushed():
         away.start(away.kept)
 
 
+def test_replica_that_its_node_should_not_have_any_more_is_not_expected_back_with_its_directory():
+    away = Away()
+    away.scene.checker.on_unassigned(away.node.node_id, KEY)
+    away.scene.checker.on_assigned(away.node.node_id, KEY)
+    away.kept.truncate_to(0)
+    away.start(away.kept)
+
+
 def test_replica_that_was_away_may_have_been_made_again_elsewhere_with_more():
     away = Away(other_batches=5)
     away.start(away.other)
