@@ -192,7 +192,7 @@ CASES: Final = (
         _set_quotas([("user", "x")], ("producer_byte_rate", 1e9), ("producer_byte_rate", 2e9)),
     ),
     Case("removed", _KEY.ALTER_CLIENT_QUOTAS, _set_quotas([("user", "x")], ("consumer_byte_rate", None))),
-    Case("all", _KEY.DESCRIBE_CLIENT_QUOTAS, {"components": [], "strict": False}),
+    Case("all", _KEY.DESCRIBE_CLIENT_QUOTAS, {"components": [], "strict": False}, reads_a_change=True),
     Case("user", _KEY.DESCRIBE_CLIENT_QUOTAS, _quotas(("user", 0, "x"))),
     Case("unknown entity", _KEY.DESCRIBE_CLIENT_QUOTAS, _quotas(("nope", 0, "x"))),
     Case("no entity", _KEY.DESCRIBE_CLIENT_QUOTAS, _quotas(("", 0, "x"))),
@@ -232,7 +232,7 @@ CASES: Final = (
         _KEY.ALTER_USER_SCRAM_CREDENTIALS,
         _alter_users(_add("b", salted_password=b"x"), _add("c", 2)),
     ),
-    Case("after additions", _KEY.DESCRIBE_USER_SCRAM_CREDENTIALS, {"users": None}),
+    Case("after additions", _KEY.DESCRIBE_USER_SCRAM_CREDENTIALS, {"users": None}, reads_a_change=True),
     Case("named", _KEY.DESCRIBE_USER_SCRAM_CREDENTIALS, _users("c", "a", "nobody", "b", "b", "b")),
     Case("no names", _KEY.DESCRIBE_USER_SCRAM_CREDENTIALS, _users()),
     Case(
@@ -241,7 +241,7 @@ CASES: Final = (
         _alter_users(_add("a", 1, 8192), _add("b"), deleted=(("b", 1), ("e", 2), ("x", 1))),
     ),
     Case("remove", _KEY.ALTER_USER_SCRAM_CREDENTIALS, _alter_users(deleted=(("a", 1), ("e", 1), ("e", 1)))),
-    Case("after removals", _KEY.DESCRIBE_USER_SCRAM_CREDENTIALS, {"users": None}),
+    Case("after removals", _KEY.DESCRIBE_USER_SCRAM_CREDENTIALS, {"users": None}, reads_a_change=True),
     Case(
         "the rest",
         _KEY.ALTER_USER_SCRAM_CREDENTIALS,

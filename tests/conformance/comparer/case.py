@@ -25,6 +25,8 @@ class Case:
     last_version: int = 99
     listener: ListenerKind = ListenerKind.BROKER
     """Whom it is sent to."""
+    reads_a_change: bool = False
+    """Reads what a case before it changed: Kafka answers a change before its broker has applied it, so that Kafka is asked until it has."""
 
     @property
     def api_name(self) -> str:
