@@ -165,6 +165,8 @@ def let_one_be_deaf(cluster: "PartitionCluster") -> None:
 
 
 CONTROLLER: Final = NO_NODE
+_LAST_OUTAGE_US: Final = 3 * SECOND_US
+"""Of a node whose orderly stop ends when there are no more faults: it has to be whole again by the end."""
 CLIENTS: Final = NodeId(-2)
 
 
@@ -487,7 +489,8 @@ class PartitionCluster:
             self.empty(node)
         else:
             node.log.reopen(self.random, lossy=kind == "power-loss")
-        self.later(int((0.05 + self.random.expovariate(1) * 2) * SECOND_US), self.restart, node)
+        down_us = int((0.05 + self.random.expovariate(1) * 2) * SECOND_US)
+        self.later(min(down_us, _LAST_OUTAGE_US) if self.is_calm else down_us, self.restart, node)
 
     def empty(self, node: PartitionNode) -> None:
         """Take away all that a node has of the partition."""
