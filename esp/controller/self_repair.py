@@ -25,7 +25,7 @@ from esp.controller.decision import Decision
 from esp.controller.draining import is_draining
 from esp.controller.image import CLUSTER_DEFAULT, ClusterImage, TopicImage
 from esp.controller.reassignment import Reassignment, decide_reassignments
-from esp.model.ids import NodeId, TopicId, TopicPartition
+from esp.model.ids import NO_NODE, NodeId, TopicId, TopicPartition
 from esp.model.partition import PartitionState
 from esp.settings.throttled_replicas import REPAIRED_REPLICAS, ThrottledReplicas, read_repaired_replicas
 
@@ -79,7 +79,7 @@ class InFlight(NamedTuple):
     """Partitions in reassignment."""
 
     going_on: int = 0
-    """The number of reassignments that go on, of any origin: all but those that wait for a broker that is gone."""
+    """The number of reassignments that go on, of any origin: all but those that wait for a broker that is gone, or for a leader."""
     own: frozenset[TopicPartition] = frozenset()
     """Reassignments that self-repair began, and that were not changed since."""
     stalled: frozenset[TopicPartition] = frozenset()
@@ -118,7 +118,7 @@ def find_in_flight(
             marks[topic_id] = read_repaired_replicas(topic.configs.get(REPAIRED_REPLICAS, ""))
         is_own = any(marks[topic_id].covers(number, node) for node in state.adding_replicas)
         waits = any(node in gone for node in state.target_replicas)
-        going_on += not waits
+        going_on += not (waits or state.leader == NO_NODE)
         if is_own:
             own.add(name)
             if waits:

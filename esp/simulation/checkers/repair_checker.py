@@ -89,7 +89,10 @@ class RepairChecker:
                 if gone:
                     self._repairs[key] = Repair(state.target_replicas, gone, new.epoch)
         self.begun += own
-        in_flight = sum(state.is_reassigning and not self._waits(state, now_s) for _, state in new.partitions())
+        in_flight = sum(
+            state.is_reassigning and state.leader != NO_NODE and not self._waits(state, now_s)
+            for _, state in new.partitions()
+        )
         if own > redirected and in_flight - others > self._profile.in_flight_max:
             raise ViolationError(
                 "INV-REPAIR", "the controller", f"{in_flight} partitions are in reassignment; it began {own} (REPAIR-2)"

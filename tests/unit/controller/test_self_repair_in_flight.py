@@ -144,6 +144,20 @@ def test_what_waits_for_a_broker_that_is_gone_holds_up_nothing_else(is_by_hand):
     assert added(world, "u") == 3
 
 
+def test_a_move_whose_partition_has_no_leader_holds_up_nothing_else():
+    world = Repaired(4, in_flight_max=1)
+    world.topic((1,), name="t")
+    world.topic((2,), name="u")
+    move_by_hand(world, "t", 0, 3)
+    world.set_draining(2)
+    world.pass_time(LOOK_S)
+    assert not world.cluster.partition("u", 0).is_reassigning, "the move by hand goes on"
+    world.cluster.fence(1)
+    world.pass_time(LOOK_S)
+    assert world.cluster.partition("t", 0).leader == -1
+    assert added(world, "u") in (3, 4)
+
+
 def test_what_waited_goes_on_a_few_at_a_time_when_a_broker_comes():
     world = Repaired(4, in_flight_max=1)
     world.topic((1, 2, 3), (1, 2, 3))
