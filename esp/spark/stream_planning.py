@@ -352,7 +352,7 @@ class StreamPlanner:
             choice = self._choose_end(topic)
             old = {partition: offset for partition, offset in position.items() if partition.topic == topic.topic}
             new = {partition: end for partition, end in latest.items() if partition.topic == topic.topic}
-            if choice is OnRecreated.EARLIEST:  # not 0 where offsets go on behind the old topic's, or records are deleted already
+            if choice is OnRecreated.EARLIEST:  # not 0 where offsets go on behind the old topic's
                 new = ask(self._cluster, self._options, dict.fromkeys(new, EARLIEST))
             jumps |= new
             if new == old:
