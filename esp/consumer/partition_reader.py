@@ -264,7 +264,8 @@ class PartitionReader:
         if earliest <= offset < latest:
             return offset  # they are there by now
         stop = min(earliest, end_offset) if offset < earliest else end_offset
-        lost = f"{self._partition}: offsets {offset} to {stop - 1} are not there (it has {earliest} to {latest - 1})"
+        there = f"{earliest} to {latest - 1}" if earliest < latest else f"no record, and ends at {latest}"
+        lost = f"{self._partition}: offsets {offset} to {stop - 1} are not there (it has {there})"
         if self._fetch_terms.fails_on_loss:
             raise LostRecordsError(
                 f"{lost}: records were deleted, or the topic was created again: {self._fetch_terms.loss_remedy}",

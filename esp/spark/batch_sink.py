@@ -92,17 +92,25 @@ def write_once(
     """
     if frame.isStreaming:
         raise OptionError("frame", None, "it is a stream: use esp.spark.exactly_once")
-    _make(frame, topic, transaction, options, tasks, begin=False)(frame, 0)
+    _make(frame, topic, transaction, options, tasks, begin=False, argument="transaction")(frame, 0)
 
 
 def _make(
-    frame: "DataFrame", topic: str, sink: str, options: Mapping[str, str], tasks: int | None, *, begin: bool
+    frame: "DataFrame",
+    topic: str,
+    sink: str,
+    options: Mapping[str, str],
+    tasks: int | None,
+    *,
+    begin: bool,
+    argument: str = "sink",
 ) -> "BatchSink":
+    """Return what writes batches; ``argument`` is the caller's name for ``sink``."""
     parsed = parse_write_options(options)
     if not topic:
         raise OptionError("topic", topic, "it is empty: name the topic to write to")
     if _NAME.fullmatch(sink) is None:
-        raise OptionError("sink", sink, "it is no name of a sink: write up to 100 letters, digits, _ and -")
+        raise OptionError(argument, sink, "it cannot be the name of a sink: write up to 100 letters, digits, _ and -")
     if tasks is not None and (type(tasks) is not int or tasks < 1):
         raise OptionError(
             "tasks", tasks, "write a whole number, 1 or more, or leave it out: one task writes each partition then"

@@ -13,7 +13,7 @@ from typing import Final
 from esp.consumer.cluster import Cluster
 from esp.consumer.connection import Deadline
 from esp.consumer.errors import ConsumerError
-from esp.consumer.messages import LATEST, Partition
+from esp.consumer.messages import EARLIEST, LATEST, Partition
 from esp.model.position_note import NO_ID
 from esp.options.errors import OptionError
 from esp.spark.bounds import Bounds
@@ -351,11 +351,9 @@ class StreamPlanner:
         for topic in recreated:
             choice = self._choose_end(topic)
             old = {partition: offset for partition, offset in position.items() if partition.topic == topic.topic}
-            new = {
-                partition: 0 if choice is OnRecreated.EARLIEST else end
-                for partition, end in latest.items()
-                if partition.topic == topic.topic
-            }
+            new = {partition: end for partition, end in latest.items() if partition.topic == topic.topic}
+            if choice is OnRecreated.EARLIEST:  # not 0 where offsets go on behind the old topic's
+                new = ask(self._cluster, self._options, dict.fromkeys(new, EARLIEST))
             jumps |= new
             if new == old:
                 continue

@@ -14,12 +14,15 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka import Producer
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient
 
 from esp.cli.app import run_tools
 from esp.testing.node_process import NodeProcess
-from esp.testing.pytest_plugin import NodeFactory
+from esp.testing.pytest_plugin import AGAINST_KAFKA, NodeFactory
 from tests.integration.capture_runs import produce
-from tests.integration.conftest import MakeTopic
+from tests.integration.conftest import MakeTopic, eventually
 from tests.integration.page_examples import examples_of
 from tests.integration.transactions import serve_transactions, transactional_producer
 
@@ -171,6 +174,67 @@ def test_the_files_of_a_stopped_node_are_read_and_their_ends_shown(
     printed = capsys.readouterr()
     assert rows_of(printed.out) == [["n", "size"], ["20", "2000000"]]
     assert "segments from offset 0 on; the records end before offset 30" in " ".join(printed.err.split())
+
+
+def test_the_files_of_a_stopped_node_have_what_it_answered(
+    fresh_node: NodeFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of all codecs, with aborted and undecided transactions, behind deleted records, and where compaction has left gaps."""
+    cleaning = {"log.cleaner.backoff.ms": "100", "log.cleaner.min.cleanable.ratio": "0.01"}
+    node = fresh_node({"transaction.state.log.num.partitions": "1", "num.partitions": "1", **cleaning})
+    if not AGAINST_KAFKA:
+        serve_transactions(node.bootstrap, [node])
+    admin = KafkaAdminClient(bootstrap_servers=node.bootstrap)
+    codecs = ("none", "gzip", "snappy", "lz4", "zstd")
+    compacted = {"num_partitions": 1, "configs": {"cleanup.policy": "compact", "segment.ms": "100"}}
+    others = {name: {"num_partitions": 1} for name in (*codecs, "transactions", "deleted", "empty")}
+    admin.create_topics({**others, "compacted": compacted}, wait_for_metadata=True)
+    for codec in codecs:
+        write_codec(node.bootstrap, codec)
+    producer = transactional_producer(node.bootstrap, "sql")
+    for end in (producer.abort_transaction, producer.commit_transaction, lambda: None):
+        producer.begin_transaction()
+        producer.produce("transactions", b"x")
+        producer.flush()
+        end()
+    produce(node.bootstrap, "deleted", (b"%d" % number for number in range(30)))
+    admin.delete_records({TopicPartition("deleted", 0): 12})
+    admin.close()
+    writer = Producer({"bootstrap.servers": node.bootstrap})
+    question = (
+        'SELECT count(*), count(key), sum(octet_length(value)), min("offset"), max("offset"), sum(len(headers)) FROM {}'
+    )
+
+    def ask(topic: str, *where: str) -> list[str]:
+        assert run_tools(("sql", question.format(f'"{topic}"'), *where)) == 0
+        return rows_of(capsys.readouterr().out)[1]
+
+    def is_compacted() -> bool:
+        """Compaction leaves the active segment alone: each record written here begins another."""
+        writer.produce("compacted", b"x", b"key")
+        assert writer.flush(30) == 0
+        count, *_, last, _ = ask("compacted", *at(node))
+        return int(last) > 5 and int(count) <= 3
+
+    eventually(is_compacted, 120)
+    answers = {topic: ask(topic, *at(node)) for topic in (*others, "compacted")}
+    producer.abort_transaction()  # undecided when the node was asked; a record of control more
+    node.stop()
+    files = {topic: ask(topic, "--data-dir", str(node.data_dir)) for topic in answers}
+    before, after = answers.pop("compacted"), files.pop("compacted")
+    assert files == answers
+    assert 1 <= int(after[0]) <= int(before[0]), "it may be compacted once more"
+    assert after[4] == before[4], "the last record stays"
+    assert [answers[topic][0] for topic in ("gzip", "transactions", "deleted", "empty")] == ["500", "3", "18", "0"]
+
+
+def write_codec(bootstrap: str, codec: str) -> None:
+    """Write to the topic of the codec's name: records with a key or none, and some without a value."""
+    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 100})
+    for number in range(500):
+        value = None if number % 7 == 0 else b"value %d" % number * 5
+        producer.produce(codec, value, None if number % 3 else b"%d" % number, headers=[("h", b"%d" % number)])
+    assert producer.flush(30) == 0
 
 
 def test_the_examples_of_the_page_run(fresh_node: NodeFactory, capsys: pytest.CaptureFixture[str]) -> None:

@@ -323,6 +323,20 @@ def test_a_topic_created_again_is_read_from_the_end_that_was_chosen(
     assert places(restarted.rows()) == []
 
 
+def test_a_topic_created_again_is_read_from_the_first_record_that_it_has(
+    node: NodeProcess, filled: str, admin: KafkaAdminClient
+) -> None:
+    """Not from offset 0: ``topic.recreate.offsets=continue`` gives a new topic none of the old one's offsets."""
+    run = Run(node.bootstrap, Checkpoint(), subscribe=filled, onTopicRecreated="earliest", **EARLIEST)
+    run.batch()
+    recreate(admin, filled, 1)
+    write(node.bootstrap, filled, {0: 10})
+    admin.delete_records({TopicPartition(filled, 0): 4})
+    assert run.batch() == []
+    assert run.checkpoint.position == {filled: {"0": 4}}
+    assert places(run.rows()) == between(p0=(4, 10))
+
+
 def test_no_record_is_skipped_behind_a_second_new_topic(
     node: NodeProcess, filled: str, admin: KafkaAdminClient
 ) -> None:

@@ -129,12 +129,14 @@ def test_bad_arguments_are_refused_before_the_query_starts(spark: SparkSession, 
     for frame, more, words in [
         (rows, {}, "option options: the stream has 0 clusters as its sources"),
         (stream, {"options": options}, "option columns=timestamp|option columns=value: column value has type bigint"),
-        (rows, {"options": options, "sink": "a.b"}, "option sink=a.b: it is no name of a sink"),
+        (rows, {"options": options, "sink": "a.b"}, "option sink=a.b: it cannot be the name of a sink"),
         (rows, {"options": options, "tasks": 0}, "option tasks=0: write a whole number, 1 or more"),
         (rows, {"options": options, "tasks": "2"}, "option tasks=2: write a whole number, 1 or more"),
         (rows, {"options": {**options, "acks": "1"}}, "option acks=1: a write by esp does not know it: remove it"),
     ]:
         with pytest.raises(OptionError, match=words):
             exactly_once(frame, **{"topic": "t", "sink": "s", **more})
+    with pytest.raises(OptionError, match=r"option transaction=a\.b: it cannot be the name of a sink: write up to 100"):
+        write_once(frame_of(spark, 1), topic="t", transaction="a.b", options=options)
     with pytest.raises(ConsumerError, match=r"option topic=nowhere: it does not exist .*: create the topic"):
         write_once(frame_of(spark, 1), topic="nowhere", transaction="load", options=options)

@@ -18,6 +18,7 @@ from tests.integration.spark.cluster import (
     Cluster,
     ParquetSink,
     Record,
+    Source,
     positions_of,
     records_in_turn,
     with_slow_starts,
@@ -177,3 +178,47 @@ def committed(admin: KafkaAdminClient, group: str) -> dict[tuple[str, int], int]
     """The offsets of a group by topic and partition."""
     found = admin.list_group_offsets({group: None})[group]
     return {tuple(partition): each.offset for partition, each in found.items()}
+
+
+def line_of(failure: str, error: str) -> str:
+    """The line in which Spark's exception has the text of an error."""
+    [line] = {line.strip() for line in failure.splitlines() if line.strip().startswith(error)}
+    return line
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"subscribe": "nowhere"}, "option subscribe=nowhere: topic nowhere: it does not exist"),
+        (
+            {"startingOffsets": '{"T": {"0": 9}}'},
+            "partition 0 of topic T would begin at offset 9, behind its end 5: begin",
+        ),
+        (
+            {"startingTimestamp": str(START_MS + 10**9)},
+            "no record of partition 0 of topic T has that time or a later one",
+        ),
+    ],
+    ids=["topic", "offset", "time"],
+)
+def test_the_reason_why_a_stream_cannot_begin_is_a_line_of_what_spark_raises(
+    cluster: Cluster, topic: str, make_topic: MakeTopic, batches: BatchSink, options: dict[str, str], words: str
+) -> None:
+    make_topic(partitions=1)
+    cluster.produce(topic, records_in_turn(5, 1))
+    given = {"subscribe": topic} | {name: value.replace("T", topic) for name, value in options.items()}
+    failure = Source(cluster, "esp").failure(batches, cluster.read_stream("esp", **given), 60)
+    assert words.replace("topic T", f"topic {topic}") in line_of(failure, "esp.options.errors.OptionError: option ")
+
+
+def test_a_checkpoint_of_another_source_is_refused(
+    cluster: Cluster, topic: str, make_topic: MakeTopic, parquet: ParquetSink, tmp_path: Path
+) -> None:
+    make_topic(partitions=1)
+    cluster.produce(topic, records_in_turn(5, 1))
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "one").write_text("a line\n")
+    assert parquet.drain(cluster.spark.readStream.format("text").load(str(tmp_path / "texts"))) == [1]
+    failure = Source(cluster, "esp").failure(parquet, cluster.read_stream("esp", subscribe=topic), 60)
+    line = line_of(failure, "esp.consumer.errors.ConsumerError: the checkpoint holds")
+    assert line.endswith("is one of another source: use another checkpointLocation")

@@ -168,6 +168,12 @@ def test_records_that_are_gone_are_an_error_or_passed_over_with_a_word() -> None
         assert list(read(reader_of(leader, fails_on_loss=False, warn=warnings.append), 150, 160)) == []
 
 
+def test_a_partition_that_has_lost_all_its_records_is_told_so() -> None:
+    words = r"offsets 20 to 39 are not there \(it has no record, and ends at 40\): records were deleted"
+    with FakeLeader("t", [], log_start=40) as leader, pytest.raises(ConsumerError, match=words):
+        list(read(reader_of(leader), 20, 40))
+
+
 def test_a_broken_batch_is_named() -> None:
     broken = bytearray(BATCHES[1])
     broken[-2] ^= 1  # of the last value

@@ -1,0 +1,111 @@
+"""``python -m benchmarks.spark``: Spark by this package on ESP beside Spark's own source and sink on Apache Kafka 4.3.1, row by row."""
+
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from benchmarks import command
+from benchmarks.brokers import SHARED_SETTINGS, START_SCRIPT_OPTIONS, DefaultKafka
+from benchmarks.results import ESP, KAFKA
+from benchmarks.row_by_row import RowByRow, choose_rows
+from benchmarks.spark.metrics import SPARK_METRICS
+from benchmarks.spark.micro_batches import measure_micro_batches
+from benchmarks.spark.reading import measure_reading
+from benchmarks.spark.session import DRIVER_MEMORY, MASTER, Session, open_session
+from benchmarks.spark.sql import measure_sql
+from benchmarks.spark.writing import measure_writing
+from benchmarks.stage import Extent, Stage, started
+from benchmarks.written import Rows
+from esp.testing.node import Node
+from esp.testing.node_process import NodeProcess
+
+USUAL: Final = Extent(warm_up_rounds=1)
+QUICK: Final = Extent(rounds=1, warm_up_rounds=0, scale=0.002)
+
+PLAN: Final[Mapping[str, Extent]] = {
+    "read": Extent(warm_up_rounds=1),
+    "micro-batches": Extent(warm_up_rounds=1),
+    "exactly-once": Extent(warm_up_rounds=1, scale=0.5),
+    "sql": Extent(warm_up_rounds=1),
+}
+"""The extents of the report: five rounds of each row, at the size of the aims but for exactly-once. By a run at a tenth of it, all rows
+take some 25 minutes on two quiet processors."""
+
+ROWS: Final[Mapping[str, Callable[[Stage, Session], None]]] = {
+    "read": measure_reading,
+    "micro-batches": measure_micro_batches,
+    "exactly-once": measure_writing,
+    "sql": measure_sql,
+}
+"""The measurements, each with brokers of its own, in the order of the report."""
+
+NOTES: Final = (
+    f"""On ESP Spark works by this package: the format `esp`, `esp.spark.write_once` and `esp sql`; on Kafka by its own Kafka source and
+sink. One Spark 4.0 session for all, `{MASTER}` with `{DRIVER_MEMORY}` for its JVM, warm before the rounds that count. Both brokers run on
+the same machine with their default settings, broker and controller in one; only `log.segment.delete.delay.ms` is 1 s for both, and
+ESP has `transaction.version=2`, Kafka's default. Kafka's JVM has the options of its start script:
+`-Xmx1g {" ".join(START_SCRIPT_OPTIONS)}`.""",
+    """CPU of the client: the driver's Python, the JVM and all processes below it, from `/proc`; of `esp sql` the command's. CPU of the
+broker: its process and its children, all threads. The start of the session does not count, that of `esp sql` does.""",
+    """Records have a key of 10 bytes and a value of 90, in batches of 16 KiB, in 4 partitions. Read: 10 million at scale 1, to Spark's
+sink `noop`. Exactly-once: as many rows of Parquet files to a new topic.""",
+    """Micro-batches: 60 of 1,000 records at scale 1, `processingTime=0`, to `noop`. The time is the median of the triggers behind the first
+one; the CPU is that of the whole query, with its start, for each batch.""",
+)
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+def make_brokers(names: list[str], directory: Path) -> dict[str, NodeProcess]:
+    """Return the named brokers, not started, which serve transactions."""
+    nodes: dict[str, NodeProcess] = {}
+    if ESP in names:
+        nodes[ESP] = Node(directory / ESP, dict(SHARED_SETTINGS))
+        nodes[ESP].format(secrets.token_urlsafe(16), "--standalone", "--feature", "transaction.version=2")
+    if KAFKA in names:
+        nodes[KAFKA] = DefaultKafka(directory / KAFKA, dict(SHARED_SETTINGS))
+    return nodes
+
+
+@app.command()
+def main(
+    rows: Annotated[list[str] | None, typer.Argument(help=f"Rows: {', '.join(ROWS)}; all without one.")] = None,
+    rounds: command.Rounds = USUAL.rounds,
+    warm_up: command.WarmUp = USUAL.warm_up_rounds,
+    scale: Annotated[float, typer.Option(min=0.001, help="Size of everything; 1 is that of the report.")] = USUAL.scale,
+    only: command.Only = "",
+    quick: command.Quick = False,
+    planned: Annotated[
+        bool, typer.Option("--planned", help="Each row at the extent of the report: all in some 25 minutes.")
+    ] = False,
+    out: command.Out = command.RESULTS_DIRECTORY,
+    data_dir: command.DataDir = None,
+) -> None:
+    """Measure what Spark's work costs with ESP and with Apache Kafka. Rows that are not measured stay as the files have them."""
+    if quick and planned:
+        raise typer.BadParameter("a quick run has an extent of its own", param_hint="--planned")
+    names, chosen = command.chosen(only), choose_rows(rows, ROWS)
+    written = Rows(out, list(ROWS), stem="spark", title="Spark beside Apache Kafka", metrics=SPARK_METRICS)
+    report = RowByRow(
+        console=command.new_console(),
+        written=None if quick else written,
+        metrics=SPARK_METRICS,
+        extent=QUICK if quick else Extent(rounds=rounds, warm_up_rounds=warm_up, scale=scale),
+        notes=NOTES,
+        data_dir=data_dir,
+        extents=PLAN if planned else {},
+    )
+    with open_session() as session:
+
+        def measure(row: str, stage: Stage) -> None:
+            with started(stage, make_brokers(names, stage.directory)):
+                ROWS[row](stage, session)
+
+        report.measure(chosen, measure)
+
+
+if __name__ == "__main__":
+    app()
