@@ -54,9 +54,10 @@ async def test_another_topic_of_the_name_does_not_get_an_offset_whose_end_was_ne
     await delete_topic(client, "t")
     present = await create_topic(client)
     written = produce_request([(OFFSETS_TOPIC, 0, committed)])
-    assert of_one_partition(
-        await client.send(ApiKey.PRODUCE, 12, written, client_id=ADMIN_CLIENT_ID)
-    ).error_code is ErrorCode.none
+    assert (
+        of_one_partition(await client.send(ApiKey.PRODUCE, 12, written, client_id=ADMIN_CLIENT_ID)).error_code
+        is ErrorCode.none
+    )
     await node.restart()
     client = await node.client()
     await until_coordinated(client)
