@@ -22,6 +22,8 @@ class Backlog:
 
     def __init__(self) -> None:
         self._tasks: dict[tuple[str, str], _Task] = {}
+        self.now = Now(0, 0)
+        """The time of the slice that is being done."""
 
     def __contains__(self, key: tuple[str, str]) -> bool:
         """True if the work of this key is not done."""
@@ -45,6 +47,7 @@ class Backlog:
 
     def go_on(self, now: Now) -> None:
         """Do one slice."""
+        self.now = now
         for key, task in self._tasks.items():
             if task.work.go_on(SLICE_STEPS):
                 del self._tasks[key]

@@ -309,14 +309,14 @@ def _value(committed: CommittedOffset, wall_ms: int, expire_timestamp_ms: int) -
         metadata=committed.metadata,
         commit_timestamp_ms=wall_ms,
         expire_timestamp_ms=expire_timestamp_ms,
-        topic_id=committed.topic_id,
+        topic_id=committed.topic_id if expire_timestamp_ms == NO_TIMESTAMP else None,  # the record has no room for it
     )
 
 
 def _fetched(partition: TopicPartition, value: OffsetCommitValue | None) -> FetchedOffset:
     if value is None:
         return FetchedOffset(partition)
-    return FetchedOffset(partition, value.offset, value.leader_epoch, value.metadata)
+    return FetchedOffset(partition, value.offset, value.leader_epoch, value.metadata, topic_id=value.topic_id)
 
 
 def _same_for_all(request: OffsetCommit | TxnOffsetCommit, error: ErrorCode) -> OffsetCommitResult:

@@ -4,7 +4,6 @@ Clients see committed offsets (:meth:`OffsetStore.committed`); the next change r
 Offsets of open transactions are neither, until their transaction commits (:class:`TransactionalOffsets`).
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -23,7 +22,8 @@ class OffsetStore:
         self._committed: dict[str, dict[TopicPartition, OffsetCommitValue]] = {}
         self._pending: dict[int, tuple[OffsetChange, ...]] = {}
         self._last_pending = 0
-        self._pending_counts: Counter[str] = Counter()
+        self._pending_of: dict[str, dict[int, list[OffsetChange]]] = {}
+        """The same by group: a look at one group must not take longer because others have much on its way."""
         self.transactional = TransactionalOffsets()
         """The offsets of open transactions."""
 
@@ -34,12 +34,13 @@ class OffsetStore:
     def newest(self, group_id: str) -> Mapping[TopicPartition, OffsetCommitValue]:
         """The group's offsets as they will be once all changes are committed."""
         committed = self.committed(group_id)
-        if not self._pending_counts[group_id]:
+        pending = self._pending_of.get(group_id)
+        if pending is None:
             return committed
-        changes = [change for pending in self._pending.values() for change in pending if change.group_id == group_id]
         newest = dict(committed)
-        for change in changes:
-            _change(newest, change)
+        for changes in pending.values():
+            for change in changes:
+                _change(newest, change)
         return newest
 
     def committed_groups(self) -> list[str]:
@@ -48,7 +49,7 @@ class OffsetStore:
 
     def newest_groups(self) -> list[str]:
         """All groups with offsets, committed or not."""
-        return list(dict.fromkeys([*self._committed, *self._pending_counts]))
+        return list(dict.fromkeys([*self._committed, *self._pending_of]))
 
     def pending(self) -> Iterator[OffsetChange]:
         """The changes that are on their way into the log, outside of transactions."""
@@ -74,16 +75,17 @@ class OffsetStore:
         self._last_pending += 1
         self._pending[self._last_pending] = changes
         for change in changes:
-            self._pending_counts[change.group_id] += 1
+            self._pending_of.setdefault(change.group_id, {}).setdefault(self._last_pending, []).append(change)
         return self._last_pending
 
     def end(self, pending: int, *, is_committed: bool) -> None:
         """The changes of :meth:`begin` are committed, or will never be."""
         changes = self._pending.pop(pending)
-        for change in changes:
-            self._pending_counts[change.group_id] -= 1
-            if not self._pending_counts[change.group_id]:
-                del self._pending_counts[change.group_id]
+        for group_id in dict.fromkeys(change.group_id for change in changes):
+            pending_of = self._pending_of[group_id]
+            del pending_of[pending]
+            if not pending_of:
+                del self._pending_of[group_id]
         if is_committed:
             self.apply(changes, pending)
 

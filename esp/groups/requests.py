@@ -140,6 +140,7 @@ class CommittedOffset(NamedTuple):
     metadata: str = ""
     """Kafka takes an absent text for an empty one."""
     topic_id: uuid.UUID | None = None
+    """The present topic of the name; None where its id is not recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """The answers of a coordinator. The shell leaves out fields that a version lacks; beside an error stand the defaults."""
 
+import uuid
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -103,6 +104,8 @@ class FetchedOffset(NamedTuple):
     leader_epoch: int = -1
     metadata: str = ""
     error: ErrorCode = ErrorCode.none
+    topic_id: uuid.UUID | None = None
+    """The topic for which it was committed, as far as its record says so: another one may have the name by now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

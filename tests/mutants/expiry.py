@@ -101,8 +101,8 @@ EXPIRY_MUTANTS: Final = (
         "KIP-211 broken",
         EXPIRY,
         "esp.groups.deletion",
-        "        batches.flush()\n        self.begin(now)\n",
-        "        batches.flush()\n",
+        "    def _on_looked(self, _done: None, now: Now) -> None:\n        self.begin(now)\n",
+        "    def _on_looked(self, _done: None, now: Now) -> None:\n        pass\n",
         kind=EXPIRING_OFFSETS,
     ),
 )

@@ -69,8 +69,8 @@ HISTORY_MUTANTS: Final = (
         "groups forget",
         "GROUPS",
         "esp.broker.apis.offset_fetch",
-        "        core = services.groups.coordinator_of(group.group_id, or_empty=True).core\n",
-        "        core = services.groups.coordinator_of(group.group_id, or_empty=True)._core\n",
+        "        core = coordinator.core\n",
+        "        core = coordinator._core\n",
         is_gap=True,
         covered_by="tests/unit/broker/apis/test_offset_fetch.py::"
         "test_nothing_is_told_of_offsets_before_the_log_is_read",

@@ -31,6 +31,7 @@ class _Topic(NamedTuple):
     name: str | None
     """None if no topic with the id is known."""
     topic_id: uuid.UUID | None
+    """None if no topic with the name is known."""
     partitions: tuple[Any, ...]
 
 
@@ -88,8 +89,10 @@ def _topics(services: Services, message: AnyRequest) -> Iterator[_Topic]:
             found = None if topic.topic_id is None else by_id.get(TopicId(topic.topic_id))
             yield _Topic(None if found is None else found.name, topic.topic_id, topic.partitions)
     else:
+        by_name = services.metadata.image.topics_by_name
         for named in message.topics:
-            yield _Topic(named.name, None, named.partitions)
+            present = by_name.get(named.name)
+            yield _Topic(named.name, None if present is None else present.topic_id, named.partitions)
 
 
 def _response(topics: list[_Topic], result: OffsetCommitResult) -> Response:

@@ -190,7 +190,8 @@ def _fetch(services: Services, request: Request, group: _WantedGroup) -> OffsetF
             for number in topic.partitions
         )
     try:
-        core = services.groups.coordinator_of(group.group_id, or_empty=True).core
+        coordinator = services.groups.coordinator_of(group.group_id, or_empty=True)
+        core = coordinator.core
     except ApiError as error:
         return OffsetFetchResult(error=error.code)
     result: OffsetFetchResult = core.fetch_offsets(
@@ -203,10 +204,22 @@ def _fetch(services: Services, request: Request, group: _WantedGroup) -> OffsetF
         )
     )
     image = services.metadata.image
-    if not image.trashed_topics:
-        return result
-    # Kept for the topic if it is restored, and unknown until then (TRASH-3).
-    return replace(result, offsets=tuple(each for each in result.offsets if not image.is_trashed(each.partition.topic)))
+    knows_topics = coordinator.has_current_topics
+    # Of a topic in the trash they are kept for it if it is restored, and unknown until then (TRASH-3).
+    offsets = tuple(
+        each
+        for each in result.offsets
+        if not image.is_trashed(each.partition.topic) and not (knows_topics and _is_of_another_topic(image, each))
+    )
+    return result if len(offsets) == len(result.offsets) else replace(result, offsets=offsets)
+
+
+def _is_of_another_topic(image: ClusterImage, fetched: FetchedOffset) -> bool:
+    """True if the offset was committed for a former topic of the name, and no coordinator was there to forget it."""
+    if fetched.topic_id is None:
+        return False
+    present = image.topics_by_name.get(fetched.partition.topic)
+    return present is not None and present.topic_id != fetched.topic_id
 
 
 def _all_topics(services: Services, request: Request, result: OffsetFetchResult) -> Iterable[_Topic]:

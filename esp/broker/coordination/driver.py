@@ -165,6 +165,11 @@ class CoordinatorDriver(Generic[AnyCore]):
 
     async def load(self) -> None:
         """Read the log, then serve; nothing happens if the leadership ends before. A log that cannot be read is not served."""
+        while not await self._load_once() and await self._on_load_failed():
+            pass  # in a loop: a log may stay unreadable for days
+
+    async def _load_once(self) -> bool:
+        """Read the log, then serve; False if it cannot be read."""
         hosted = self._hosted
         began_us = self._clock.monotonic_us()
         end_offset = hosted.log.log_end_offset
@@ -173,12 +178,11 @@ class CoordinatorDriver(Generic[AnyCore]):
         except READ_ERRORS as error:
             log.error("the %s of %s cannot be loaded: %s", self.subject, hosted.name, error)
             self._has_load_failed = True
-            await self._on_load_failed()
-            return
+            return False
         while self._leads() and hosted.log.high_watermark < end_offset:
             await self._progress.wait(_LOOK_AGAIN_US)
         if not self._leads():
-            return
+            return True
         self._is_loaded = True
         self._has_load_failed = False
         self._work(self._core.begin(self.now()))
@@ -193,10 +197,12 @@ class CoordinatorDriver(Generic[AnyCore]):
             end_offset - hosted.log.log_start_offset,
             (self._clock.monotonic_us() - began_us) // 1000,
         )
+        return True
 
-    async def _on_load_failed(self) -> None:
-        """The log could not be read: nothing is coordinated here."""
+    async def _on_load_failed(self) -> bool:
+        """The log could not be read: nothing is coordinated here. True if it is to be read again, now."""
         self.end()
+        return False
 
     def _on_loaded(self) -> None:
         """The core serves."""

@@ -155,6 +155,11 @@ class GroupCoordinatorDriver(KeyedCoordinatorDriver[GroupCoordinator]):
         else:
             self._deleted |= gone
 
+    @property
+    def has_current_topics(self) -> bool:
+        """False if the metadata are older than the coordinator: topics that its groups know may still be to come."""
+        return self._topics.leader_epoch(self._hosted.name) >= self._leader.leader_epoch
+
     def look_at_topics(self, *, have_gone: bool) -> None:
         """Let share groups forget the topics that are gone for good (SHARE-29).
 
@@ -163,8 +168,8 @@ class GroupCoordinatorDriver(KeyedCoordinatorDriver[GroupCoordinator]):
         """
         if not self._is_loaded or not self._leads() or (self._has_looked_at_topics and not have_gone):
             return
-        if self._topics.leader_epoch(self._hosted.name) < self._leader.leader_epoch:
-            return  # older than the coordinator: topics that its groups know may still be to come
+        if not self.has_current_topics:
+            return
         self._has_looked_at_topics = True
         gone = self._topics.find_gone(self._core.shares.topic_ids)
         if gone:

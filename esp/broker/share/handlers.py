@@ -27,6 +27,7 @@ from esp.broker.request import ClientContext, Request
 from esp.broker.share.leaders import Pending, ShareLeaders
 from esp.broker.share.pending_fetch import PendingShareFetch
 from esp.broker.share.requests import Acknowledgements, Answers, PartitionAnswer, ShareAcknowledging, ShareFetch
+from esp.broker.waiting import Waiters
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NO_NODE, NodeId, TopicId
 from esp.protocol.progress import AT_ONCE_ELEMENTS, Progress, SlicedWork, whole
@@ -71,7 +72,7 @@ def _begin_fetch(
         asked = yield from _decode_fetch(message)
         session = yield from leaders.begin_fetch(request, asked)
     except ApiError as error:
-        return _refuse_fetch(leaders, message, error)
+        return _refuse_fetch(leaders, request, message, error)
     pending = yield from leaders.acknowledge(request, asked.acknowledging)
     if asked.acknowledging.epoch == FINAL_EPOCH:
         leaders.end_session(session)
@@ -90,9 +91,16 @@ def _begin_acknowledging(
     return _acknowledge(leaders, request, asked, pending)
 
 
-async def _refuse_fetch(leaders: ShareLeaders, message: ShareFetchRequest, error: ApiError) -> ShareFetchResponse:
-    if error.code is ErrorCode.share_session_limit_reached:  # its client asks again at once
-        await leaders.clock.sleep_us(max(0, milliseconds(message.max_wait)) * 1000)
+async def _refuse_fetch(
+    leaders: ShareLeaders, request: Request, message: ShareFetchRequest, error: ApiError
+) -> ShareFetchResponse:
+    if (
+        error.code is ErrorCode.share_session_limit_reached and not request.is_abandoned
+    ):  # its client asks again at once
+        waiting = Waiters(leaders.clock)
+        request.on_abandoned = waiting.wake
+        await waiting.wait(max(0, milliseconds(message.max_wait)) * 1000)
+        request.on_abandoned = None
     return _fetch_response((), error=error)
 
 

@@ -47,13 +47,14 @@ class ShareCoordinatorDriver(CoordinatorDriver[ShareCoordinator]):
         self._topics = topics
         self._replayed = 0
 
-    async def _on_load_failed(self) -> None:
+    async def _on_load_failed(self) -> bool:
         """Serve nothing, rather than the part that could be read; a read that succeeds later, after a repair, ends that."""
         await self._clock.sleep_us(LOAD_AGAIN_US)
-        if self._leads():
-            self._core = ShareCoordinator(self._node.settings, self._topics)
-            self._replayed = 0
-            await self.load()
+        if not self._leads():
+            return False
+        self._core = ShareCoordinator(self._node.settings, self._topics)
+        self._replayed = 0
+        return True
 
     def on_topics_gone(self) -> None:
         """Topics were deleted: so are the states of their partitions. While the log is read, that follows when it is."""

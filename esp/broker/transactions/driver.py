@@ -42,12 +42,13 @@ class TransactionCoordinatorDriver(KeyedCoordinatorDriver[TransactionCoordinator
         self._node = config
         self._sender = sender
 
-    async def _on_load_failed(self) -> None:
+    async def _on_load_failed(self) -> bool:
         """Serve nothing, rather than the part that could be read; a read that succeeds later, after a repair, ends that."""
         await self._clock.sleep_us(LOAD_AGAIN_US)
-        if self._leads():
-            self._core = _new_core(self._node)
-            await self.load()
+        if not self._leads():
+            return False
+        self._core = _new_core(self._node)
+        return True
 
     def end(self) -> None:
         """This node coordinates here no more: its markers are the next coordinator's to send."""

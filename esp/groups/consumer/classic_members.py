@@ -66,6 +66,11 @@ class ClassicMembers:
         group = self._state.consumers.find(group_id)
         return group is not None and len(group) > 0
 
+    def _is_there(self, group_id: str, member_id: str) -> bool:
+        """True if the group has the member still, now that what was decided for it is committed: else no time runs for it."""
+        group = self._state.consumers.find(group_id)
+        return group is not None and group.find(member_id) is not None
+
     # JoinGroup.
 
     def join(self, request: JoinGroup, ticket: object, now: Now) -> None:
@@ -86,7 +91,7 @@ class ClassicMembers:
             if error is not None:
                 self._state.outbox.answer(ticket, JoinResult(error=error, member_id=request.member_id))
                 return
-            if not is_downgrade:
+            if not is_downgrade and self._is_there(request.group_id, result.member_id):
                 self._departures.on_joined(request.group_id, result.member_id, request.rebalance_timeout_ms, now)
             self._state.outbox.answer(ticket, result)
 
@@ -184,7 +189,7 @@ class ClassicMembers:
         )
 
         def outcome(error: ErrorCode | None, now: Now) -> None:
-            if error is None:
+            if error is None and self._is_there(group.group_id, member.member_id):
                 self._departures.on_synced(group.group_id, member.member_id)
                 self._departures.restart_session(group, member.member_id, now)
             self._state.outbox.answer(ticket, result if error is None else SyncResult(error=error))

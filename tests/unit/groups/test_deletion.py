@@ -170,6 +170,28 @@ class TestExpiry:
         world.sleep(DELAY_MS)
         assert world.error(ticket) is ErrorCode.none
 
+    def test_many_groups_are_looked_at_in_slices_and_an_offset_that_is_committed_between_two_stays(self):
+        world = world_with_retention()
+        names = [f"group-{number}" for number in range(200)]
+        for name in names:
+            world.commit_offsets({("t", 0): 1}, group=name)
+        world.is_busy = True
+        world.wall_ms += 2 * RETENTION_MS
+        world.sleep(CHECK_MS)
+        assert world.groups().keys() == set(names)
+        world.work(1)
+        left = world.groups().keys()
+        assert 0 < len(left) < len(names)
+        reader = next(name for name in reversed(names) if name in left)
+        world.commit_offsets({("t", 0): 2}, group=reader)
+        world.work()
+        assert world.groups().keys() == {reader}
+        assert world.offsets(reader) == {("t", 0): 2}
+        world.is_busy = False
+        world.wall_ms += 2 * RETENTION_MS
+        world.sleep(CHECK_MS)
+        assert not world.groups(), "they are looked for again and again"
+
     def test_thousands_of_offsets_are_forgotten_in_batches_of_bounded_size(self):
         world = world_with_retention()
         world.commit_offsets({("t", number): 1 for number in range(1_700)})

@@ -5,6 +5,7 @@ from esp.groups.offset_store import OffsetStore
 from esp.groups.transactional_offsets import OffsetChange
 from esp.model.ids import TopicPartition
 from esp.schemas.group_records import OffsetCommitValue
+from tests.unit.groups.line_counter import lines_of
 
 changes = st.builds(
     OffsetChange,
@@ -44,3 +45,15 @@ def test_reading_what_is_not_there_leaves_nothing_behind():
     store = OffsetStore()
     assert store.committed("a") == store.newest("a") == {}
     assert store.newest_groups() == []
+
+
+def test_a_look_at_a_group_does_not_take_longer_for_what_others_have_on_its_way():
+    store = OffsetStore()
+    value = OffsetCommitValue(1, -1, "", 0)
+    store.begin((OffsetChange("a", TopicPartition("t", 0), value),))
+    _, alone = lines_of(lambda: store.newest("a"))
+    for _ in range(100):
+        store.begin(tuple(OffsetChange("b", TopicPartition("t", number), value) for number in range(10)))
+    newest, among_others = lines_of(lambda: store.newest("a"))
+    assert newest == {TopicPartition("t", 0): value}
+    assert among_others == alone

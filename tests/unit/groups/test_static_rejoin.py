@@ -84,6 +84,19 @@ def test_return_is_told_once_it_is_committed():
     assert world.restart().describe().members[0].member_id == world.answers[ticket].member_id != former
 
 
+def test_member_whose_return_takes_longer_than_its_session_is_not_there_for_ever():
+    world = World(group_min_session_timeout_ms=1_000)
+    static(world)
+    world.is_stuck = True
+    ticket = world.join(group_instance_id="one", session_ms=1_000)
+    world.sleep(2_000)
+    world.commit()
+    assert world.error(ticket) is ErrorCode.none
+    world.is_stuck = False
+    world.sleep(2_000)
+    assert world.describe().members == ()
+
+
 def test_return_that_cannot_be_written_is_undone():
     world = World()
     (former,) = static(world)

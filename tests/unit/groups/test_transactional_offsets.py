@@ -55,6 +55,7 @@ class TransactionWorld(World):
                     )
                 )
                 self.appended.append(effect)
+        self.work()
 
     @property
     def next_offset(self):

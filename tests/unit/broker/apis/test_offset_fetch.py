@@ -3,10 +3,12 @@ import uuid
 
 import pytest
 
+from esp.broker.data_path.produce_appender import ADMIN_CLIENT_ID
 from esp.broker.groups.driver import GroupCoordinatorDriver
 from esp.model.errors import ErrorCode
+from esp.model.ids import OFFSETS_TOPIC
 from esp.protocol.registry import ApiKey
-from tests.unit.broker.conversation import create_topic
+from tests.unit.broker.conversation import create_topic, delete_topic, of_one_partition, produce_request
 from tests.unit.broker.group_conversation import (
     commit,
     commit_later,
@@ -37,6 +39,33 @@ async def test_committed_offsets_are_told_and_those_that_are_not_there(node, ver
     answer = await fetch_offsets_later(client, wanted, version=version)
     ((topic,),) = (answer.groups[0].topics if version >= 8 else answer.topics,)
     assert [partition.metadata for partition in topic.partitions] == ["", "text"]
+
+
+@pytest.mark.parametrize("version", [5, 9, 10])
+@simulated(offsets_topic_num_partitions=1)
+async def test_another_topic_of_the_name_does_not_get_an_offset_whose_end_was_never_written(node, version):
+    """As if no coordinator had been there to forget it when the former topic was deleted."""
+    client = await node.client()
+    await until_coordinated(client)
+    former = await create_topic(client)
+    await commit(client, {(former if version >= 10 else "t", 0): 7}, version=version)
+    log = node.log(OFFSETS_TOPIC)
+    committed = bytes(log.read(0, 1 << 20, log.log_end_offset, at_least_one=True))
+    await delete_topic(client, "t")
+    present = await create_topic(client)
+    written = produce_request([(OFFSETS_TOPIC, 0, committed)])
+    assert (
+        of_one_partition(await client.send(ApiKey.PRODUCE, 12, written, client_id=ADMIN_CLIENT_ID)).error_code
+        is ErrorCode.none
+    )
+    await node.restart()
+    client = await node.client()
+    await until_coordinated(client)
+    assert await fetch_offsets(client, [("t", 0)]) == {("t", 0): -1}
+    assert await fetch_offsets(client, None) == {}
+    assert await fetch_offsets(client, [(present, 0)], version=10) == {(present, 0): -1}
+    await commit(client, {("t", 0): 1})
+    assert await fetch_offsets(client, [("t", 0)]) == {("t", 0): 1}
 
 
 @simulated(offsets_topic_num_partitions=2)

@@ -260,6 +260,20 @@ async def test_without_room_for_a_session_the_refusal_takes_its_time(node):
     assert node.loop.time() - before == pytest.approx(0.4, abs=0.01)
 
 
+@simulated(group_share_max_share_sessions=1)
+async def test_a_refusal_that_takes_its_time_is_over_with_its_connection(node):
+    """A client could else have any number of them kept for the days that it says."""
+    _client, t0, _persister, leaders = await prepared(node)
+    await opened(leaders, t0)
+    other = Member(leaders, "other")
+    refused = asyncio.ensure_future(other.fetch_later(t0, wait_ms=2**31 - 1))
+    await asyncio.sleep(1)
+    other.cut()
+    before = node.loop.time()
+    assert (await refused).error_code is ErrorCode.share_session_limit_reached
+    assert node.loop.time() == before
+
+
 @simulated()
 async def test_unknown_partitions_are_answered_one_by_one_and_the_others_served(node):
     _client, t0, _persister, leaders = await prepared(node, counts=(1,))

@@ -128,6 +128,26 @@ async def test_log_that_cannot_be_read_is_not_served_until_it_can(node):
 
 
 @simulated(**small)
+async def test_log_that_cannot_be_read_for_long_does_not_end_the_node(node):
+    """It is read again every few seconds: each time from where the last one began, not from within it."""
+    client = await node.client()
+    key = await initialized(node, client)
+    number = partition_for(coordinator_key(key), PARTITIONS)
+    path = f"/data/{SHARE_STATES_TOPIC}-{number}/{0:020d}.log"
+    node.disk.corrupt(path, 81)
+    coordinators = node.node.broker.running.share_states
+
+    async def lead_again():
+        coordinators.on_leading(node.hosted(SHARE_STATES_TOPIC, number))
+
+    await node.process.run(lead_again())
+    await asyncio.sleep(3_000)
+    assert coordinators.unreadable_count == 1
+    node.disk.corrupt(path, 81)
+    assert (await node.process.run(persister_of(node).read(key, 0))).state_epoch == 5
+
+
+@simulated(**small)
 async def test_updates_without_a_beginning_are_told_to_the_operator(node, caplog):
     client = await node.client()
     key = await initialized(node, client)

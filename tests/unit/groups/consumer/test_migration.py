@@ -469,6 +469,28 @@ def test_a_way_back_that_the_log_does_not_take_is_undone(world):
     assert described(world).state == "Empty"
 
 
+def test_a_join_that_is_answered_after_the_way_back_sets_no_time_for_the_next_way_there(world):
+    """The time to sync would fence the member when the group is a consumer group again, in which it was told to do nothing yet."""
+    world.consume("c", 0)
+    client = ClassicClient(world)
+    client.join()
+    world.is_stuck = True
+    world.commit_offsets({("t", 0): 1}, group="another")
+    client.ask_to_join()
+    world.consume("c", LEAVE_EPOCH)
+    world.commit()
+    world.is_stuck = False
+    assert client.take_join() is ErrorCode.none
+    settle(world, client)
+    for _ in range(REBALANCE_MS // 5_000 - 1):
+        world.sleep(5_000)
+        assert client.beat() is ErrorCode.none
+    world.consume("d", 0)
+    world.sleep(5_000)
+    assert client.beat() is ErrorCode.rebalance_in_progress, "it is a member still"
+    assert client.join()
+
+
 def test_a_classic_client_takes_the_place_of_a_static_consumer(world):
     answer = world.answers[world.consume("c", instance_id="i")]
     world.consume("c", answer.member_epoch, instance_id="i", owned=answer.assignment)
