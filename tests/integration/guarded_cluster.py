@@ -21,7 +21,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaPythonTokenProvid
 from kio.schema.create_delegation_token.v2.request import CreateDelegationTokenRequest
 from kio.static.primitive import i64Timedelta
 
-from esp.settings.broker import STANDARD_AUTHORIZER
+from esp.settings.subjects.access import STANDARD_AUTHORIZER
 from esp.testing.cluster import Cluster
 from esp.testing.ports import free_port
 from tests.integration.conftest import eventually

@@ -64,11 +64,17 @@ def create(
     ] = None,
     renewer: Annotated[
         list[str] | None,
-        typer.Option("--renewer", metavar="USER", help="A user that may renew and expire the token; may be given several times."),
+        typer.Option(
+            "--renewer", metavar="USER", help="A user that may renew and expire the token; may be given several times."
+        ),
     ] = None,
     hours: Annotated[
         float | None,
-        typer.Option("--hours", min=0, help="Hours for which the token can be renewed; without it, for as long as the brokers allow."),
+        typer.Option(
+            "--hours",
+            min=0,
+            help="Hours for which the token can be renewed; without it, for as long as the brokers allow.",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
