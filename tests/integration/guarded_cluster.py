@@ -110,6 +110,7 @@ class GuardedCluster:
             "sasl.oauthbearer.expected.issuer": ISSUER,
             "sasl.oauthbearer.expected.audience": AUDIENCE,
             "delegation.token.secret.key": "the secret of tokens",
+            "group.initial.rebalance.delay.ms": "0",
             "connections.max.reauth.ms": "3000",
             "connection.failed.authentication.delay.ms": "0",
             "authorizer.class.name": STANDARD_AUTHORIZER,
