@@ -16,9 +16,9 @@ from esp.settings.subjects.groups import GroupSettings
 from esp.settings.subjects.log import LogSettings
 from esp.settings.subjects.network import NetworkSettings
 from esp.settings.subjects.quorum import QuorumSettings
-from esp.settings.subjects.quotas import QuotaSettings
 from esp.settings.subjects.replication import ReplicationSettings
 from esp.settings.subjects.share import ShareSettings
+from esp.settings.subjects.throttles import ThrottleSettings
 from esp.settings.subjects.topics import TopicDefaults
 from esp.settings.subjects.transactions import TransactionSettings
 
@@ -36,7 +36,7 @@ class BrokerSettings(
     GroupSettings,
     LogSettings,
     TopicDefaults,
-    QuotaSettings,
+    ThrottleSettings,
     ReplicationSettings,
     AccessSettings,
     QuorumSettings,

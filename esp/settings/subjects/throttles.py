@@ -1,4 +1,4 @@
-"""A node's settings for quotas of clients, and for throttles of replication and of moves."""
+"""A node's settings for throttles: quotas of clients, of replication, and of moves between log directories."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from esp.settings.setting import LONG_MAX, Kind, at_least, setting
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
-class QuotaSettings:
+class ThrottleSettings:
     """Fields of :class:`~esp.settings.broker.BrokerSettings`."""
 
     __slots__ = ()
