@@ -79,8 +79,7 @@ def consume(
         ),
     ] = None,
     isolation_level: Annotated[
-        IsolationLevel,
-        typer.Option("--isolation-level", help="read_committed leaves out records of open and aborted transactions."),
+        IsolationLevel, typer.Option("--isolation-level", help="read_committed leaves out uncommitted transactions.")
     ] = IsolationLevel.READ_UNCOMMITTED,
     json: Json = False,
 ) -> None:
