@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -140,9 +139,6 @@ LOOKS = (
 )
 """The commands that an operator asks first when something is wrong."""
 
-LOOKS_AT_ONCE = 3
-"""Each mostly waits for nodes that do not answer."""
-
 START_S = 10.0
 """More than a command takes for everything but waiting, on a machine that is busy with other tests."""
 
@@ -179,15 +175,13 @@ def check_looks(patient: Patient, bootstrap: str) -> None:
 
     # a leader that is left resigns after a while
     eventually(lambda: "no-controller" in look(("doctor", "--skip", NOT_OURS)).stdout, WITHIN_S)
-
-    def timed_look(command: Sequence[str]) -> tuple[subprocess.CompletedProcess[str], float]:
+    done, took_s = {}, {}
+    for command in LOOKS:
         begun_s = time.monotonic()
-        return look(command), time.monotonic() - begun_s
-
-    with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
-        done, took_s = zip(*pool.map(timed_look, LOOKS), strict=True)
-    assert max(took_s) < LOOK_TIMEOUT_S + START_S, took_s
-    listed, described, brokers, groups, group, quorum, replication, doctor = done
+        done[command] = look(command)
+        took_s[command[:2]] = time.monotonic() - begun_s
+    assert max(took_s.values()) < LOOK_TIMEOUT_S + START_S, took_s
+    listed, described, brokers, groups, group, quorum, replication, doctor = done.values()
     assert (listed.returncode, listed.stdout) == (0, "__consumer_offsets\nt\n")
     assert described.returncode == brokers.returncode == groups.returncode == 0
     assert "Topic: t\tPartition: 2\tLeader: " in described.stdout
