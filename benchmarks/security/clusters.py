@@ -14,7 +14,7 @@ from benchmarks.results import CLUSTER_ALL, CLUSTER_USER, ESP
 from benchmarks.security.guarded import CERTIFIED, Certificates, Doors, guard_by
 from benchmarks.security.metrics import TLS_CLUSTER_ALL, TLS_CLUSTER_USER
 from benchmarks.stage import Stage, settle
-from esp.settings.broker import STANDARD_AUTHORIZER
+from esp.settings.subjects.access import STANDARD_AUTHORIZER
 from esp.testing.cluster import Cluster, MakeNode
 from esp.testing.node import Node
 

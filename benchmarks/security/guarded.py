@@ -25,7 +25,7 @@ from esp.model.acl import CLUSTER_NAME, AclOperation, AclPermission, PatternType
 from esp.model.sasl import SaslMechanism
 from esp.model.sasl_login import SaslLogin
 from esp.protocol.registry import ApiKey
-from esp.settings.broker import STANDARD_AUTHORIZER
+from esp.settings.subjects.access import STANDARD_AUTHORIZER
 from esp.testing.node import Node
 from esp.testing.node_process import HOST, NodeProcess
 from esp.testing.ports import free_port

@@ -46,7 +46,7 @@ from benchmarks.written import Rows
 from esp.model.acl import AclPermission, PatternType, ResourceType
 from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
-from esp.settings.broker import STANDARD_AUTHORIZER
+from esp.settings.subjects.access import STANDARD_AUTHORIZER
 from esp.testing.cluster import Cluster
 from esp.testing.node import Node
 from esp.testing.node_process import HOST, NodeProcess

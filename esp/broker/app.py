@@ -38,7 +38,8 @@ from esp.model.ids import NO_BROKER_EPOCH
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.raft.voters import VoterKey
-from esp.settings.broker import METRICS, BrokerSettings, MetricsListener
+from esp.settings.addresses import METRICS, MetricsListener
+from esp.settings.broker import BrokerSettings
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
 from esp.storage.settling import settle_all_blocking

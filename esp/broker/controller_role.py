@@ -28,7 +28,8 @@ from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.protocol.registry import ListenerKind
 from esp.raft.voters import VoterEndpoint
-from esp.settings.broker import BrokerSettings, Listener
+from esp.settings.addresses import Listener
+from esp.settings.broker import BrokerSettings
 
 
 @dataclass(frozen=True, slots=True)

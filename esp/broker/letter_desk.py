@@ -20,7 +20,7 @@ class LetterCounts:
         self.requests: Final[Counter[str]] = Counter()
         """Requests to leaders of dead-letter queues."""
         self.failures: Final[Counter[str]] = Counter()
-        """Those among them that have failed."""
+        """Requests among these that have failed."""
         self.pending: Final[dict[ShareStateKey, int]] = {}
         """The letters of each share partition that are still to be written."""
 

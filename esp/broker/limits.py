@@ -18,4 +18,4 @@ class BrokerLimits:
 
 
 REAL_LIMITS: Final = BrokerLimits()
-"""Those of each broker that is not simulated."""
+"""The limits of each broker that is not simulated."""

@@ -9,7 +9,7 @@ class Shortcut(Protocol):
     """Answers requests of one connection that are like earlier ones, without the header, the dispatcher and the handler's decoding."""
 
     api_key: int
-    """That of the requests that it answers."""
+    """The key of the API of the requests that it answers."""
 
     body_offset: int
     """The place in the frames that it answers at which the body begins."""

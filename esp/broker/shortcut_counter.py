@@ -38,7 +38,7 @@ class ShortcutCounter:
     def __init__(self, now_us: Callable[[], int], tally: Tally | None = None) -> None:
         self._now_us = now_us
         self.tally = tally
-        """That of the requests which the connection's present shortcut answers."""
+        """The tally of the requests which the connection's present shortcut answers."""
         self.meter: ShortcutMeter | None = None
         """While a quota counts for the connection's client."""
 

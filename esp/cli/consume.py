@@ -79,7 +79,7 @@ def consume(
         ),
     ] = None,
     isolation_level: Annotated[
-        IsolationLevel, typer.Option("--isolation-level", help="Whether to show records of uncommitted transactions.")
+        IsolationLevel, typer.Option("--isolation-level", help="read_committed leaves out uncommitted transactions.")
     ] = IsolationLevel.READ_UNCOMMITTED,
     json: Json = False,
 ) -> None:

@@ -19,7 +19,7 @@ from esp.cli.text_files import PLACES, read_text
 from esp.model.errors import OperatorError
 from esp.model.ids import DirectoryId, NodeId, uuid_from_base64, uuid_to_base64
 from esp.raft.voters import Voter, VoterEndpoint, VoterKey
-from esp.settings.broker import ANY_PORT
+from esp.settings.addresses import ANY_PORT
 from esp.settings.node import load_broker_settings
 from esp.storage.layout import META_PROPERTIES_FILE
 from esp.storage.meta_properties import MetaProperties

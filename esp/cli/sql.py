@@ -74,7 +74,7 @@ def sql(
         ),
     ] = None,
 ) -> None:
-    """Query topics by SQL, of ESP or of Kafka. It needs the extra esp\\[sql].
+    """Query topics of ESP or of Kafka by SQL. It needs the extra esp\\[sql].
 
     Each topic is a table with the columns partition, offset, timestamp, key, value and headers; only the columns that the query needs are
     read. Keys and values are bytes (BLOB): decode(value) is their text. The word offset is one of SQL's: write "offset" in quotes, and so

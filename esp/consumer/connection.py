@@ -22,7 +22,6 @@ _SIZE: Final = struct.Struct(">i")
 _ID: Final = struct.Struct(">i")
 _NONCE_BYTES: Final = 18
 
-ANSWER_MOST: Final = 2**31 - 1
 SLACK: Final = 16
 """Zero bytes behind an answer, at which readers of its records may look (:mod:`esp.arrow.varints`)."""
 

@@ -90,7 +90,7 @@ class Protection(NamedTuple):
     has_groups: bool = True
     """False if no broker takes groups of clients from their tokens, so that no client has a principal of the type Group."""
     tokens: tuple[LivingToken, ...] = ()
-    """That the doctor's user may see; none without log-in."""
+    """The tokens that the doctor's user may see; none without log-in."""
     passwords: tuple[HashedPassword, ...] = ()
     """None are known without the right to see them."""
     files: NodeFiles | None = None

@@ -193,7 +193,7 @@ class _Rules:
         self._orders = {rule: number for number, rule in enumerate(protection.rules)}
         self._at: dict[_Place, list[AclBinding]] = {}
         self._lengths: set[int] = set()
-        """Those of all prefixes."""
+        """The lengths of all prefixes."""
         for rule in protection.rules:
             place = (rule.permission, rule.resource_type, rule.principal, rule.pattern_type, rule.resource_name)
             self._at.setdefault(place, []).append(rule)

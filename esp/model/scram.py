@@ -12,8 +12,8 @@ MAX_ITERATIONS: Final = 16_384
 """The iterations that Kafka takes for a credential, the same for both mechanisms."""
 
 USUAL_ITERATIONS: Final = MAX_ITERATIONS
-"""Those that our tools choose, also for a random password that needs no protection: what a server tells of a user then does not say
-which passwords are worth guessing."""
+"""The iterations that our tools choose, also for a random password that needs no protection: what a server tells of a user then does
+not say which passwords are worth guessing."""
 
 
 class ScramMechanism(IntEnum):

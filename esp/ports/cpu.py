@@ -16,7 +16,7 @@ class Cpu(Protocol):
         """Call ``function`` off the loop and return, or raise, what it does. It must not touch what the loop may change meanwhile."""
 
     def allocate(self, size: int) -> memoryview:
-        """That many bytes, all zero, for a large result of such a function, which calls this itself.
+        """Return so many bytes, all zero, for a large result of such a function, which calls this itself.
 
         They cost nothing until they are written to; to zero tens of mebibytes in Python would keep the interpreter from the loop for
         milliseconds.

@@ -75,7 +75,7 @@ class ShareUpdateValue(NamedTuple):
     """A change of a share partition since its newest snapshot."""
 
     snapshot_epoch: int
-    """That of the snapshot: an update of another one does not count."""
+    """The epoch of the snapshot: an update of another one does not count."""
     leader_epoch: int
     start_offset: int
     """NO_START_OFFSET if it stays."""

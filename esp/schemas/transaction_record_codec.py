@@ -26,9 +26,6 @@ from esp.schemas.transaction_records import (
 PLAIN_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 1
 
-TRANSACTIONAL_ID_BYTES_MAX: Final = 32_767
-"""The longest transactional id, in UTF-8, that a key can hold."""
-
 _KEY_TYPE: Final = 0
 _PREVIOUS_PRODUCER_ID_TAG: Final = 0
 _NEXT_PRODUCER_ID_TAG: Final = 1

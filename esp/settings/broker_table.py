@@ -8,7 +8,8 @@ of groups, or say how others are read.
 
 from typing import Final
 
-from esp.settings.broker import SECURITY_PROTOCOLS, BrokerSettings
+from esp.settings.addresses import SECURITY_PROTOCOLS
+from esp.settings.broker import BrokerSettings
 from esp.settings.references import PROVIDERS
 from esp.settings.sasl import SASL_REFUSED, SASL_SETTINGS
 from esp.settings.setting import Kind, Setting, at_least, declared_settings, one_of

@@ -140,7 +140,7 @@ OURS_WHILE_RUNNING: Final[Mapping[str, str]] = {
     "topic.trash.min.free.percent": "each, all",
     "topic.trash.retention.ms": "all",  # the controller asks the metadata itself (TRASH-1)
 }
-"""Those of ours in a node's file that can be changed while nodes run: for each broker by itself, for all at once."""
+"""ESP's own settings in a node's file that can be changed while nodes run: for each broker by itself, for all at once."""
 
 _OURS: Final[Mapping[str, Setting]] = {
     **DYNAMIC_ONLY,

@@ -88,7 +88,7 @@ OWN_GROUP_SETTINGS: Final[Mapping[str, tuple[Kind, str]]] = {
     "errors.deadletterqueue.copy.record.enable": (Kind.BOOLEAN, "false"),
     "errors.deadletterqueue.topic.name": (Kind.STRING, ""),
 }
-"""Those that groups of Kafka 4.3 do not have, with their defaults."""
+"""The settings that groups of Kafka 4.3 do not have, with their defaults."""
 
 _CHECKS: Final[Mapping[str, Check]] = {
     "errors.deadletterqueue.topic.name": _dead_letter_topic,

@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Final
 
-from esp.settings.broker import ListenerLimits
+from esp.settings.addresses import ListenerLimits
 from esp.settings.broker_table import BROKER_SETTINGS
 from esp.settings.setting import SettingError
 from esp.settings.tls import PREFIX

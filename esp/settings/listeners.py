@@ -6,15 +6,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from esp.settings.broker import (
-    ANY_PORT,
-    BROKER,
-    CONTROLLER,
-    DEFAULT_CONTROLLER_LISTENER,
-    DEFAULT_LISTENER,
-    SECURITY_PROTOCOLS,
-    Listener,
-)
+from esp.settings.addresses import ANY_PORT, DEFAULT_CONTROLLER_LISTENER, DEFAULT_LISTENER, SECURITY_PROTOCOLS, Listener
+from esp.settings.broker import BROKER, CONTROLLER
 from esp.settings.setting import FamilyError, SettingError
 
 _LISTENER: Final = re.compile(

@@ -16,20 +16,16 @@ from esp.model.sasl import SaslPolicy
 from esp.model.sasl_login import SaslLogin
 from esp.model.tls import TlsPolicy
 from esp.settings import cleaner_memory
-from esp.settings.broker import (
+from esp.settings.addresses import (
     ANY_PORT,
     METRICS,
-    RACK_AWARE_SELECTOR,
-    ROLES,
-    STANDARD_AUTHORIZER,
-    BrokerSettings,
     Listener,
     ListenerLimits,
     MetricsListener,
     QuorumServer,
     QuorumVoter,
-    split_principals,
 )
+from esp.settings.broker import ROLES, BrokerSettings
 from esp.settings.broker_table import BROKER_SETTINGS, FALLBACKS, REFUSED
 from esp.settings.described import known_broker_names
 from esp.settings.listener_limits import LIMITS_OF_LISTENERS, limit_of_listener, parse_limit
@@ -57,6 +53,8 @@ from esp.settings.quorum import (
 from esp.settings.references import NOWHERE, Places, ReferenceRefusedError, describes_provider, resolve_references
 from esp.settings.sasl import BROKER_MECHANISM, CONTROLLER_MECHANISM, SaslError, read_sasl_login, read_sasl_policy
 from esp.settings.setting import Kind, SettingError, Value
+from esp.settings.subjects.access import STANDARD_AUTHORIZER, split_principals
+from esp.settings.subjects.replication import RACK_AWARE_SELECTOR
 from esp.settings.tls import PREFIX, TLS_SETTINGS, TlsError, names_for, read_tls_policy
 
 __all__ = [

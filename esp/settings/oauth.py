@@ -191,7 +191,7 @@ LOGIN_SETTINGS: Final = tuple(
     if name.startswith(("sasl.login.", "sasl.oauthbearer.client.", "sasl.oauthbearer.token."))
     or name in (_RETRIEVER, "sasl.oauthbearer.scope")
 )
-"""Those that say how a client gets its tokens."""
+"""The settings that say how a client gets its tokens."""
 
 _NO_ASSERTIONS: Final = (
     "this release gets no tokens by assertions; use a file with a token, or a client's name and password "

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from esp.model.ids import NodeId
-from esp.settings.broker import BROKER, CONTROLLER, QuorumServer, QuorumVoter
+from esp.settings.addresses import QuorumServer, QuorumVoter
+from esp.settings.broker import BROKER, CONTROLLER
 from esp.settings.listeners import parse_address
 from esp.settings.setting import FamilyError, SettingError
 

@@ -11,7 +11,7 @@ REBALANCE_WHILE_RUNNING: Final[Mapping[str, str]] = {
     "rebalance.bytes.per.second.max": "each, all",
     "rebalance.mode": "all",  # the controller asks the metadata itself
 }
-"""Those that can be changed while nodes run: for each broker by itself, for all at once."""
+"""The settings that can be changed while nodes run: for each broker by itself, for all at once."""
 
 DRAINING: Final = "broker.draining"
 REMOVAL_FORCED: Final = "broker.removal.forced"

@@ -135,14 +135,14 @@ TLS_SETTINGS: Final[dict[str, Setting]] = {
         ),
     )
 }
-"""Those that make a listener's policy."""
+"""The settings that make a listener's policy."""
 
 _OF_SERVERS: Final = (
     *("connection.authentication.timeout.ms", "ssl.allow.dn.changes", "ssl.allow.san.changes", "ssl.client.auth"),
     PRINCIPAL_RULES,
 )
 CLIENT_TLS_SETTINGS: Final = frozenset(TLS_SETTINGS).difference(_OF_SERVERS)
-"""Those that say something of a client's connections too."""
+"""The settings that concern a client's connections too."""
 
 TLS_REFUSED: Final = {
     "ssl.engine.factory.class": "this release loads no foreign classes; TLS is OpenSSL's",

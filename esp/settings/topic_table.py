@@ -25,7 +25,7 @@ OWN_TOPIC_SETTINGS: Final = frozenset(
         "topic.trash.retention.ms",
     )
 )
-"""Those that topics of Kafka 4.3 do not have."""
+"""The settings that topics of Kafka 4.3 do not have."""
 
 
 def _known(name: str, kind: Kind, broker_name: str | None = None, check: Check | None = None) -> Setting:

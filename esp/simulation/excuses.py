@@ -74,7 +74,7 @@ FIGURES: Final = (
 """The excuses that are figures of :class:`esp.simulation.outcome.Outcome`."""
 
 _TALLIES: Final[list[Counter[str]]] = []
-"""That of the run that is under way; of the runs of a process one is, at any time."""
+"""The tally of the run that is under way; of the runs of a process one is, at any time."""
 
 
 @contextmanager

@@ -110,7 +110,7 @@ class AbortedTransactions:
         self.may_exist = any(segment.aborted is None or segment.aborted.entries for segment in segments)
 
     def find(self, start_offset: int, end_offset: int) -> list[AbortedTransaction] | None:
-        """Those with records or a marker in ``[start_offset, end_offset)``, in the order of their markers; None if indexes must be read."""
+        """The transactions with a record or marker in ``[start_offset, end_offset)``, by their markers; None if indexes must be read."""
         if not self.may_exist:
             return []
         search = Search(self._disk, self._segments, start_offset, end_offset)

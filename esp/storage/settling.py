@@ -39,7 +39,7 @@ class JointSettling:
 
     @property
     def logs(self) -> list[Log]:
-        """Those that are not settled, and have not failed."""
+        """The logs that are not settled, and have not failed."""
         return list(self._settling)
 
     def go_on_blocking(self, part: Iterable[Log]) -> None:

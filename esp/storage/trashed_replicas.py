@@ -52,7 +52,7 @@ class TrashedReplica:
 
 
 class TrashedReplicas:
-    """Those of one data directory.
+    """The replicas in the trash of one data directory.
 
     Args:
         disk: where it lives.

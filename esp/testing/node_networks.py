@@ -181,7 +181,7 @@ class ProxyNetwork(PlainNetwork):
         self._proxies: dict[tuple[int, int], _Proxy] = {}
 
     def public_port(self, node: int, port: int, /) -> int:
-        """That of the proxy, which is made when it is first asked for."""
+        """The port of the proxy, which is made when it is first asked for."""
         if (node, port) not in self._proxies:
             self._proxies[node, port] = _Proxy(port)
         return self._proxies[node, port].port

@@ -6,7 +6,7 @@ import re
 import tokenize
 from collections.abc import Iterator
 
-_QUESTION = re.compile(r"(What|Who|Whom|Whose|Whether|How)\b")
+_QUESTION = re.compile(r"(What|Who|Whom|Whose|Whether|How|That|Those)\b")
 _PRONOUN = re.compile(r"\b(who|whom|whoever|somebody|nobody|anybody)\b", re.IGNORECASE)
 _VAGUE = re.compile(
     r"(?<![\w-])(who|whom|whoever|somebody|nobody|anybody|everybody|told|mend|mends|mended|anew)(?![\w-])",
@@ -16,7 +16,7 @@ _CODE = re.compile(r"```.*?```|`[^`\n]*`|\]\([^)\n]*\)", re.DOTALL)
 
 
 def count_questions(source: str) -> int:
-    """The number of docstrings, of attributes too, that begin with a question word."""
+    """The number of docstrings, of attributes too, that begin with a question word, or with a pronoun in place of a noun."""
     return sum(_QUESTION.match(text) is not None for text in _docstrings(source))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Final, NamedTuple, Protocol
 
 from esp.records.builder import NewRecord, build_batch
-from esp.settings.broker import STANDARD_AUTHORIZER
+from esp.settings.subjects.access import STANDARD_AUTHORIZER
 from esp.testing.node import Node
 from esp.testing.node_process import HOST, NodeProcess
 from esp.testing.ports import free_port

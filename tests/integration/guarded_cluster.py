@@ -21,7 +21,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaPythonTokenProvid
 from kio.schema.create_delegation_token.v2.request import CreateDelegationTokenRequest
 from kio.static.primitive import i64Timedelta
 
-from esp.settings.broker import STANDARD_AUTHORIZER
+from esp.settings.subjects.access import STANDARD_AUTHORIZER
 from esp.testing.cluster import Cluster
 from esp.testing.ports import free_port
 from tests.integration.conftest import eventually
@@ -110,6 +110,7 @@ class GuardedCluster:
             "sasl.oauthbearer.expected.issuer": ISSUER,
             "sasl.oauthbearer.expected.audience": AUDIENCE,
             "delegation.token.secret.key": "the secret of tokens",
+            "group.initial.rebalance.delay.ms": "0",
             "connections.max.reauth.ms": "3000",
             "connection.failed.authentication.delay.ms": "0",
             "authorizer.class.name": STANDARD_AUTHORIZER,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from esp.settings.broker import STANDARD_AUTHORIZER
+from esp.settings.subjects.access import STANDARD_AUTHORIZER
 from esp.testing.node_process import NodeProcess
 from tests.models.certificates import Authority
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from esp.settings.broker import STANDARD_AUTHORIZER
+from esp.settings.subjects.access import STANDARD_AUTHORIZER
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node import Node
 from esp.testing.node_process import NodeProcess

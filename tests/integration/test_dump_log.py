@@ -5,7 +5,7 @@ import re
 import pytest
 
 from esp.cli.app import run_tools
-from esp.settings.broker import STANDARD_AUTHORIZER
+from esp.settings.subjects.access import STANDARD_AUTHORIZER
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.pytest_plugin import NodeFactory
 from tests.integration.dump_log import check_files, dump, dump_here, dumpable_files

@@ -14,7 +14,7 @@ from kio.static.primitive import i16, i32, i32Timedelta
 
 from esp.model.errors import ErrorCode
 from esp.protocol.enclosed import encode_address, encode_principal
-from esp.settings.broker import STANDARD_AUTHORIZER
+from esp.settings.subjects.access import STANDARD_AUTHORIZER
 from esp.testing.node import Node
 from esp.testing.ports import free_port
 from tests.integration import messages

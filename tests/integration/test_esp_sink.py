@@ -25,7 +25,7 @@ from esp.consumer.errors import ConsumerError
 from esp.consumer.messages import Api, Partition
 from esp.options.errors import OptionError
 from esp.producer.partitioner import partition_of_key
-from esp.settings.broker import STANDARD_AUTHORIZER
+from esp.settings.subjects.access import STANDARD_AUTHORIZER
 from esp.sink import batch_planning, partition_writer
 from esp.sink.decision import Action, BatchPlan, RefusedError
 from esp.sink.order import BatchOrder

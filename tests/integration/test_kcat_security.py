@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from esp.settings.broker import STANDARD_AUTHORIZER
+from esp.settings.subjects.access import STANDARD_AUTHORIZER
 from esp.testing.node import Node
 from esp.testing.ports import free_port
 from tests.integration.conftest import eventually

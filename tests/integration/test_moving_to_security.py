@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
     UserScramCredentialDeletion,
 )
 
-from esp.settings.broker import STANDARD_AUTHORIZER
+from esp.settings.subjects.access import STANDARD_AUTHORIZER
 from esp.testing.cluster import Cluster
 from esp.testing.ports import free_port
 from esp.testing.pytest_plugin import ClusterFactory

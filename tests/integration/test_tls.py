@@ -35,6 +35,7 @@ from esp.testing.node_process import NodeError, NodeProcess
 from esp.testing.ports import free_port
 from esp.testing.pytest_plugin import ClusterFactory, NodeFactory
 from tests.integration.conftest import eventually
+from tests.integration.librdkafka_reads import read_values
 from tests.integration.messages import api_versions
 from tests.integration.test_metrics import scrape
 from tests.integration.wire import Wire
@@ -61,6 +62,7 @@ class Identities:
     def settings(self) -> dict[str, str]:
         """Of a node: all its listeners speak TLS with certificates on both sides, whatever their names say."""
         return {
+            "group.initial.rebalance.delay.ms": "0",
             "listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:SSL",
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self.node),
@@ -164,18 +166,9 @@ def write_and_read_with_librdkafka(bootstrap: str, identities: Identities, topic
     group = {"group.id": f"group-of-{topic}", "auto.offset.reset": "earliest"}
     consumer = Consumer({"bootstrap.servers": bootstrap, **identities.librdkafka, **group})
     consumer.subscribe([topic])
-    read: list[bytes] = []
-    eventually(lambda: _poll(consumer, read) >= len(VALUES), 60)
+    read = read_values(consumer, len(VALUES))
     consumer.close()
     return read
-
-
-def _poll(consumer: Consumer, read: list[bytes]) -> int:
-    message = consumer.poll(1)
-    if message is not None:
-        assert message.error() is None
-        read.append(message.value())
-    return len(read)
 
 
 CLIENTS = [write_and_read_with_kafka_python, write_and_read_with_aiokafka, write_and_read_with_librdkafka]

@@ -8,7 +8,7 @@ from esp.model.scram import ScramCredential, ScramMechanism
 
 
 class ImageCredentials:
-    """Those of the newest metadata (:class:`esp.authentication.credentials.CredentialSource`).
+    """The credentials of the newest metadata (:class:`esp.authentication.credentials.CredentialSource`).
 
     Args:
         image: returns it.

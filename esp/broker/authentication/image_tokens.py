@@ -10,7 +10,7 @@ from esp.model.delegation_token import USER, parts_of
 
 
 class ImageTokens:
-    """Those of the newest metadata (:class:`esp.authentication.delegation_tokens.TokenSource`).
+    """The delegation tokens of the newest metadata (:class:`esp.authentication.delegation_tokens.TokenSource`).
 
     Args:
         image: returns it.

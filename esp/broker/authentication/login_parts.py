@@ -58,7 +58,7 @@ class LoginParts:
         self._secret = random_bytes(env.random, 32)
         self._lookup = CredentialLookup(NoCredentials(), self._secret)
         self._keys: dict[str, ProviderKeys] = {}
-        """Those of listeners that take tokens, by their names."""
+        """The keys of listeners that take tokens, by their names."""
 
     def prepare_blocking(self, policy: SaslPolicy) -> None:
         """Make ready for the clients of a listener, which is bound after that.

@@ -15,8 +15,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from esp.broker.turns.request_memory import NO_LIMIT
-from esp.settings.broker import BrokerSettings, ListenerLimits, split_connections_of_addresses
+from esp.settings.addresses import ListenerLimits
+from esp.settings.broker import BrokerSettings
 from esp.settings.setting import INT_MAX
+from esp.settings.subjects.network import split_connections_of_addresses
 
 if TYPE_CHECKING:
     from esp.quotas.rate import Rate

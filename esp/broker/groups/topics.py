@@ -15,7 +15,7 @@ from esp.settings.topic_overrides import read_hold_groups
 
 _DIGEST_BYTES: Final = 16
 _INTERVALS: Final = ("consumer.assignment.interval.ms", "share.assignment.interval.ms")
-"""Those of these settings that a broker takes while it runs."""
+"""The settings among these that a broker takes while it runs."""
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -69,7 +69,7 @@ class MetadataTopics:
         return self._expressions.find(regex)
 
     def find_gone(self, topic_ids: Iterable[TopicId]) -> list[TopicId]:
-        """Those of these topics that are neither there nor in the trash."""
+        """The topics among these that are neither there nor in the trash."""
         image = self._metadata.image
         return [one for one in topic_ids if one not in image.topics_by_id and one not in image.trashed_topics]
 

@@ -75,7 +75,7 @@ class ClientMeter:
         """The entity whose quota bounds changes to partitions."""
         self._produced_rate: LimitedRate | None = None
         self._spent_rate: LimitedRate | None = None
-        """Those that each request is counted by, at hand."""
+        """The rate by which each request is counted, at hand."""
         self.is_limited = False
         """True if any quota counts for the client."""
         self.resolve()

@@ -42,7 +42,7 @@ class QuotaUses:
     def __init__(self, clock: Clock, settings: BrokerSettings, on_swept: Callable[[], None]) -> None:
         self.now_us = clock.monotonic_us
         self.windows = Windows(settings.quota_window_num, settings.quota_window_size_seconds * 1000)
-        """Those of rates."""
+        """The windows of rates."""
         self._mutation_windows = Windows(
             settings.controller_quota_window_num, settings.controller_quota_window_size_seconds * 1000
         )

@@ -63,7 +63,7 @@ class Parts(NamedTuple):
     turns: Turns
     """The turns of work that may be long because there are many share partitions."""
     letters: LetterParts
-    """Those by which dead letters are written."""
+    """The parts by which dead letters are written."""
 
 
 class Wanted(NamedTuple):

@@ -68,7 +68,7 @@ class LongRequests:
 
     @property
     def worked_at_bytes(self) -> int:
-        """Of the bodies of requests that are worked at now."""
+        """The bytes of the bodies of requests that are worked at now."""
         return self._memory.taken_bytes
 
     def begin(self, request: Request, body: memoryview) -> None:

@@ -11,7 +11,7 @@ capture = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="""Capture topics into Parquet files, each record once; of ESP or of Kafka. It needs the extra esp[spark].
+    help="""Capture topics of ESP or of Kafka into Parquet files, each record once. It needs the extra esp\\[spark].
 
     [bold]Capture a topic, and prove that nothing is missing[/bold]
 

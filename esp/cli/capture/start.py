@@ -45,9 +45,9 @@ def start(
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
     command_config: CommandConfig = None,
     every: Annotated[
-        str, typer.Option("--every", metavar="TIME", help="A file is closed so long after its first record was read.")
+        str, typer.Option("--every", metavar="TIME", help="Close a file this long after its first record was read.")
     ] = "15m",
-    size: Annotated[str, typer.Option("--size", help="A file is closed at this size.")] = "128MB",
+    size: Annotated[str, typer.Option("--size", help="Close a file that has this size.")] = "128MB",
     table: Annotated[
         str | None,
         typer.Option(
@@ -62,7 +62,7 @@ def start(
         typer.Option(
             "--threads",
             min=1,
-            help="So many partitions are captured at once (default: 4, or one a processor).",
+            help="The number of partitions to capture at once (default: 4, or one for each processor).",
             show_default=False,
         ),
     ] = None,

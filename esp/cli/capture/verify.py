@@ -30,10 +30,10 @@ def verify(
 ) -> None:
     """Prove that the files of a capture have no gap and no overlap, and the records that the topics have; exit with 1 if not.
 
-    Names are held against one another and against what is committed, footers against names, and the offsets of all records against
-    those of the topic, as far as it still has them (COMPARED). NO RECORD counts offsets that have none: markers of transactions, aborted
-    records, and records that compaction had removed. TABLE is the offset up to which a Delta table has the files; those behind it are added
-    by the runner that runs, or the next one. It may be run while the capture runs.
+    The names of the files must fit together and fit the committed offsets, footers must fit names, and the offsets of all records must be
+    those of the topic, as far as it still has them (COMPARED). NO RECORD counts offsets without a record: markers of transactions, aborted
+    records, and records that compaction had removed. TABLE is the offset up to which a Delta table has the files; a runner adds the later
+    files. The capture may run meanwhile.
 
     [bold]Examples[/bold]
 

@@ -143,8 +143,8 @@ def groups(
 ) -> None:
     """List, describe and delete consumer groups, and reset their offsets.
 
-    With the words, describe shows all at once: the state and the epochs of a group, its members with what they have, and by partition how
-    far it is, in records and in time, and the time until it loses records.
+    The action describe shows all about a group at once: state and epochs, members with their partitions, and for each partition the lag in
+    records and time, and the time until unread records may be deleted. The flag --describe prints what Kafka's tool prints.
 
     [bold]Examples[/bold]
 

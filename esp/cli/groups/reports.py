@@ -21,7 +21,7 @@ STATES: Final = (
     "Assigning",
     "Reconciling",
 )
-"""Those that groups of consumers can be in."""
+"""The states that groups of consumers can be in."""
 
 TYPES: Final = ("Classic", "Consumer", "Share")
 

@@ -128,7 +128,7 @@ class BrokersAdmin(ReassignmentsAdmin):
         return found
 
     def draining(self, brokers: Iterable[int]) -> set[int]:
-        """Those of the brokers that shall be emptied, as far as they answer. Kafka has nothing of the kind."""
+        """The brokers among these that are being drained, as far as they answer. Kafka has nothing of the kind."""
         found = set()
         for broker in brokers:
             target = ConfigTarget(broker=str(broker))

@@ -26,7 +26,8 @@ from esp.model.acl import AclBinding
 from esp.model.acl_filter import EVERY_RULE
 from esp.model.errors import ErrorCode, OperatorError
 from esp.model.ids import NodeId
-from esp.settings.broker import SECURITY_PROTOCOLS, split_principals
+from esp.settings.addresses import SECURITY_PROTOCOLS
+from esp.settings.subjects.access import split_principals
 
 _BROKER: Final = 4
 _DYNAMIC_SOURCES: Final = (2, 3)

@@ -134,7 +134,7 @@ class ReassignmentsAdmin(AdminConnection):
         return found
 
     def settings(self, targets: Iterable[ConfigTarget], names: Collection[str]) -> dict[ConfigTarget, dict[str, str]]:
-        """Those of the named settings that the targets have of their own, not by a default or by a file."""
+        """The named settings that the targets have of their own, not by a default or by a file."""
         found: dict[ConfigTarget, dict[str, str]] = {}
         for node, some in _by_node(targets).items():
             request = DescribeConfigsRequest(

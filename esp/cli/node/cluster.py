@@ -170,7 +170,7 @@ def _choose_security(directory: Path, *, is_wanted: bool) -> bool:
 
 
 def _restart(options: argparse.Namespace) -> int:
-    """Start a node of a running cluster again that died, and wait until it is ready."""
+    """Restart a node that has ended, in a running cluster, and wait until it is ready."""
     from esp.cli.node.keeper import Request, ask_keeper
 
     answer = ask_keeper(options.dir, Request(options.node))
@@ -181,7 +181,7 @@ def _restart(options: argparse.Namespace) -> int:
 def _add_node(options: argparse.Namespace) -> int:
     """Add a node to a running cluster, with the next number and port, and wait until it is ready.
 
-    It has the cluster's settings, and holds nothing until it is given replicas: `esp rebalance plan spread`, or rebalance.mode=apply. It
+    It has the cluster's settings, and holds nothing until it gets replicas: `esp rebalance plan spread`, or rebalance.mode=apply. It
     has no vote in the metadata quorum. It stays a part of the cluster when that is started again.
     """
     from esp.cli.node.keeper import Request, ask_keeper

@@ -33,7 +33,7 @@ from esp.model.ids import NodeId
 from esp.model.scram import USUAL_ITERATIONS, ScramMechanism
 from esp.model.scram_keys import make_credential
 from esp.ports.random import Random, random_bytes
-from esp.settings.broker import STANDARD_AUTHORIZER
+from esp.settings.subjects.access import STANDARD_AUTHORIZER
 
 CLIENTS: Final = "CLIENTS"
 NODES: Final = "NODES"

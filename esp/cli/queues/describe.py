@@ -29,10 +29,10 @@ def describe(
 ) -> None:
     """Show the partitions of a share group, or its members.
 
-    [bold]Columns[/bold]: START is the first record that is not done with, END the first one that was never given to a member, between
-    them the group's window. IN-FLIGHT are the records that members have, OLDEST-LOCK is the time for which one has been kept, ATTEMPTS
-    shows how many records were delivered how often (3x2: three records twice), LETTERS are dead letters still to be written. Brokers of
-    Kafka tell START and LAG only.
+    [bold]Columns[/bold]: START is the first record that is not finished, END the first record that no member was ever given; the group's
+    window is between them. IN-FLIGHT counts the records that members have now, OLDEST-LOCK is the longest time for which one of these has
+    been held. ATTEMPTS counts records by deliveries (3x2: three records, twice each). LETTERS counts dead letters that are still to be
+    written. Kafka's brokers report START and LAG only.
 
     [bold]Examples[/bold]
 

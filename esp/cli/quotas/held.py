@@ -26,7 +26,7 @@ class Held:
 
     @property
     def connections(self) -> int:
-        """Those that wait, at all brokers."""
+        """The connections that wait, at all brokers."""
         return sum(each.connections for each in self.at.values())
 
     @property

@@ -204,7 +204,7 @@ def _find(admin: GroupsAdmin, partitions: list[PartitionId], moment: str, name: 
 
 
 def _there(admin: GroupsAdmin, places: Iterable[Place]) -> list[PartitionId]:
-    """Those partitions that the cluster has."""
+    """The partitions among these that the cluster has."""
     wanted = {PartitionId(*place) for place in places}
     found = admin.partitions({each.topic for each in wanted})
     return [each for some in found.values() for each in some if each in wanted]

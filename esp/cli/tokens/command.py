@@ -34,7 +34,7 @@ def list_tokens(
     ] = False,
     json: Json = False,
 ) -> None:
-    """List the tokens that you may see, those that end first in front.
+    """List the tokens that you may see, the first to end at the top.
 
     [bold]Examples[/bold]
 
@@ -64,15 +64,21 @@ def create(
     ] = None,
     renewer: Annotated[
         list[str] | None,
-        typer.Option("--renewer", metavar="USER", help="May renew and expire it; may be given several times."),
+        typer.Option(
+            "--renewer", metavar="USER", help="A user that may renew and expire the token; may be given several times."
+        ),
     ] = None,
     hours: Annotated[
         float | None,
-        typer.Option("--hours", min=0, help="It can be renewed for so many hours; without it, for as long as allowed."),
+        typer.Option(
+            "--hours",
+            min=0,
+            help="Hours for which the token can be renewed; without it, for as long as the brokers allow.",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Create a token. The one line of standard output is the setting by which a Java client or Spark logs in with it.
+    """Create a token. Standard output gets one line: the setting with which a Java client or Spark logs in.
 
     [bold]Examples[/bold]
 
@@ -98,7 +104,7 @@ def create(
 
 
 def renew(token_id: TokenId, bootstrap_server: BootstrapServer = "127.0.0.1:9092", hours: Hours = None) -> None:
-    """Let a token count for longer.
+    """Renew a token: move its end.
 
     [bold]Examples[/bold]
 
@@ -116,7 +122,7 @@ def expire(
         float | None, typer.Option("--hours", min=0, help="It ends in so many hours; without it, at once.")
     ] = None,
 ) -> None:
-    """Let a token end. Sessions that it has begun go on until the end that it had by then.
+    """End a token now. Sessions that logged in with it go on until the token's former end.
 
     [bold]Examples[/bold]
 
@@ -173,7 +179,7 @@ delegation_tokens = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Delegation tokens, by which programs log in as a user for a limited time.",
+    help="Create, list, renew and expire delegation tokens, by which programs log in as a user for a limited time.",
 )
 delegation_tokens.command("list")(asking(list_tokens))
 delegation_tokens.command("create")(asking(create))

@@ -123,7 +123,7 @@ def delete_user(
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
     mechanism: Mechanisms = None,
 ) -> None:
-    """Delete the credentials of a user, which logs in no more.
+    """Delete the credentials of a user, so that it cannot log in any more.
 
     Without --mechanism all of them are deleted. Rules of access that name the user stay.
 
@@ -180,7 +180,7 @@ users = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Users that log in by SCRAM.",
+    help="List, add and delete users that log in by SCRAM, and change their passwords.",
 )
 users.command("list")(asking(list_users))
 users.command("add")(asking(add_user))

@@ -34,7 +34,7 @@ class _Computed(NamedTuple):
     epoch: int
     """The group epoch."""
     targets: list[_Target]
-    """Those that differ from the ones before."""
+    """The targets that differ from the ones before."""
 
 
 def _ignore(_error: ErrorCode | None, _now: Now) -> None:

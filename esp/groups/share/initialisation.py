@@ -48,7 +48,7 @@ class Attempt:
     group_id: str
     partitions: tuple[TopicIdPartition, ...]
     from_start: frozenset[TopicIdPartition]
-    """Those of them that are new in a topic that the group knows."""
+    """The partitions among these that are new in a topic that the group knows."""
     names: Mapping[TopicId, str]
     is_repeated: bool
     """True if some of them may have been asked for before: then the group epoch is to rise first."""

@@ -52,7 +52,7 @@ class TlsEndpoint:
         locations = (policy.key_store.location, policy.trust_store.location)
         self._files = FileWatch(location for location in locations if location)
         self.contexts: TlsContexts = load_contexts_blocking(policy)
-        """Those of new connections."""
+        """The contexts of new connections."""
         self._peers = Peers(policy.listener)
         self._failures = 0
         self._reading = asyncio.Lock()

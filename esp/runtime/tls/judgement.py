@@ -16,7 +16,7 @@ from esp.runtime.tls.pem import CERTIFICATE, REVOCATIONS, split_pem
 from esp.runtime.tls.stores import Trust
 
 _STORES_KEPT: Final = 8
-"""Those of a node's listeners: a flood of sessions that are resumed does not have them read each time."""
+"""Enough for a node's listeners: a flood of sessions that are resumed does not have them read each time."""
 
 
 def find_untrusted_blocking(trust: Trust, chains: Iterable[Chain]) -> dict[Chain, str]:

@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 
 CERTIFICATE: Final = "CERTIFICATE"
 REVOCATIONS: Final = "X509 CRL"
-ENCRYPTED_KEY: Final = "ENCRYPTED PRIVATE KEY"
 _KEY_END: Final = "PRIVATE KEY"
 
 _BLOCK: Final = re.compile(

@@ -96,7 +96,7 @@ class Draft:
         self._before = state
         self._topics = topics
         self._batches: list[StateBatch] = []
-        """Those of writes, for an update."""
+        """The batches of writes, for an update."""
 
     def answer(self, request: Request) -> Result:
         """Decide about a request; the answer may be given once the record is committed."""

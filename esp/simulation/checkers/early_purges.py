@@ -29,7 +29,7 @@ class _Look:
     free: int
     total: int
     kept: dict[TopicId, int]
-    """Those of topics in the trash, in the order of deletion."""
+    """The bytes of topics in the trash, in the order of deletion."""
     max_bytes: list[int]
     """``topic.trash.max.bytes``, as it was then and as it is now."""
     asked: dict[TopicId, None] = field(default_factory=dict)

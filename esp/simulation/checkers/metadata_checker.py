@@ -49,7 +49,7 @@ class _Feed:
         loader.subscribe(self._on_image)
 
     def take(self) -> list[ClusterImage]:
-        """Those that were published since the last call."""
+        """The images that were published since the last call."""
         published = self._published
         if published:
             self._published = []

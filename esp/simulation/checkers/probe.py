@@ -56,7 +56,7 @@ class GroupsAtRest(NamedTuple):
     groups: ConsumerGroups
     shares: ShareGroups
     classic: GroupDirectory
-    """Those of the classic protocol, and of nothing but offsets."""
+    """The groups of the classic protocol, and of nothing but offsets."""
     end_offset: int
     """Of the log."""
 

@@ -207,5 +207,5 @@ def quota_of(image: ClusterImage, client_id: str) -> float | None:
 
 
 def _entities_of(client_id: str) -> tuple[QuotaEntity, ...]:
-    """Those that metered clients have, the most special one first."""
+    """The entities that metered clients have, the most special one first."""
     return user_and_client(USER, client_id), user_and_client(None, client_id), client_alone(client_id)

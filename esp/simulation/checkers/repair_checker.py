@@ -190,7 +190,7 @@ class RepairChecker:
         state: PartitionState,
         now_s: float,
     ) -> tuple[NodeId, ...]:
-        """That the controller had a reason; returns which of the original brokers it has given up. Raises ViolationError.
+        """Check that the controller had a reason; return which of the original brokers it has given up. Raises ViolationError.
 
         A broker that was leaving already, as one that drained when that began, is not given up now, though it be away: unless it is away
         for long. A broker of which that is uncertain is not returned.

@@ -62,7 +62,7 @@ class Life:
     start_offset: int = NO_START_OFFSET
     """The highest one of its records."""
     begin_offset: int = NO_START_OFFSET
-    """That of its first record."""
+    """The offset of its first record."""
     first_delivered: int = NEVER
     """The lowest offset that a leader delivered: where it began, or above. The next leader must know of it."""
     reasons: set[int] = field(default_factory=set)
@@ -72,7 +72,7 @@ class Life:
     done: set[int] = field(default_factory=set)
     """The offsets of which it was answered that they are done with: never delivered again."""
     rejected: set[int] = field(default_factory=set)
-    """Those among them that were rejected."""
+    """The offsets among these that were rejected."""
     exhausted: set[int] = field(default_factory=set)
     """The offsets whose last attempt was begun."""
     attempts: dict[int, Attempts] = field(default_factory=dict)

@@ -51,7 +51,7 @@ class SharedRecords:
         self._delivered: list[_Delivered] = []
 
     def find_missed(self, key: ShareStateKey, offsets: Iterable[int]) -> list[int]:
-        """Those among offsets which members did not get that have records for them."""
+        """The offsets among these with a record for members; members did not get it."""
         log = self._committed(key)
         if log is None:
             return list(offsets)

@@ -138,7 +138,7 @@ class ToldOffsets:
         clock: Callable[[], float],
     ) -> None:
         self.answers = 0
-        """That were judged."""
+        """The answers that were judged."""
         self.unplaced = 0
         """Answers of brokers that changed their roles meanwhile: they are held against what is committed alone."""
         self.stale = 0

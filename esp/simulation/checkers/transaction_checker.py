@@ -54,9 +54,9 @@ class TransactionChecker:
         self.decisions = {True: 0, False: 0}
         """The number of transactions that were decided: commits, and aborts."""
         self.timeouts = 0
-        """Those of the aborts that a timeout explains."""
+        """The aborts that a timeout explains."""
         self.fences = 0
-        """Those of the aborts that a newer owner explains."""
+        """The aborts that a newer owner explains."""
         self.repeated_markers = 0
         """Markers that a partition had already."""
         self.unread = 0

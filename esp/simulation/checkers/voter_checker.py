@@ -86,7 +86,7 @@ class VoterChecker:
     def _require_turn(
         self, node: SimulatedNode, view: ReplicaView, batch: BatchView, high_watermark: int
     ) -> VoterSet | None:
-        """That nothing of the leader's epoch or of the voters was open (RAFT-41); the voters before, if the log still names them."""
+        """Check that nothing of the leader's epoch or of the voters was open (RAFT-41); return the voters before, if the log has them."""
         below = [other for other in view.batches if other.next_offset <= batch.base_offset]
         committed = next((other for other in reversed(below) if other.next_offset <= high_watermark), None)
         if committed is not None and committed.leader_epoch != batch.leader_epoch:

@@ -183,7 +183,7 @@ class LogRun:
         self._cut_end: int | None = None
         """The end of the log by a truncation that has not returned, or :data:`_ANEW`."""
         self._unfinished_cuts: list[UnfinishedCut] = []
-        """Those that may be in the page cache only, also since other processes have ended: a power loss undoes them."""
+        """The cuts that may be in the page cache only, also since other processes have ended: a power loss undoes them."""
         self._new_start = 0
         """The log start once a truncation has returned that lets the log start anew."""
 

@@ -280,7 +280,7 @@ class SimulatedDisk:
         return node if isinstance(node, FileContent) else None
 
     def names(self, path: str) -> list[str]:
-        """Those in a directory, for an observer outside the node."""
+        """The names in a directory, for an observer outside the node."""
         return sorted(self._tree.directory(path).names)
 
     # --- the port ----------------------------------------------------------------------------------------------------------------

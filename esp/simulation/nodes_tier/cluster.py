@@ -15,18 +15,10 @@ from esp.model.sasl import SaslMechanism, SaslPolicy
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.raft.voters import Voter, VoterKey, VoterSet
-from esp.settings.broker import (
-    BROKER,
-    CONTROLLER,
-    DEFAULT_CONTROLLER_LISTENER,
-    DEFAULT_LISTENER,
-    RACK_AWARE_SELECTOR,
-    STANDARD_AUTHORIZER,
-    BrokerSettings,
-    Listener,
-    QuorumServer,
-    QuorumVoter,
-)
+from esp.settings.addresses import DEFAULT_CONTROLLER_LISTENER, DEFAULT_LISTENER, Listener, QuorumServer, QuorumVoter
+from esp.settings.broker import BROKER, CONTROLLER, BrokerSettings
+from esp.settings.subjects.access import STANDARD_AUTHORIZER
+from esp.settings.subjects.replication import RACK_AWARE_SELECTOR
 from esp.simulation.nodes_tier.compaction_profile import CompactionProfile
 from esp.simulation.nodes_tier.group_profile import GroupsProfile
 from esp.simulation.nodes_tier.isr_profile import IsrProfile

@@ -141,7 +141,7 @@ class DiskNemesis:
 
 
 def _prefer_sealed(targets: Sequence[Target]) -> Sequence[Target]:
-    """Those behind which another segment of their partition stands; all of them if there are none."""
+    """The targets behind which another segment of their partition stands; all of them if there are none."""
     newest: dict[str, str] = {}
     for target in targets:
         newest[target.directory] = max(newest.get(target.directory, ""), target.path)

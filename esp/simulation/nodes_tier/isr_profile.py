@@ -28,7 +28,7 @@ class IsrProfile:
 
     @classmethod
     def draw(cls, rng: Random, brokers: int) -> "IsrProfile":
-        """That of a cluster of so many brokers."""
+        """Return the profile of a cluster of so many brokers."""
         lag_time_max_ms = rng.choice(LAG_TIMES_MS) if rng.random() < HASTY_SHARE else None
         changes = rng.random() < CHANGING_SHARE
         by_default = rng.random() < 0.6
@@ -36,4 +36,4 @@ class IsrProfile:
 
 
 USUAL_ISR: Final = IsrProfile()
-"""That of a single broker, and of most clusters."""
+"""The profile of a single broker, and of most clusters."""

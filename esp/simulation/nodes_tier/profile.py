@@ -138,7 +138,7 @@ MEAN_S: Final[Mapping[FaultKind, tuple[float, float]]] = {
 """Least and most seconds between two faults of a kind, on the average; the run's own mean is log-uniform between them."""
 
 _LONG_FAULTS: Final = frozenset({FaultKind.LATE_TIMER, FaultKind.LONG_OSTRACISM})
-"""Those that need the time of a whole run."""
+"""The faults that need the time of a whole run."""
 
 _BESIDE_TRANSACTIONS: Final = frozenset(
     {

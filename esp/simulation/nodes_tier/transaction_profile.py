@@ -125,7 +125,7 @@ class TransactionProfile:
     compacts: bool = False
     """True if the coordinators' logs are compacted."""
     compaction: CompactionProfile | None = None
-    """That of the topic that is written to; None where its records have no keys."""
+    """The compaction of the topic that is written to; None where its records have no keys."""
     is_alone: bool = False
     """True if next to nothing else goes on in the run."""
     rises_s: float | None = None
@@ -206,7 +206,7 @@ class TransactionProfile:
 
 
 def _draw_compaction(rng: Random, copies: int) -> CompactionProfile:
-    """That of the topic that is written to. Markers go in a run only where no replica can miss them, as none is away from another one."""
+    """The compaction of the topic that is written to. Markers go only in runs in which no replica misses them, as none is away."""
     drawn = CompactionProfile.draw_one(rng)
     return drawn if copies == 1 else drawn.with_delete_retention(MARKERS_STAY_MS)
 

@@ -18,7 +18,8 @@ from random import Random
 from typing import Final
 
 from esp.model.ids import NO_BROKER_EPOCH
-from esp.settings.broker import BROKER, DEFAULT_LISTENER, BrokerSettings, Listener
+from esp.settings.addresses import DEFAULT_LISTENER, Listener
+from esp.settings.broker import BROKER, BrokerSettings
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.machine.disk_image import DiskImage, make_tree, take_image

@@ -14,7 +14,8 @@ from typing import Final
 
 from esp.model.ids import NO_NODE
 from esp.raft.quorum_state import FILE_NAME, QuorumState
-from esp.settings.broker import CONTROLLER, DEFAULT_CONTROLLER_LISTENER, Listener
+from esp.settings.addresses import DEFAULT_CONTROLLER_LISTENER, Listener
+from esp.settings.broker import CONTROLLER
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.excuses import Excuse, note

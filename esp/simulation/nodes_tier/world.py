@@ -44,7 +44,7 @@ class World:
         self.profile = profile
         self.loop = SimulatedLoop()
         self.context = contextvars.copy_context()
-        """That of the world outside: for callbacks that are made while a node's code runs."""
+        """The context of the world outside: for callbacks that are made while a node's code runs."""
         self.trace = Trace(self.loop.time, keep)
         self.network = SimulatedNetwork(
             self.loop,

@@ -236,7 +236,7 @@ class PartitionChecks(LogWatcher):
                 self.fail("INV-MAXISR", f"{candidates} are candidates, the leader counts {set(leader.maximal_isr)}")
 
     def _check_complete(self, invariant: str, node: PartitionNode) -> None:
-        """That a candidate holds all that was committed (ELR-2)."""
+        """Check that a candidate holds all that was committed (ELR-2)."""
         if node.log.log_end_offset < self.committed_end:
             self.fail(invariant, f"{node.node_id} ends at {node.log.log_end_offset}, committed is {self.committed_end}")
 

@@ -133,7 +133,7 @@ class PartitionProfile:
 
     @classmethod
     def of_seed(cls, seed: int, random: Random) -> "PartitionProfile":
-        """That of a seed; ``random`` is the stream of the run itself, of which its first part is drawn."""
+        """Return the profile of a seed; ``random`` is the stream of the run itself, of which its first part is drawn."""
         profile = cls.drawn(random).with_moves(stream("partition moves", seed))
         profile = profile.with_minimums(stream("partition minimums", seed)).with_haste(stream("haste", seed))
         return profile.with_strandings(stream("stranded leaders", seed)).with_lost_tails(stream("lost tails", seed))

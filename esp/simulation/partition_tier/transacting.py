@@ -178,7 +178,7 @@ class TransactingRun:
         self._epoch = 1
         """Of the coordinator's partition."""
         self._log: list[NewRecord] = []
-        """That of the coordinator, as far as it is committed."""
+        """The log of the coordinator, as far as it is committed."""
         self._appends: dict[int, Append] = {}
         """The records that are on their way into that log, in its order."""
         self._answers: dict[int, Callable[[Any], None]] = {}

@@ -39,8 +39,8 @@ class QuorumContacts:
             self._told_us[sender.node_id, request.voter.node_id] = now_us
 
     def check(self, leader: QuorumMember, now_us: int) -> None:
-        """That a leader has heard of a majority lately, or has not led for long; is a voter still (RAFT-43); and has reminded voters that
-        do not fetch.
+        """Check that a leader has heard of a majority lately, or has not led for long; is a voter still (RAFT-43); and has reminded
+        voters that do not fetch.
         """
         node = leader.node
         assert node is not None, "it leads"
@@ -98,7 +98,7 @@ def check_live(members: Mapping[NodeId, QuorumMember]) -> None:
 
 
 def check_replaced(members: Mapping[NodeId, QuorumMember], lost: QuorumMember) -> None:
-    """That one of the others leads by now, and has committed something, if they are a majority of the voters."""
+    """Check that one of the others leads by now, and has committed something, if they are a majority of the voters."""
     voters = lost.disk.history().voters.voters
     left = [voter for voter in voters if voter.key.node_id != lost.node_id and not _is_lost(members, voter.key)]
     if 2 * len(left) <= len(voters):

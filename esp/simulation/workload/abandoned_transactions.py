@@ -53,7 +53,7 @@ class AbandonedTransactions:
         self, client: TransactionClient, rng: Random, transactions: TransactionHistory, history: History
     ) -> None:
         self.producer_ids: dict[int, None] = {}
-        """Those of all that were begun."""
+        """The producer ids of all transactions that were begun."""
         self._client = client
         self._rng = rng
         self._transactions = transactions

@@ -22,7 +22,7 @@ from kio.static.primitive import i8, i32, i32Timedelta, u16
 from esp.model.ids import METADATA_TOPIC
 from esp.ports.network import Address
 from esp.protocol.trash import AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequest
-from esp.settings.broker import DEFAULT_CONTROLLER_LISTENER
+from esp.settings.addresses import DEFAULT_CONTROLLER_LISTENER
 
 DESCRIBE_QUORUM_VERSION: Final = 2
 ADD_RAFT_VOTER_VERSION: Final = 1

@@ -30,7 +30,7 @@ KEPT: Final = TopicPartition(OFFSETS_TOPIC, 0)
 group's generations do not begin anew."""
 
 KEPT_S: Final = 30 * 86_400.0
-"""That retention: longer than the wall clocks of a run go."""
+"""The retention: longer than the wall clocks of a run go."""
 
 
 @dataclass(frozen=True, slots=True)

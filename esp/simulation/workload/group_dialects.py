@@ -42,7 +42,7 @@ OLDER: Final = (
     GroupDialect("2.4", find=3, join=6, sync=4, heartbeat=4, leave=4, commit=8, fetch=6),
     GroupDialect("2.5", find=3, join=7, sync=5, heartbeat=4, leave=4, commit=8, fetch=7),
 )
-"""Those of older clients, the oldest first."""
+"""The dialects of older clients, the oldest first."""
 
 OLD_SHARE: Final = 0.6
 """Of the processes of a group that has old clients."""

@@ -18,7 +18,7 @@ WAITS_S: Final = (0.0, 0.003, 0.05)
 
 
 class LateRequests:
-    """Those of one client.
+    """The late requests of one client.
 
     Args:
         rng: its own stream of randomness.

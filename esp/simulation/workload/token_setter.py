@@ -77,7 +77,7 @@ class TokenSetter:
         self._node_at = node_at
         self._nodes = nodes
         self._tokens: dict[str, IssuedToken] = {}
-        """Those of which everything is known; expired and removed ones among them for a while."""
+        """The tokens of which everything is known; expired and removed ones among them for a while."""
         self._removed: dict[str, None] = {}
 
     async def run(self) -> None:

@@ -21,7 +21,7 @@ WRONG_SHARE: Final = 0.1
 SLOW_SHARE: Final = 0.3
 """Of the log-ins: the proof comes a while after the challenge."""
 BETWEEN_S: Final = (0.05, 2.0)
-"""That while: users are changed meanwhile."""
+"""The while between challenge and proof, in seconds: users are changed meanwhile."""
 RENEWED_SHARE: Final = 0.5
 """Of the log-ins that count for a limited time: they are renewed on the connection."""
 SESSION_S: Final = (0.1, 3.0)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from esp.cli.node.format import random_uuid
-from esp.settings.broker import STANDARD_AUTHORIZER
+from esp.settings.subjects.access import STANDARD_AUTHORIZER
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node import Node
 from esp.testing.node_process import HOST

@@ -9,7 +9,7 @@ from functools import partial
 from esp.model.acl import AclOperation, AclPermission, PatternType, ResourceType
 from esp.model.features import SHARE_VERSION, TRANSACTION_VERSION
 from esp.protocol.registry import ApiKey
-from esp.settings.broker import STANDARD_AUTHORIZER
+from esp.settings.subjects.access import STANDARD_AUTHORIZER
 from esp.simulation.workload.survey_requests import build
 from tests.unit.broker.simulated_node import simulated
 

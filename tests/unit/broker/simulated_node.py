@@ -16,7 +16,8 @@ from esp.protocol.registry import SERVED
 from esp.records.batch import iterate_records
 from esp.records.batch_header import read_header
 from esp.records.builder import NewRecord, build_batch
-from esp.settings.broker import BrokerSettings, Listener
+from esp.settings.addresses import Listener
+from esp.settings.broker import BrokerSettings
 from esp.simulation.machine.env import simulated_disk, simulated_env
 from esp.simulation.machine.network import SimulatedNetwork
 from tests.unit.broker.scenarios import played

@@ -7,7 +7,7 @@ import pytest
 
 from esp.broker.app import BrokerNode
 from esp.model.errors import ErrorCode, OperatorError
-from esp.settings.broker import Listener
+from esp.settings.addresses import Listener
 from esp.simulation.machine.loop import ProcessEndedError, SimulatedLoop
 from tests.unit.broker.conversation import (
     create_topic,

@@ -7,7 +7,7 @@ import pytest
 from esp.broker.node_directories import controller_endpoints, open_directories_blocking
 from esp.model.errors import OperatorError
 from esp.model.ids import NodeId
-from esp.settings.broker import Listener, QuorumServer, QuorumVoter
+from esp.settings.addresses import Listener, QuorumServer, QuorumVoter
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.last_stop import previous_broker_epoch
 from tests.unit.broker.simulated_node import SETTINGS

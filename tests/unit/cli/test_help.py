@@ -63,6 +63,7 @@ def test_help_of_a_tool_shows_every_name_and_value_whole(width, capsys, words, c
                 assert {"ESP_BOOTSTRAP_SERVER", "127.0.0.1:9092"} <= shown
     assert set(names_below(command, context)) <= shown
     assert "…" not in told
+    assert re.search(r"extra\s+esp(?!\[)", told) is None, "its brackets were taken for markup"
     assert all(len(line) <= width for line in told.splitlines())
 
 

@@ -1,7 +1,8 @@
 import pytest
 
 from esp.model.errors import ApiError, ErrorCode
-from esp.settings.broker import BrokerSettings, ListenerLimits
+from esp.settings.addresses import ListenerLimits
+from esp.settings.broker import BrokerSettings
 from esp.settings.broker_table import BROKER_SETTINGS, REFUSED
 from esp.settings.dynamic import (
     DYNAMIC_ONLY,

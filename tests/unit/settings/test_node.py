@@ -10,7 +10,8 @@ import pytest
 import esp
 from esp.model.errors import OperatorError
 from esp.model.tls import ClientAuth
-from esp.settings.broker import METRICS, BrokerSettings, Listener, MetricsListener
+from esp.settings.addresses import METRICS, Listener, MetricsListener
+from esp.settings.broker import BrokerSettings
 from esp.settings.broker_table import BROKER_SETTINGS, FALLBACKS
 from esp.settings.group import group_settings
 from esp.settings.node import load_broker_settings

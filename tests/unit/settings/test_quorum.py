@@ -1,7 +1,7 @@
 import pytest
 
 from esp.model.ids import NodeId
-from esp.settings.broker import QuorumServer, QuorumVoter
+from esp.settings.addresses import QuorumServer, QuorumVoter
 from esp.settings.quorum import QuorumError, check_quorum, parse_servers, parse_voters
 from esp.settings.setting import SettingError
 

@@ -14,7 +14,7 @@ from esp.model.errors import ErrorCode, OperatorError
 from esp.model.sasl import SaslMechanism, SaslPolicy
 from esp.model.web_place import WebPlace
 from esp.protocol.registry import ApiKey
-from esp.settings.broker import STANDARD_AUTHORIZER
+from esp.settings.subjects.access import STANDARD_AUTHORIZER
 from tests.models.access_tokens import TERMS, Provider, first_message
 from tests.unit.broker.authentication.played_web import PlayedWeb, answer, place
 from tests.unit.broker.authentication.raw_client import (

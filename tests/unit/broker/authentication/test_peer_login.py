@@ -17,7 +17,7 @@ from esp.model.sasl_login import SaslLogin
 from esp.model.scram import ScramMechanism
 from esp.model.scram_keys import salted_password
 from esp.protocol.registry import ApiKey
-from esp.settings.broker import Listener
+from esp.settings.addresses import Listener
 from tests.unit.broker.guarded_node import ask
 from tests.unit.broker.played_server import ADDRESS as PLAYED
 from tests.unit.broker.played_server import in_world

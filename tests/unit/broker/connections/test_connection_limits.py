@@ -1,7 +1,7 @@
 import pytest
 
 from esp.broker.connections.connection_limits import ConnectionCounts, ConnectionLimits, connection_limits
-from esp.settings.broker import ListenerLimits
+from esp.settings.addresses import ListenerLimits
 from esp.settings.node import load_broker_settings
 
 LIMITS = ConnectionLimits(total=5, per_ip=2, idle_max_ms=-1, frame_max_bytes=1000)

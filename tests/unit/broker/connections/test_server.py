@@ -7,7 +7,7 @@ from esp.broker.connections.server import Server
 from esp.model.errors import ErrorCode, OperatorError
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey
-from esp.settings.broker import Listener
+from esp.settings.addresses import Listener
 from tests.unit.broker.config_requests import BROKER, SET, alter
 from tests.unit.broker.conversation import create_topic, fetch_later, metadata
 from tests.unit.broker.quotas.test_quotas_of_a_node import alter as alter_quotas

@@ -179,8 +179,9 @@ async def test_a_call_whose_connection_breaks_is_made_again(world):
     await asyncio.sleep(0.5)
     server.kill()
     await asyncio.sleep(0.5)
-    await world.server(allocate_producer_ids=granted)
+    next_server = await world.server(allocate_producer_ids=granted)
     await call
+    assert len(next_server.seen) == 1
 
 
 @in_world

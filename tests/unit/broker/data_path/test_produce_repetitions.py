@@ -14,7 +14,7 @@ from esp.model.errors import ErrorCode
 from esp.protocol.messages import encode_request
 from esp.protocol.registry import ApiKey, ListenerKind
 from esp.records.builder import NewRecord, build_batch
-from esp.settings.broker import MetricsListener
+from esp.settings.addresses import MetricsListener
 from tests.unit.broker.conversation import (
     create_topic,
     delete_topic,

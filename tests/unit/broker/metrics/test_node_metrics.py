@@ -9,7 +9,8 @@ from esp.broker.replication.trash_guard import GUARD_INTERVAL_MS
 from esp.model.errors import ErrorCode
 from esp.ports.network import Address
 from esp.records.builder import NewRecord, build_batch
-from esp.settings.broker import STANDARD_AUTHORIZER, MetricsListener
+from esp.settings.addresses import MetricsListener
+from esp.settings.subjects.access import STANDARD_AUTHORIZER
 from tests.unit.broker.authentication.raw_client import WRONG, log_in, with_sasl
 from tests.unit.broker.conversation import create_topic, create_topics, delete_topic, fetch_later, produce
 from tests.unit.broker.guarded_node import client_of

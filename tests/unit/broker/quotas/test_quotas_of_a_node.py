@@ -9,7 +9,7 @@ import pytest
 from esp.model.client_quotas import CLIENT_KEYS, REQUEST_PERCENTAGE
 from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
-from esp.settings.broker import MetricsListener
+from esp.settings.addresses import MetricsListener
 from tests.unit.broker.conversation import (
     create_topic,
     fetch,

@@ -8,7 +8,8 @@ import pytest
 from esp.model.errors import ErrorCode, OperatorError
 from esp.raft.messages import AddVoterRequest, RemoveVoterRequest, VoterChangeResponse
 from esp.raft.roles import Role
-from esp.settings.broker import BROKER, QuorumVoter
+from esp.settings.addresses import QuorumVoter
+from esp.settings.broker import BROKER
 from tests.unit.broker.quorum_conversation import CLUSTER_ID, LOG_PATH, with_quorum
 
 

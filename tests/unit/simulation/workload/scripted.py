@@ -58,3 +58,38 @@ class ScriptedCluster:
 
     def forget_leader(self, _topic, _partition):
         self.forgotten += 1
+
+
+def answered_offsets(topics, committed=None):
+    """The topics of an answer about committed offsets, of the topics of its request.
+
+    ``committed`` has offset and metadata of each partition that has them, by :func:`partition_key`.
+    """
+    return tuple(
+        SimpleNamespace(
+            topic_id=getattr(topic, "topic_id", None),
+            name=getattr(topic, "name", None),
+            partitions=tuple(
+                SimpleNamespace(
+                    partition_index=index,
+                    error_code=ErrorCode.none,
+                    committed_offset=offset,
+                    metadata=metadata,
+                )
+                for index in indexes(topic)
+                for offset, metadata in [(committed or {}).get(partition_key(topic, index), (-1, ""))]
+            ),
+        )
+        for topic in topics
+    )
+
+
+def indexes(topic):
+    """The numbers of the partitions that a request about offsets names of a topic."""
+    parts = getattr(topic, "partitions", None) or topic.partition_indexes
+    return [getattr(part, "partition_index", part) for part in parts]
+
+
+def partition_key(topic, index):
+    """A partition, by the topic's id or name, whichever the version of the request has."""
+    return getattr(topic, "topic_id", None) or topic.name, index

@@ -21,6 +21,7 @@ from esp.simulation.workload.consumer_group_member import ConsumerGroupMember
 from esp.simulation.workload.consumer_group_requests import Subscription, by_topic
 from esp.simulation.workload.group_client import Reply
 from esp.simulation.workload.history import History
+from tests.unit.simulation.workload.scripted import answered_offsets
 
 TOPIC = TopicId(uuid.UUID(int=1))
 BY_NAME = Subscription(("topic",))
@@ -52,10 +53,10 @@ class Coordinator:
             answer = self._beat(message)
         elif api_key is ApiKey.OFFSET_COMMIT:
             self.commits.append(message)
-            answer = SimpleNamespace(topics=_topics(message.topics, committed_offset=0))
+            answer = SimpleNamespace(topics=answered_offsets(message.topics))
         else:
             (group,) = message.groups
-            told = SimpleNamespace(error_code=ErrorCode.none, topics=_topics(group.topics))
+            told = SimpleNamespace(error_code=ErrorCode.none, topics=answered_offsets(group.topics))
             answer = SimpleNamespace(groups=(told,))
         return Reply(answer, self._loop.time(), True)
 
@@ -73,25 +74,6 @@ class Coordinator:
             assignment = SimpleNamespace(topic_partitions=parts)
         member_id = message.member_id or "made"
         return SimpleNamespace(error_code=error, member_id=member_id, member_epoch=epoch, assignment=assignment)
-
-
-def _topics(topics, committed_offset=-1):
-    return tuple(
-        SimpleNamespace(
-            topic_id=getattr(topic, "topic_id", None),
-            name=getattr(topic, "name", None),
-            partitions=tuple(
-                SimpleNamespace(
-                    partition_index=getattr(part, "partition_index", part),
-                    error_code=ErrorCode.none,
-                    committed_offset=committed_offset,
-                    metadata="",
-                )
-                for part in getattr(topic, "partitions", None) or topic.partition_indexes
-            ),
-        )
-        for topic in topics
-    )
 
 
 class Scene:
