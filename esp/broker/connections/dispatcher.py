@@ -44,7 +44,7 @@ from esp.ports.clock import Clock
 from esp.ports.network import Address
 from esp.protocol import messages
 from esp.protocol.error_responses import error_response, error_response_in_slices
-from esp.protocol.errors import DecodeError
+from esp.protocol.errors import DecodeError, UnwritableError
 from esp.protocol.headers import RequestHeader
 from esp.protocol.progress import begin
 from esp.protocol.registry import SERVED_ON, ApiKey, ListenerKind
@@ -139,7 +139,8 @@ class Dispatcher:
         """Return the answer's buffers, or whether it comes later or never.
 
         Raises:
-            DecodeError: the body is none of that API and version; the connection ends, as Kafka ends it.
+            DecodeError: the body is none of that API and version, or the version has no room for the answer; the connection ends, as Kafka
+                ends it.
         """
         hot = self._hot.get(request.api_key)
         if hot is not None:
@@ -236,7 +237,7 @@ class Dispatcher:
             client: the client that has sent the enclosed request.
 
         Raises:
-            DecodeError: the body is none of that API and version.
+            DecodeError: the body is none of that API and version, or the version has no room for the answer.
         """
         request = Request(*header[:4], client, _nobody_waits)
         key, version = request.api_key, request.api_version
@@ -273,9 +274,12 @@ class Dispatcher:
             if isinstance(message, Generator):
                 self.long_requests.go_on(request, message)
                 return
-        request.reply(
-            (messages.encode_response(request.api_key, request.api_version, request.correlation_id, message),)
-        )
+        try:
+            frame = messages.encode_response(request.api_key, request.api_version, request.correlation_id, message)
+        except UnwritableError as error:
+            request.client.hold.end(str(error))
+        else:
+            request.reply((frame,))
 
     def _terms_of(self, api_key: int) -> Callable[[], object]:
         """Return the function that says on what terms clients may use an API: the rules of access, and whether the cluster offers it."""
