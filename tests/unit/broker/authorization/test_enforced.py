@@ -3,6 +3,8 @@
 import asyncio
 import logging
 
+import pytest
+
 from esp.broker.authorization.enforced import COUNTED_MAX, OTHERS, EnforcedAccess
 from esp.broker.request import ClientContext
 from esp.model.acl import AclOperation, Permission, ResourceType
@@ -194,6 +196,21 @@ async def test_what_is_only_looked_for_is_no_denial(node, caplog):
     assert refused.error_code is DENIED
     (line,) = caplog.messages
     assert line.endswith("on resource = TOPIC:other")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("t" * 249, "TOPIC:" + "t" * 249), ("t\nINFO all is well", r"TOPIC:'t\nINFO all is well'"), ("t" * 5_000_000, "ttt'")],
+    ids=["a topic's", "with a line break", "very long"],
+)
+def test_a_denied_name_makes_one_line_of_bounded_length(caplog, name, told):
+    caplog.set_level(logging.INFO, "kafka.authorizer.logger")
+    client = ClientContext("", Address("192.0.2.1", 1), "User:alice")
+    assert EnforcedAccess(BrokerSettings()).refuses(client, Permission(WRITE, ResourceType.TOPIC, name))
+    (line,) = caplog.messages
+    assert line.endswith(told)
+    assert "\n" not in line
+    assert len(line) < 500
 
 
 def test_denials_are_counted_by_principal_and_those_of_many_together():
