@@ -164,7 +164,7 @@ class Dispatcher:
         hold = request.client.hold
         hold.is_held = False  # for handlers, which treat requests of a held connection in another way; the next request still waits
         try:
-            answer = self._answer(request, body)
+            answer = self._answer(request, body, may_be_kept=False)  # the client's log-in may have ended since it was put off
         except DecodeError as error:
             hold.end(str(error))
             return
@@ -173,7 +173,7 @@ class Dispatcher:
         if not hold.is_held:  # else the handler ends that
             hold.end()
 
-    def _answer(self, request: Request, body: memoryview) -> Answer:
+    def _answer(self, request: Request, body: memoryview, *, may_be_kept: bool = True) -> Answer:
         """See :meth:`dispatch`; for a short request, at once."""
         api_key, version = request.api_key, request.api_version
         answer: Any
@@ -194,7 +194,7 @@ class Dispatcher:
                 self.long_requests.go_on(request, answer)
                 return LATER
         encoded = messages.encode_response(api_key, version, request.correlation_id, answer)
-        if request.repeat is not None:
+        if request.repeat is not None and may_be_kept:
             keep_answer(request, body, encoded, self._terms_of(api_key))
         return (encoded,)
 

@@ -184,6 +184,23 @@ async def test_of_many_requests_that_come_together_the_last_ones_are_handled_in_
     assert not any(asked.client.hold.is_held for asked, _ in answers)
 
 
+async def test_the_answer_to_a_request_that_was_put_off_is_not_kept():
+    """The log-in of its client may have ended meanwhile, after which only a renewal is served."""
+    burst = Burst()
+    plain = burst._plain
+
+    def offering(services, asked, message):
+        asked.repeat = lambda: True
+        return plain(services, asked, message)
+
+    burst._plain = offering
+    sent = [burst.send(number) for number in range(3)]
+    assert [answer is LATER for _, answer in sent] == [False, False, True]
+    while not burst.replied:
+        await asyncio.sleep(0)
+    assert [asked.client.shortcut is not None for asked, _ in sent] == [True, True, False]
+
+
 async def test_a_request_of_a_later_round_does_not_wait_for_those_that_were_put_off():
     burst = Burst()
     for number in range(20):
