@@ -65,7 +65,9 @@ def test_null_where_none_may_be_is_our_mistake():
         write(MetadataResponseV1, MetadataResponse, value)
 
 
-@pytest.mark.parametrize("host", ["h" * 32_767, "h" * 32_768, "\N{EURO SIGN}" * 10_923], ids=["room", "none", "none in UTF-8"])
+@pytest.mark.parametrize(
+    "host", ["h" * 32_767, "h" * 32_768, "\N{EURO SIGN}" * 10_923], ids=["room", "none", "none in UTF-8"]
+)
 def test_a_text_for_which_an_old_version_has_no_room_is_not_written(host):
     broker = SimpleNamespace(node_id=1, host=host, port=9092, rack=None)
     value = SimpleNamespace(

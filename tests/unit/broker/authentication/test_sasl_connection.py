@@ -465,7 +465,7 @@ async def test_nor_is_a_client_that_takes_nothing_when_its_log_in_ends(node):
     await handshake(client)
     (owner,) = node.server._sessions
     logged_in = asyncio.ensure_future(authenticate(client))
-    while not owner._waits:
+    while not owner._waits:  # noqa: ASYNC110 - the time of the simulator
         await asyncio.sleep(0.00005)
     owner.on_writable(False)
     assert (await logged_in).error_code == 0

@@ -200,7 +200,11 @@ async def test_what_is_only_looked_for_is_no_denial(node, caplog):
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("t" * 249, "TOPIC:" + "t" * 249), ("t\nINFO all is well", r"TOPIC:'t\nINFO all is well'"), ("t" * 5_000_000, "ttt'")],
+    [
+        ("t" * 249, "TOPIC:" + "t" * 249),
+        ("t\nINFO all is well", r"TOPIC:'t\nINFO all is well'"),
+        ("t" * 5_000_000, "ttt'"),
+    ],
     ids=["a topic's", "with a line break", "very long"],
 )
 def test_a_denied_name_makes_one_line_of_bounded_length(caplog, name, told):

@@ -870,8 +870,7 @@ async def test_what_waits_for_a_peer_that_has_ended_the_connection_is_neither_en
     assert not connection._outgoing
     below.written.clear()
     connection.on_writable(True)
-    while turns._waiting:
-        await asyncio.sleep(0)
+    await until(lambda: not turns._waiting)
     assert (below.written, below.aborted) == ([], False), "what was encrypted before may still leave"
     connection.on_closed()
 
