@@ -25,7 +25,7 @@ from esp.authentication.errors import AuthenticationError, MalformedMessageError
 from esp.authentication.exchange import Check, Exchange, KeyWait, NewTokenWait, Outcome, SlowCheck, Success
 from esp.authentication.plain import PlainExchange, PlainOverScramExchange
 from esp.authentication.scram import ScramExchange
-from esp.model.errors import ErrorCode
+from esp.model.errors import MESSAGE_CHARACTERS_MAX, ErrorCode
 from esp.model.sasl import SaslMechanism, SaslPolicy
 
 _NOT_NOW: Final = "SaslAuthenticate request received after successful authentication"
@@ -245,7 +245,7 @@ class Conversation:
         text = f"Authentication failed during {what} due to invalid credentials with SASL mechanism {name}"
         return Reply(
             ErrorCode.sasl_authentication_failed,
-            error.message or text,
+            (error.message or text)[:MESSAGE_CHARACTERS_MAX],
             ending=Ending.SOON if isinstance(error, MalformedMessageError) else Ending.AFTER_DELAY,
             reason=error.reason,
         )

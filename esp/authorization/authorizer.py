@@ -14,6 +14,9 @@ from esp.model.acl_hosts import find_host
 ANSWERS_MAX: Final = 10_000
 """Remembered answers, in some 250 bytes each; when there are more, all are forgotten."""
 
+NAME_CHARACTERS_MAX: Final = 256
+"""The longest name whose answer is remembered: topics have 249 characters at most. A client may ask for names of megabytes."""
+
 
 class Authorizer:
     """Decides whether a principal may do something.
@@ -66,9 +69,11 @@ class Authorizer:
         question = (principal, host, operation, resource_type, name, groups)
         answer = self._answers.get(question)
         if answer is None:
-            if len(self._answers) >= ANSWERS_MAX:
-                self._answers.clear()
-            answer = self._answers[question] = self._decide(*question)
+            answer = self._decide(*question)
+            if len(name) <= NAME_CHARACTERS_MAX:
+                if len(self._answers) >= ANSWERS_MAX:
+                    self._answers.clear()
+                self._answers[question] = answer
         return answer
 
     def is_allowed_for_any(

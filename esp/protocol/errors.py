@@ -1,4 +1,4 @@
-"""The error for malformed bytes from a peer."""
+"""The errors for what a peer sends, or asks for, and cannot be answered."""
 
 
 class DecodeError(Exception):
@@ -15,3 +15,7 @@ class UnsupportedRequestError(DecodeError):
         super().__init__(f"API {api_key} version {api_version} is not served")
         self.api_key = api_key
         self.api_version = api_version
+
+
+class UnwritableError(DecodeError):
+    """The request's version has no room for its answer: a text of more than 32,767 bytes, which came by a newer version."""

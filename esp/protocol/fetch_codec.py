@@ -66,6 +66,9 @@ FLEXIBLE_FROM: Final = 12
 REPLICA_STATE_FROM: Final = 15
 NODE_ENDPOINTS_FROM: Final = 16
 DIRECTORY_FROM: Final = 17
+TOPIC_CHARACTERS_MAX: Final = 8_191
+"""The longest name of a topic that is read; topics have names of 249 characters at most. In UTF-8 it has room in answers of all versions: a
+session that began by version 12 may go on by an older one."""
 HIGH_WATERMARK_FROM: Final = 18
 
 READ_COMMITTED: Final = 1
@@ -255,7 +258,7 @@ def _decode_compact(body: memoryview, version: int) -> SlicedWork[FetchRequest]:
         replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level = _START.unpack_from(body)
         position = _START.size
     session_id, session_epoch = _SESSION.unpack_from(body, position)
-    read_topic = read_compact_text if version < TOPIC_IDS_FROM else read_uuid_bytes
+    read_topic = _read_topic_name if version < TOPIC_IDS_FROM else read_uuid_bytes
     topics, position = read_compact_count(body, position + _SESSION.size, 3)
     progress.take(topics)
     partitions: list[FetchPartition] = []
@@ -304,6 +307,13 @@ def _decode_compact(body: memoryview, version: int) -> SlicedWork[FetchRequest]:
 
 _RequestEnd = tuple[tuple[tuple[TopicRef, int], ...], str, str | None, tuple[int, int] | None]
 """The fields behind the partitions: forgotten partitions, rack, cluster id, the replica's id and epoch."""
+
+
+def _read_topic_name(buffer: Buffer, position: int) -> tuple[str, int]:
+    topic, position = read_compact_text(buffer, position)
+    if len(topic) > TOPIC_CHARACTERS_MAX:
+        raise DecodeError(f"Fetch: the name of a topic has {len(topic)} characters")
+    return topic, position
 
 
 def _read_end(body: bytes, version: int, progress: Progress) -> SlicedWork[_RequestEnd]:

@@ -70,7 +70,11 @@ def decode_request(api_key: int, version: int, body: Buffer) -> Any:
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, message: Any) -> bytes:
-    """The whole frame of a response, length included; ``message`` has the fields of its API's response model class."""
+    """The whole frame of a response, length included; ``message`` has the fields of its API's response model class.
+
+    Raises:
+        UnwritableError: the version has no room for a text of the message.
+    """
     parts: list[bytes] = [b"", pack_response_header(api_key, version, correlation_id)]
     _response_writer(api_key, version)(parts.append, message)
     return _framed(parts)
@@ -88,7 +92,11 @@ def decode_request_in_slices(api_key: int, version: int, body: Buffer) -> Genera
 def encode_response_in_slices(
     api_key: int, version: int, correlation_id: int, message: Any
 ) -> Generator[None, None, list[bytes]]:
-    """As :func:`encode_response`, yielding after each slice; returns the frame in pieces."""
+    """As :func:`encode_response`, yielding after each slice; returns the frame in pieces.
+
+    Raises:
+        UnwritableError: the version has no room for a text of the message.
+    """
     write = compile_sliced_writer(*_wire_and_model(api_key, version, "response"))
     pieces: list[bytes] = [b""]
     parts: list[bytes] = [pack_response_header(api_key, version, correlation_id)]

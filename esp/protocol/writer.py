@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from esp.model.ids import ZERO_UUID
 from esp.protocol.entity_fields import EPOCH, FIXED_FORMATS, Entity, EntityField, entity_fields
+from esp.protocol.errors import UnwritableError
 from esp.protocol.primitives import pack_uvarint
 
 Append = Callable[[bytes], None]
@@ -28,7 +29,10 @@ _MILLISECOND: Final = dt.timedelta(milliseconds=1)
 
 @cache
 def compile_writer(wire: type[Entity], model: type[Entity]) -> Callable[[Append, Any], None]:
-    """Return the function that appends the bytes of a message of class ``wire``, given an object with the fields of ``model``."""
+    """Return the function that appends the bytes of a message of class ``wire``, given an object with the fields of ``model``.
+
+    It raises :class:`~esp.protocol.errors.UnwritableError` for a text that is too long for the version.
+    """
     return entity_writer(wire, model)
 
 
@@ -226,7 +230,11 @@ def _text_writer(field: EntityField, flexible: bool) -> WriteStep:
             append(pack_length(-1))
             return
         encoded = value.encode()
-        append(pack_length(len(encoded)))
+        try:
+            append(pack_length(len(encoded)))
+        except struct.error as error:
+            text = f"{field.name} has {len(encoded)} bytes"
+            raise UnwritableError(f"{text}, for which the version of the message has no room") from error
         append(encoded)
 
     return write

@@ -1,6 +1,7 @@
 """What bad input gets: Kafka's error code, or a closed connection for garbage; other connections do not notice."""
 
 import contextlib
+import datetime as dt
 import random
 import socket
 import struct
@@ -11,8 +12,12 @@ from collections.abc import Iterator
 
 import pytest
 from crc32c import crc32c
+from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from kio.schema.api_versions.v0.response import ApiVersionsResponse as ApiVersionsResponse0
+from kio.schema.describe_client_quotas.v0.request import DescribeClientQuotasRequest as DescribeClientQuotasRequest0
+from kio.schema.describe_client_quotas.v1.request import DescribeClientQuotasRequest
 from kio.schema.errors import ErrorCode
+from kio.schema.fetch.v11.request import FetchRequest as FetchRequest11
 from kio.serial import entity_reader
 
 from esp.records.batch_header import ATTRIBUTES_OFFSET, CRC_OFFSET, HEADER_SIZE, MAGIC_OFFSET, pack_header, read_header
@@ -80,6 +85,40 @@ GARBAGE = {
 def test_connection_that_sends_garbage_is_closed(wire: Wire, garbage: str) -> None:
     wire.socket.sendall(GARBAGE[garbage])
     assert wire.is_closed_by_node()
+
+
+def test_a_fetch_session_does_not_name_a_topic_for_which_an_older_version_has_no_room(wire: Wire) -> None:
+    longest = "\N{EURO SIGN}" * 8_191
+    begun = wire.call(messages.fetch(longest, 0, session=(0, 0)))
+    further = FetchRequest11(
+        max_wait=dt.timedelta(0),
+        min_bytes=0,
+        isolation_level=0,
+        session_id=begun.session_id,
+        session_epoch=1,
+        topics=(),
+        forgotten_topics_data=(),
+    )
+    assert [topic.topic for topic in wire.call(further).responses] == [longest]
+    wire.socket.sendall(frame(messages.fetch("t" * 40_000, 0, session=(0, 0)), 8))
+    assert wire.is_closed_by_node()
+
+
+def test_an_answer_for_which_an_old_version_has_no_room_ends_the_connection(node: NodeProcess, wire: Wire) -> None:
+    def change(*, remove: bool) -> AlterClientQuotasRequest:
+        entity = EntityData(entity_type="client-id", entity_name="c" * 32_768)
+        rate = OpData(key="producer_byte_rate", value=1e9, remove=remove)
+        return AlterClientQuotasRequest(entries=(EntryData(entity=(entity,), ops=(rate,)),), validate_only=False)
+
+    everything = {"components": (), "strict": False}
+    with Wire(node) as other:
+        assert other.call(change(remove=False)).entries[0].error_code == ErrorCode.none
+        try:
+            eventually(lambda: other.call(DescribeClientQuotasRequest(**everything)).entries)
+            wire.socket.sendall(frame(DescribeClientQuotasRequest0(**everything), 7))
+            assert wire.is_closed_by_node()
+        finally:
+            other.call(change(remove=True))
 
 
 def test_requests_before_the_garbage_are_answered(wire: Wire) -> None:

@@ -80,6 +80,8 @@ class SaslConnection:
         self._waits_for_memory = False
         self._waits = False
         """True while a request is worked at: the next one is not looked at."""
+        self._is_behind = False
+        """True while the client does not take what is sent: TLS answers some of its records by itself."""
         self._has_failed = False
         self._is_over = False
 
@@ -95,7 +97,7 @@ class SaslConnection:
         self.idle_checks = 0
         if self._has_failed:  # what comes after a failure is dropped, so that the end of the connection is noticed
             return len(received)
-        if self._waits and len(received) >= _UNREAD_BYTES_MAX:
+        if self._is_behind or (self._waits and len(received) >= _UNREAD_BYTES_MAX):
             self._connection.pause_reading()
         position, end = 0, len(received)
         while end - position >= _FRAME_LENGTH.size and not (self._waits or self._waits_for_memory or self._is_over):
@@ -126,7 +128,12 @@ class SaslConnection:
         self._on_end(self)
 
     def on_writable(self, writable: bool) -> None:
-        """See :class:`esp.ports.network.ConnectionOwner`; the answers to so few requests are small."""
+        """Read nothing from a client that does not take what is sent to it."""
+        self._is_behind = not writable
+        if self._is_behind:
+            self._connection.pause_reading()
+        elif not self._waits_for_memory:
+            self._connection.resume_reading()
 
     def close(self, reason: str) -> None:
         """End the connection for a reason of the node's own."""
@@ -246,6 +253,8 @@ class SaslConnection:
         self.client.sasl = SaslSession(self.client, session, self._conversation, self._policy, self._parts, lifetime_ms)
         self._connection.hand_to(session)
         self._connection.resume_reading()
+        if self._is_behind:
+            session.on_writable(False)
 
     def _fail(self, reply: Reply, frame: bytes) -> None:
         """Answer a failed log-in after the delay; what else comes is not looked at."""
@@ -291,8 +300,9 @@ class SaslConnection:
     def _go_on(self) -> None:
         """Look at what has arrived since the request that was worked at."""
         self._waits = False
-        self._connection.pause_reading()
-        self._connection.resume_reading()
+        if not (self._is_over or self._is_behind):  # the session, or the client's catching up, sees to that
+            self._connection.pause_reading()
+            self._connection.resume_reading()
 
     def _take(self, size: int) -> bool:
         """Take memory for a large frame; without room nothing is read until there is some."""

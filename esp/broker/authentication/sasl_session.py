@@ -156,8 +156,10 @@ class SaslSession:
 
     def _begin_lifetime(self, lifetime_ms: int) -> None:
         self._cancel_timer()
-        if self._session is not None and lifetime_ms:
-            self._session.serve_by(self._parts.dispatcher.dispatch)
+        if self._session is None:
+            return
+        self._session.serve_by(self._parts.dispatcher.dispatch)
+        if lifetime_ms:
             self._timer = self._parts.env.clock.call_later_us(lifetime_ms * 1000, self._expire)
 
     def _expire(self) -> None:

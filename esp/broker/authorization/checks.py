@@ -118,7 +118,8 @@ def _group(operation: AclOperation) -> Whole:
     return Whole(
         _in_words(ResourceType.GROUP, operation),
         _GROUP_DENIED,
-        lambda message: (Permission(operation, ResourceType.GROUP, message.group_id),),
+        # null in requests of share groups alone, whose handlers refuse it
+        lambda message: (Permission(operation, ResourceType.GROUP, message.group_id or ""),),
     )
 
 

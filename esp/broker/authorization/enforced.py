@@ -8,7 +8,8 @@ import logging
 from collections import Counter
 from typing import ClassVar, Final
 
-from esp.authorization.authorizer import Authorizer
+from esp.authentication.errors import shown
+from esp.authorization.authorizer import NAME_CHARACTERS_MAX, Authorizer
 from esp.broker.request import ClientContext
 from esp.controller.image import ClusterDelta, ClusterImage
 from esp.model.acl import AclOperation, Permission, ResourceType
@@ -66,7 +67,7 @@ class EnforcedAccess:
             operation.name,
             client.address.host,
             resource_type.name,
-            name,
+            name if len(name) <= NAME_CHARACTERS_MAX and name.isprintable() else shown(name),
         )
         return True
 

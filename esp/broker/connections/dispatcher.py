@@ -44,7 +44,7 @@ from esp.ports.clock import Clock
 from esp.ports.network import Address
 from esp.protocol import messages
 from esp.protocol.error_responses import error_response, error_response_in_slices
-from esp.protocol.errors import DecodeError
+from esp.protocol.errors import DecodeError, UnwritableError
 from esp.protocol.headers import RequestHeader
 from esp.protocol.progress import begin
 from esp.protocol.registry import SERVED_ON, ApiKey, ListenerKind
@@ -139,7 +139,8 @@ class Dispatcher:
         """Return the answer's buffers, or whether it comes later or never.
 
         Raises:
-            DecodeError: the body is none of that API and version; the connection ends, as Kafka ends it.
+            DecodeError: the body is none of that API and version, or the version has no room for the answer; the connection ends, as Kafka
+                ends it.
         """
         hot = self._hot.get(request.api_key)
         if hot is not None:
@@ -163,7 +164,9 @@ class Dispatcher:
         hold = request.client.hold
         hold.is_held = False  # for handlers, which treat requests of a held connection in another way; the next request still waits
         try:
-            answer = self._answer(request, body)
+            answer = self._answer(
+                request, body, may_be_kept=False
+            )  # the client's log-in may have ended since it was put off
         except DecodeError as error:
             hold.end(str(error))
             return
@@ -172,7 +175,7 @@ class Dispatcher:
         if not hold.is_held:  # else the handler ends that
             hold.end()
 
-    def _answer(self, request: Request, body: memoryview) -> Answer:
+    def _answer(self, request: Request, body: memoryview, *, may_be_kept: bool = True) -> Answer:
         """See :meth:`dispatch`; for a short request, at once."""
         api_key, version = request.api_key, request.api_version
         answer: Any
@@ -193,7 +196,7 @@ class Dispatcher:
                 self.long_requests.go_on(request, answer)
                 return LATER
         encoded = messages.encode_response(api_key, version, request.correlation_id, answer)
-        if request.repeat is not None:
+        if request.repeat is not None and may_be_kept:
             keep_answer(request, body, encoded, self._terms_of(api_key))
         return (encoded,)
 
@@ -236,7 +239,7 @@ class Dispatcher:
             client: the client that has sent the enclosed request.
 
         Raises:
-            DecodeError: the body is none of that API and version.
+            DecodeError: the body is none of that API and version, or the version has no room for the answer.
         """
         request = Request(*header[:4], client, _nobody_waits)
         key, version = request.api_key, request.api_version
@@ -273,9 +276,12 @@ class Dispatcher:
             if isinstance(message, Generator):
                 self.long_requests.go_on(request, message)
                 return
-        request.reply(
-            (messages.encode_response(request.api_key, request.api_version, request.correlation_id, message),)
-        )
+        try:
+            frame = messages.encode_response(request.api_key, request.api_version, request.correlation_id, message)
+        except UnwritableError as error:
+            request.client.hold.end(str(error))
+        else:
+            request.reply((frame,))
 
     def _terms_of(self, api_key: int) -> Callable[[], object]:
         """Return the function that says on what terms clients may use an API: the rules of access, and whether the cluster offers it."""

@@ -1,5 +1,6 @@
 """The quotas in force at a node, and the use that its clients have made of them lately."""
 
+import hashlib
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
@@ -13,6 +14,10 @@ from esp.settings.broker import BrokerSettings
 
 USED_MAX: Final = 10_000
 """Rates and buckets that are kept. Client ids beyond them share those of their user: no client fills the node's memory with names."""
+
+
+CLIENT_ID_CHARACTERS_MAX: Final = 256
+"""Longer client ids are kept by a digest, for the same reason: a request has room for one of 32,767 bytes."""
 
 
 class Counted(NamedTuple):
@@ -112,6 +117,9 @@ class QuotaUses:
         self, key: str, sharers: Sharers, now_ms: int, make: Callable[[], LimitedRate | TokenBucket]
     ) -> LimitedRate | TokenBucket:
         """The use of all clients that share a limit, added up."""
+        client_id = sharers[1]
+        if client_id is not None and len(client_id) > CLIENT_ID_CHARACTERS_MAX:
+            sharers = (sharers[0], hashlib.sha256(client_id.encode()).hexdigest())
         used = self._used.get((key, sharers))
         if used is not None:
             return used

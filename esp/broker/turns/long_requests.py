@@ -17,7 +17,7 @@ from esp.broker.turns.request_memory import FREE_BYTES, RequestMemory
 from esp.broker.turns.request_parts import JoinedAnswer, Part, lists_of, split
 from esp.broker.turns.turns import Turns
 from esp.protocol import messages
-from esp.protocol.errors import DecodeError
+from esp.protocol.errors import DecodeError, UnwritableError
 from esp.protocol.progress import SlicedWork, whole
 from esp.protocol.registry import ApiKey
 
@@ -209,6 +209,13 @@ class _LongRequest:
 
 
 async def _reply(turns: Turns, request: Request, answer: Any) -> None:
-    if not request.is_abandoned:
-        frame = messages.encode_response_in_slices(request.api_key, request.api_version, request.correlation_id, answer)
-        request.reply(await turns.run(frame))
+    """Answer a request, or end its connection if its version has no room for the answer."""
+    if request.is_abandoned:
+        return
+    encoding = messages.encode_response_in_slices(request.api_key, request.api_version, request.correlation_id, answer)
+    try:
+        frame = await turns.run(encoding)
+    except UnwritableError as error:
+        request.client.hold.end(str(error))
+    else:
+        request.reply(frame)

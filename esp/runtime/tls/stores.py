@@ -3,7 +3,8 @@
 Every fault is an OperatorError that names the listener, the setting, the fault and the way out; no message holds a secret.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, NoReturn
@@ -27,6 +28,14 @@ from esp.runtime.tls.pem import CERTIFICATE, REVOCATIONS, PemBlock, join_pem, sp
 
 _JKS_MAGIC: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _PEM_MARK: Final = b"-----BEGIN "
+_MALFORMED: Final = (
+    ValueError,
+    UnsupportedAlgorithm,
+    x509.InvalidVersion,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
+"""The errors for certificates and lists that are spoilt, which the library may notice only when a part of them is asked for."""
 _STORE_BYTES_MAX: Final = 16 * 1024 * 1024
 """Larger than any store: a file of this size is another one."""
 
@@ -72,6 +81,11 @@ def read_identity_blocking(policy: TlsPolicy) -> Identity:
     """
     store = policy.key_store
     place = _Place(policy.owner, "ssl.keystore.location" if store.location else "ssl.keystore.key", store.location)
+    with place.refusing_malformed():
+        return _read_identity(place, store, policy)
+
+
+def _read_identity(place: "_Place", store: KeyStore, policy: TlsPolicy) -> Identity:
     key, chain = _read_key_store(place, store)
     if not chain:
         place.refuse(
@@ -86,11 +100,13 @@ def read_identity_blocking(policy: TlsPolicy) -> Identity:
         )
     _check_dates(place, leaf)
     _check_purpose(place, leaf, policy)
-    return Identity(
+    identity = Identity(
         key=key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
         chain=b"".join(certificate.public_bytes(Encoding.PEM) for certificate in chain),
         certificate=leaf,
     )
+    _names = identity.subject, identity.hosts  # asked for later too, where a spoilt one could not be refused
+    return identity
 
 
 def read_trust_blocking(policy: TlsPolicy) -> Trust | None:
@@ -107,6 +123,11 @@ def read_trust_blocking(policy: TlsPolicy) -> Trust | None:
         return None
     setting = "ssl.truststore.location" if store.location else "ssl.truststore.certificates"
     place = _Place(policy.owner, setting, store.location)
+    with place.refusing_malformed():
+        return _read_trust(place, store)
+
+
+def _read_trust(place: "_Place", store: TrustStore) -> Trust:
     certificates, lists = _read_trust_store(place, store)
     if not certificates:
         place.refuse("there is no certificate in it", "Put the certificates of the trusted authorities there.")
@@ -128,8 +149,10 @@ def read_revocations_blocking(policy: TlsPolicy) -> list[tuple[str, datetime | N
     if not store.is_given:
         return []
     setting = "ssl.truststore.location" if store.location else "ssl.truststore.certificates"
-    _, lists = _read_trust_store(_Place(policy.owner, setting, store.location), store)
-    return [(each.issuer.rfc4514_string(), each.next_update_utc) for each in lists]
+    place = _Place(policy.owner, setting, store.location)
+    with place.refusing_malformed():
+        _, lists = _read_trust_store(place, store)
+        return [(each.issuer.rfc4514_string(), each.next_update_utc) for each in lists]
 
 
 def check_successor(policy: TlsPolicy, present: Identity, new: Identity) -> None:
@@ -161,6 +184,16 @@ class _Place:
 
     def refuse(self, reason: str, remedy: str, cause: Exception | None = None) -> NoReturn:
         raise OperatorError(f"{self._shown}: {reason}", remedy) from cause
+
+    @contextmanager
+    def refusing_malformed(self) -> Iterator[None]:
+        """Refuse the store if a certificate or a list in it turns out to be spoilt."""
+        try:
+            yield
+        except _MALFORMED as error:
+            self.refuse(
+                f"a certificate or a revocation list in it cannot be read: {error}", "Put it there again.", error
+            )
 
     def read_blocking(self, kind: StoreType) -> bytes:
         """Return the file's bytes, if it is none of Java's own formats."""

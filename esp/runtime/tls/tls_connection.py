@@ -357,8 +357,10 @@ class TlsConnection:
             return False
 
     def _end_with_peer(self) -> None:
-        """The peer has said that nothing more comes, or cannot be understood any more."""
+        """The peer has said that nothing more comes, or cannot be understood any more: what waits to be encrypted cannot reach it."""
         self._is_closing = True
+        self._outgoing.clear()
+        self._outgoing_bytes = 0
         self._flush()
         self._below.close()
 

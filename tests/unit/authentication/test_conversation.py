@@ -10,8 +10,11 @@ from esp.authentication.conversation import Conversation, Ending, Reply, Stage
 from esp.authentication.errors import AuthenticationError, UnexpectedMessageError
 from esp.authentication.exchange import Challenge, KeyWait, Outcome, SlowCheck, Success
 from esp.authentication.scram import ScramClient
+from esp.broker.authentication.answers import authenticate_response
 from esp.model.errors import ErrorCode
 from esp.model.sasl import BY_PASSWORD, SaslMechanism, SaslPolicy
+from esp.protocol.messages import encode_response
+from esp.protocol.registry import ApiKey
 from tests.unit.authentication.logins import SHA_256, SHA_512, Users, lookup_of
 
 PLAIN, SCRAM_256, SCRAM_512 = BY_PASSWORD
@@ -362,6 +365,15 @@ def test_refused_token_is_a_challenge_and_then_the_failure() -> None:
     assert conversation.on_message(b"\x01") == Reply(
         ErrorCode.sasl_authentication_failed, "no", ending=Ending.AFTER_DELAY, reason="reason"
     )
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_failure_that_quotes_a_long_name_has_room_in_an_answer_of_every_version(version: int) -> None:
+    text = "the client asks to act as " + "x" * 40_000
+    reply = by_token(AuthenticationError("reason", text)).on_message(b"")
+    assert isinstance(reply, Reply)
+    frame = encode_response(ApiKey.SASL_AUTHENTICATE, version, 1, authenticate_response(reply))
+    assert b"the client asks to act as xxx" in frame
 
 
 @pytest.mark.parametrize("is_fetched", [True, False])

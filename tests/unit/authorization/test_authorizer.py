@@ -55,6 +55,15 @@ def test_remembered_answers_are_limited():
     assert authorizer.is_allowed(*QUESTION)
 
 
+def test_answers_on_long_names_are_not_remembered():
+    authorizer = Authorizer()
+    authorizer.change([], [READ_T._replace(resource_name="n" * 256), READ_T._replace(resource_name="n" * 257)])
+    for _ in range(2):
+        for length in (255, 256, 257, 258):
+            assert authorizer.is_allowed(*QUESTION[:-1], "n" * length) == (length in (256, 257))
+    assert sorted(len(question[4]) for question in authorizer._answers) == [255, 256]
+
+
 @pytest.mark.parametrize("operation", [AclOperation.WRITE, AclOperation.READ])
 def test_some_name_is_enough_where_any_is_asked_for(operation):
     authorizer = Authorizer(["User:root"])

@@ -9,6 +9,7 @@ from kio.schema.metadata.v1.response import MetadataResponse as MetadataResponse
 from kio.schema.metadata.v10.response import MetadataResponse as MetadataResponseV10
 from kio.schema.metadata.v13.response import MetadataResponse
 
+from esp.protocol.errors import UnwritableError
 from esp.protocol.reader import compile_reader
 from esp.protocol.writer import compile_writer
 from tests.unit.protocol.strategies import (
@@ -61,4 +62,25 @@ def test_any_object_with_the_names_of_the_fields_is_written():
 def test_null_where_none_may_be_is_our_mistake():
     value = SimpleNamespace(brokers=None, controller_id=1, topics=[])
     with pytest.raises(AssertionError, match="brokers"):
+        write(MetadataResponseV1, MetadataResponse, value)
+
+
+@pytest.mark.parametrize(
+    "host", ["h" * 32_767, "h" * 32_768, "\N{EURO SIGN}" * 10_923], ids=["room", "none", "none in UTF-8"]
+)
+def test_a_text_for_which_an_old_version_has_no_room_is_not_written(host):
+    broker = SimpleNamespace(node_id=1, host=host, port=9092, rack=None)
+    value = SimpleNamespace(
+        brokers=[broker],
+        controller_id=1,
+        topics=[],
+        cluster_id=None,
+        throttle_time=dt.timedelta(0),
+        error_code=ErrorCode.none,
+    )
+    assert kio_read(MetadataResponse, write(MetadataResponse, MetadataResponse, value)).brokers[0].host == host
+    if len(host.encode()) <= 32_767:
+        assert kio_read(MetadataResponseV1, write(MetadataResponseV1, MetadataResponse, value)).brokers[0].host == host
+        return
+    with pytest.raises(UnwritableError, match=f"host has {len(host.encode())} bytes"):
         write(MetadataResponseV1, MetadataResponse, value)

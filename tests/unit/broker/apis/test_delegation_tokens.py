@@ -18,12 +18,14 @@ from esp.simulation.workload.survey_requests import build
 from tests.unit.broker.authentication.raw_client import (
     SCRAM_256,
     SCRAM_512,
+    add_user,
     ask_metadata,
     authenticate,
     ends_without_answer,
     handshake,
     is_closed,
     log_in,
+    log_in_by_scram,
     with_sasl,
 )
 from tests.unit.broker.guarded_node import ROOT, allow, ask, guarded
@@ -121,6 +123,19 @@ async def test_session_ends_with_its_token(node):
     assert await ends_without_answer(ask_metadata(bearer))
     assert not await gets_in(node, token), "it has expired and is not swept yet"
     assert token.token_id in node.metadata.image.delegation_tokens
+
+
+@with_tokens()
+async def test_session_that_a_token_began_goes_on_without_an_end_by_its_user_s_password(node):
+    await add_user(node, "alice", "of-scram")
+    alice = await client_of(node, "alice")
+    for pause_s in (1, 11):  # before the token's end, and after it
+        bearer = await node.client()
+        await log_in_by(bearer, await create(alice))
+        await asyncio.sleep(pause_s)
+        assert (await log_in_by_scram(bearer, SCRAM_256, "alice", "of-scram")).session_lifetime.total_seconds() == 0
+        await asyncio.sleep(20)
+        assert (await ask_metadata(bearer)).brokers
 
 
 @with_tokens(delegation_token_expiry_check_interval_ms=3_000)

@@ -443,3 +443,35 @@ async def test_unknown_user_of_scram_fails_with_the_last_message(node, mechanism
     assert answer.error_message == (
         f"Authentication failed during authentication due to invalid credentials with SASL mechanism {mechanism.value}"
     )
+
+
+@simulated(**with_sasl())
+async def test_a_stranger_that_takes_nothing_is_not_read(node):
+    client = await node.client()
+    await asyncio.sleep(0.1)
+    (owner,) = node.server._sessions
+    owner.on_writable(False)
+    versions = asyncio.ensure_future(ask_versions(client))
+    await asyncio.sleep(1)
+    assert not versions.done()
+    owner.on_writable(True)
+    assert (await versions).api_keys
+
+
+@simulated(**with_sasl(plain_users=None))
+async def test_nor_is_a_client_that_takes_nothing_when_its_log_in_ends(node):
+    await add_user(node, "alice", "alice-secret")
+    client = await node.client()
+    await handshake(client)
+    (owner,) = node.server._sessions
+    logged_in = asyncio.ensure_future(authenticate(client))
+    while not owner._waits:  # noqa: ASYNC110 - the time of the simulator
+        await asyncio.sleep(0.00005)
+    owner.on_writable(False)
+    assert (await logged_in).error_code == 0
+    answer = asyncio.ensure_future(ask_metadata(client))
+    await asyncio.sleep(1)
+    assert not answer.done()
+    (session,) = node.server._sessions
+    session.on_writable(True)
+    assert (await answer).brokers

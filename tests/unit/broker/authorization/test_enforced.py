@@ -3,12 +3,14 @@
 import asyncio
 import logging
 
+import pytest
+
 from esp.broker.authorization.enforced import COUNTED_MAX, OTHERS, EnforcedAccess
 from esp.broker.request import ClientContext
-from esp.model.acl import AclOperation, Permission, ResourceType
+from esp.model.acl import AclOperation, PatternType, Permission, ResourceType
 from esp.model.errors import ErrorCode
 from esp.ports.network import Address
-from esp.protocol.registry import ApiKey
+from esp.protocol.registry import SERVED, ApiKey
 from esp.settings.broker import BrokerSettings
 from tests.unit.broker.conversation import create_topic, create_topics, metadata, produce_request
 from tests.unit.broker.guarded_node import ROOT, allow, ask, client_of, deny, guarded, withdraw
@@ -194,6 +196,34 @@ async def test_what_is_only_looked_for_is_no_denial(node, caplog):
     assert refused.error_code is DENIED
     (line,) = caplog.messages
     assert line.endswith("on resource = TOPIC:other")
+
+
+@guarded()
+async def test_a_group_without_a_name_is_denied_like_any_other_where_a_rule_is_about_a_prefix(node):
+    root, client = await client_of(node, ROOT), await client_of(node, "User:alice")
+    await allow(root, "User:bob", READ, ResourceType.GROUP, "g", pattern=PatternType.PREFIXED)
+    for api_key in (ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE):
+        answer = await ask(client, api_key, SERVED[api_key].max_version, group_id=None, member_id="m")
+        assert answer.error_code is ErrorCode.group_authorization_failed
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("t" * 249, "TOPIC:" + "t" * 249),
+        ("t\nINFO all is well", r"TOPIC:'t\nINFO all is well'"),
+        ("t" * 5_000_000, "ttt'"),
+    ],
+    ids=["a topic's", "with a line break", "very long"],
+)
+def test_a_denied_name_makes_one_line_of_bounded_length(caplog, name, told):
+    caplog.set_level(logging.INFO, "kafka.authorizer.logger")
+    client = ClientContext("", Address("192.0.2.1", 1), "User:alice")
+    assert EnforcedAccess(BrokerSettings()).refuses(client, Permission(WRITE, ResourceType.TOPIC, name))
+    (line,) = caplog.messages
+    assert line.endswith(told)
+    assert "\n" not in line
+    assert len(line) < 500
 
 
 def test_denials_are_counted_by_principal_and_those_of_many_together():

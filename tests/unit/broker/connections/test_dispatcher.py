@@ -1,6 +1,7 @@
 import asyncio
 import struct
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -100,6 +101,44 @@ async def test_a_body_that_is_no_such_message_is_refused():
         new_dispatcher().dispatch(request(ApiKey.FIND_COORDINATOR, 3), memoryview(b"\xff"))
 
 
+def too_long(services, asked, message):
+    """An answer for which no version before 3 has room."""
+    answer = new_dispatcher()._load(ApiKey.FIND_COORDINATOR)(services, asked, message)
+    return replace(answer, host="h" * 32_768)
+
+
+def test_an_answer_for_which_the_version_has_no_room_ends_the_connection():
+    async def later(*arguments):
+        return too_long(*arguments)
+
+    def in_slices(*arguments):
+        yield
+        return too_long(*arguments)
+
+    async def later_in_slices(*arguments):
+        return in_slices(*arguments)
+
+    async def main(handle, *, is_long):
+        dispatcher = new_dispatcher()
+        dispatcher._cold[ApiKey.FIND_COORDINATOR] = handle
+        client, ended = ClientContext("PLAINTEXT", Address("127.0.0.1", 1)), []
+        client.hold.attach(lambda: None, ended.append)
+        asked = Request(ApiKey.FIND_COORDINATOR, 2, 7, "test", client, lambda _at_once: pytest.fail("it is answered"))
+        message = model(ApiKey.FIND_COORDINATOR, 2).Request(key="g" * (300 if is_long else 1), key_type=1)
+        body = memoryview(encode_request(ApiKey.FIND_COORDINATOR, 2, 7, None, message))[4 + 10 :]
+        try:
+            assert dispatcher.dispatch(asked, body) is LATER
+            await asyncio.sleep(1)
+        except DecodeError as error:
+            ended.append(str(error))
+        (reason,) = ended
+        assert "host has 32768 bytes" in reason
+
+    for handle in (too_long, later, in_slices, later_in_slices):
+        for is_long in (False, True):
+            SimulatedLoop().run(main(handle, is_long=is_long))
+
+
 class Burst:
     """A dispatcher whose handler takes half of a round's time, and connections that send a request each in the same round."""
 
@@ -143,6 +182,24 @@ async def test_of_many_requests_that_come_together_the_last_ones_are_handled_in_
     assert burst.replied == [2, 3, 4, 5, 6]
     assert max(after - before for before, after in pairwise(seen)) == 2, "as many as fit into a round"
     assert not any(asked.client.hold.is_held for asked, _ in answers)
+
+
+async def test_the_answer_to_a_request_that_was_put_off_is_not_kept():
+    """The log-in of its client may have ended meanwhile, after which only a renewal is served."""
+    burst = Burst()
+    plain = burst._plain
+
+    def offering(services, asked, message):
+        asked.repeat = lambda: True
+        return plain(services, asked, message)
+
+    burst._plain = offering
+    sent = [burst.send(number) for number in range(3)]
+    assert [answer is LATER for _, answer in sent] == [False, False, True]
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert burst.replied == [2]
+    assert [asked.client.shortcut is not None for asked, _ in sent] == [True, True, False]
 
 
 async def test_a_request_of_a_later_round_does_not_wait_for_those_that_were_put_off():

@@ -334,6 +334,15 @@ def test_names_of_clients_do_not_fill_the_memory():
     assert len(node.enforcer.uses._used) == 1
 
 
+def test_long_names_of_clients_do_not_fill_the_memory_and_are_counted_each_for_itself():
+    node = Node()
+    node.enforcer.change({client_alone(None): {PRODUCE: 100.0}, client_alone("b" * 32_767): {PRODUCE: 100.0}})
+    for name in ("a" * 32_767, "b" * 32_767, "c" * 257, "c" * 256):
+        client = node.connect()
+        assert told_ms(node.ask(client, 5000, client_id=name)[1]) == 40_000
+    assert sorted(len(client_id) for _key, (_user, client_id) in node.enforcer.uses._used) == [64, 64, 64, 256]
+
+
 async def test_steps_of_tasks_are_counted():
     node = Node(request_percentage=1)
     ended = asyncio.Event()

@@ -1,5 +1,8 @@
 """Stores of keys and certificates, good ones and each kind of bad one."""
 
+import base64
+import re
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -150,3 +153,37 @@ def test_revocation_lists_must_be_there_for_every_authority_and_new(tmp_path):
     late = AUTHORITY.revocations_pem(renewed=datetime.now(UTC) - DAY)
     assert "was to be renewed" in refused(TrustStore(PEM, certificates=AUTHORITY.pem + late))
     assert "no certificate" in refused(TrustStore(PEM, certificates=AUTHORITY.revocations_pem()))
+
+
+def spoilt(pem: str) -> Iterator[str]:
+    """A block of PEM with one of its bytes changed, each in turn."""
+    label, der = re.fullmatch(r"-----BEGIN ([A-Z0-9 ]+)-----\n(.+)-----END .+", pem, re.DOTALL).groups()
+    good = base64.b64decode(der)
+    for place in range(len(good)):
+        for change in (0x08, 0x70):
+            bad = bytearray(good)
+            bad[place] ^= change
+            yield f"-----BEGIN {label}-----\n{base64.encodebytes(bad).decode()}-----END {label}-----\n"
+
+
+def test_a_spoilt_certificate_or_list_is_refused_as_an_operator_s_error_or_taken():
+    """Nothing else may come of files that are changed while a node runs."""
+    faults = set()
+
+    def read(policy: TlsPolicy) -> None:
+        for read_blocking in (read_identity_blocking, read_trust_blocking):
+            try:
+                read_blocking(policy)
+            except OperatorError as error:
+                faults.add(error.problem)
+
+    key, trusted = ISSUED.key_pem(), AUTHORITY.pem
+    lists = AUTHORITY.revocations_pem()
+    good = KeyStore(PEM, key=key, chain=ISSUED.certificate_pem)
+    for bad in spoilt(ISSUED.certificate_pem):
+        read(TlsPolicy("OUT", KeyStore(PEM, key=key, chain=bad), TrustStore(PEM, certificates=trusted)))
+    for bad in spoilt(trusted):
+        read(TlsPolicy("OUT", good, TrustStore(PEM, certificates=bad + lists)))
+    for bad in spoilt(lists):
+        read(TlsPolicy("OUT", good, TrustStore(PEM, certificates=trusted + bad)))
+    assert any("cannot be read: " in fault for fault in faults)
