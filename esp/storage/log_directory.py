@@ -43,7 +43,7 @@ from esp.storage.partition_metadata import is_torn, read_topic_id, write_topic_i
 from esp.storage.recovery import KnownOffsets, count_segments, load_log_blocking, may_have_gaps
 from esp.storage.settling import JointSettling, settle_all_blocking
 from esp.storage.trash import Trash
-from esp.storage.trashed_replicas import TrashedReplica, TrashedReplicas, name_in_trash
+from esp.storage.trashed_replicas import TRASH_FILE, TrashedReplica, TrashedReplicas, name_in_trash
 
 _logger = logging.getLogger(__name__)
 
@@ -569,7 +569,11 @@ class LogDirectory:
         self._disk.sync_directory_blocking(self.path)
 
     def give_back_blocking(self, replica: TrashedReplica, partition: TopicPartition) -> None:
-        """Give a replica directory in the trash its name back, durably, with its offsets; not loaded yet (TRASH-3). Raises OSError."""
+        """Give a replica directory in the trash its name back, durably, with its offsets; not loaded yet (TRASH-3).
+
+        Raises:
+            OSError: the device failed or is full; the replica is in the trash as before.
+        """
         assert not self._is_there(partition), "a replica that is there stays"
         self._offsets.adopt(partition, replica.offsets)
         self.replicas[partition] = replica.topic_id
@@ -580,12 +584,20 @@ class LogDirectory:
                 self._disk, replica.path, replica.topic_id
             )  # an empty log may have lost it with the power
             self._disk.rename(replica.path, path)
-            self._disk.sync_directory_blocking(self.path)
         except OSError:
             del self.replicas[partition]
             raise
+        try:
+            self._disk.sync_directory_blocking(self.path)
+        except OSError:
+            del self.replicas[partition]
+            self._disk.rename(path, replica.path)
+            raise
         del self.trashed.by_key[replica.key]
-        self.trashed.unmark_blocking(path)
+        try:
+            self.trashed.unmark_blocking(path)
+        except OSError as error:  # by its name it is a replica all the same; the next start removes the file
+            _logger.warning("%s/%s cannot be removed: %s", path, TRASH_FILE, error)
 
     def restore_log_blocking(
         self,
@@ -595,15 +607,18 @@ class LogDirectory:
         now_ms: int,
         start_offset: int,
     ) -> Log:
-        """Give a replica its name back, and open its log; one that has lost its segments begins, empty, at ``start_offset``.
+        """Open the log of a replica in the trash, then give it its name back; one without segments begins, empty, at ``start_offset``.
+
+        In this order, as an error leaves it in the trash: outside of it, unopened, it would count as gone (BRK-11).
 
         Raises:
-            CorruptionError: flushed batches are broken or missing.
-            OSError: the device failed.
+            CorruptionError: flushed batches are broken or missing; the replica is in the trash as before.
+            OSError: the device failed or is full; likewise.
         """
-        self.give_back_blocking(replica, partition)
-        log = self.logs[partition] = self._open_log_blocking(
-            self._paths.replica(partition),
+        assert not self._is_there(partition), "a replica that is there stays"
+        self._offsets.adopt(partition, replica.offsets)
+        log = self._open_log_blocking(
+            replica.path,
             partition,
             replica.topic_id,
             settings,
@@ -611,6 +626,13 @@ class LogDirectory:
             was_clean=replica.is_complete,
             start_offset=start_offset,
         )
+        try:
+            self.give_back_blocking(replica, partition)
+        except OSError:
+            log.release()
+            raise
+        log.relocate(self._paths.replica(partition))
+        self.logs[partition] = log
         return log
 
     def discard_trashed_blocking(self, replicas: Iterable[TrashedReplica]) -> None:

@@ -126,6 +126,28 @@ async def test_a_topic_whose_disk_is_full_comes_back_with_all_records_when_there
     assert await all_values(client) == [b"0", b"1", b"2", b"3"]
 
 
+@pytest.mark.parametrize("after", range(5))
+@pytest.mark.parametrize("operation", ["read", "write", "create", "rename", "remove", "sync"])
+def test_one_error_of_the_device_while_a_log_is_restored_costs_no_record(operation, after, caplog):
+    """TRASH-3: the log was in neither of two directories for the retry, counted as gone, and began again, empty."""
+
+    @simulated(log_dirs=("/a", "/b"), metadata_log_dir="/meta")
+    async def scenario(node):
+        client, topic_id = await trashed(node)
+        node.disk.fail(operation, "*/t-0*", after=after)
+        assert (await restore(client, topic_id)).error_code is ErrorCode.none
+        async with asyncio.timeout(60):
+            await until_led(node)
+        assert await all_values(client) == [b"0", b"1", b"2"]
+        await node.restart(power=True)
+        client = await node.client()
+        await until_led(node)
+        assert await all_values(client) == [b"0", b"1", b"2"]
+
+    scenario()
+    assert "gone" not in caplog.text
+
+
 @simulated(**SETTINGS)
 async def test_a_queue_goes_on_after_its_topic_was_restored(node):
     """Share states stay for what is in the trash, and are deleted with what is purged (SHARE-29)."""
