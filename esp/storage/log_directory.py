@@ -174,6 +174,8 @@ class LogDirectory:
         """True if it was left by a clean shutdown."""
         self.clean_broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
         """The broker epoch of that stop, -1 if there was none."""
+        self.has_failed = False
+        """True once the owner has taken the directory offline."""
         self.replicas: dict[TopicPartition, TopicId | None] = {}
         """The replica directories that are there, loaded or not, with the topic id that each says it has."""
         self.logs: dict[TopicPartition, Log] = {}
@@ -324,7 +326,7 @@ class LogDirectory:
                 log.close_blocking()
             self.write_checkpoints_blocking()
             if self.is_offline:
-                _logger.error("%s: a log is offline, so the stop counts as unclean", self.path)
+                _logger.error("%s: the directory or a log is offline, so the stop counts as unclean", self.path)
             else:
                 self._clean_marker.write_blocking(CleanStop(broker_epoch, self._count_segments()))
                 self.running_marker.remove()
@@ -334,8 +336,8 @@ class LogDirectory:
 
     @property
     def is_offline(self) -> bool:
-        """True if an error of the device left one of the logs in doubt."""
-        return any(log.is_offline for log in self._open_logs())
+        """True if an error of the device left the directory, or one of the logs, in doubt."""
+        return self.has_failed or any(log.is_offline for log in self._open_logs())
 
     def _count_segments(self) -> dict[str, int]:
         """The segments on disk of the logs of which a lost one would not be seen otherwise."""
@@ -580,9 +582,7 @@ class LogDirectory:
         path = self._paths.replica(partition)
         try:
             self.write_checkpoints_blocking()
-            write_topic_id_blocking(
-                self._disk, replica.path, replica.topic_id
-            )  # an empty log may have lost it with the power
+            self._keep_topic_id_blocking(replica)
             self._disk.rename(replica.path, path)
         except OSError:
             del self.replicas[partition]
@@ -642,6 +642,15 @@ class LogDirectory:
             self._disk.rename(replica.path, aside)
             del self.trashed.by_key[replica.key]
             self._trash.add(aside, 0)
+
+    def _keep_topic_id_blocking(self, replica: TrashedReplica) -> None:
+        """Write the file of the topic's id again if a power loss took it, as it may from an empty log; on a full disk it need not be written."""
+        try:
+            is_there = read_topic_id(self._disk, replica.path) == replica.topic_id
+        except OperatorError:
+            is_there = False
+        if not is_there:
+            write_topic_id_blocking(self._disk, replica.path, replica.topic_id)
 
     def _mark_trashed_blocking(self, replica: TrashedReplica) -> None:
         self.reserve.write_blocking(lambda: self.trashed.mark_blocking(replica))

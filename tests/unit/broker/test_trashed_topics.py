@@ -111,7 +111,8 @@ async def test_a_topic_is_restored_under_its_id_with_records_and_settings(node):
 async def test_a_topic_whose_disk_is_full_comes_back_with_all_records_when_there_is_room(node):
     client, topic_id = await trashed(node)
     for operation in ("write", "create"):
-        node.disk.fail(operation, "*/t-0*", error=errno.ENOSPC, times=10**6)
+        for pattern in ("*/t-0*", "*-checkpoint*"):
+            node.disk.fail(operation, pattern, error=errno.ENOSPC, times=10**6)
     assert (await restore(client, topic_id)).error_code is ErrorCode.none
     await asyncio.sleep(60)
     assert kept(node), "the log stays in the trash, and its restoration is tried again"
