@@ -197,6 +197,7 @@ class LogDirectory:
         self._lock = lock
         self._file_system = file_system
         self._producer_id_expiration_ms = producer_id_expiration_ms
+        self._lock_identity = disk.stat(f"{path}/{LOCK_FILE}").identity
         self._paths = ReplicaPaths(disk, path)
         self._trash = Trash(disk)
         self._offsets = OffsetCheckpoints(disk, path, self.reserve, self._open_logs, self._is_there)
@@ -333,6 +334,17 @@ class LogDirectory:
                 self._loading_marker.end()
         finally:
             self.unlock()
+
+    def is_in_place_blocking(self) -> bool:
+        """False if the directory was removed, unmounted or replaced since it was opened: what is written to open files there is lost.
+
+        Raises:
+            OSError: the device failed.
+        """
+        try:
+            return self._disk.stat(f"{self.path}/{LOCK_FILE}").identity == self._lock_identity
+        except FileNotFoundError:
+            return False
 
     @property
     def is_offline(self) -> bool:
@@ -644,7 +656,7 @@ class LogDirectory:
             self._trash.add(aside, 0)
 
     def _keep_topic_id_blocking(self, replica: TrashedReplica) -> None:
-        """Write the file of the topic's id again if a power loss took it, as it may from an empty log; on a full disk it need not be written."""
+        """Write the file of the topic's id again if a power loss took it, as it may from an empty log; nothing else needs room."""
         try:
             is_there = read_topic_id(self._disk, replica.path) == replica.topic_id
         except OperatorError:
