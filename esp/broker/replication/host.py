@@ -615,7 +615,7 @@ class ReplicaHost:
 
     def _fail_all(self, failures: Mapping[LogDirectory, OSError]) -> None:
         for directory, error in failures.items():
-            self.fail(directory, f"replicas in {directory.path} cannot be renamed: {error}")
+            self.fail(directory, f"replicas in {directory.path} cannot be put aside: {error}")
 
     def tell_directory(self, hosted: HostedPartition) -> None:
         """Make sure that the controller knows in which directory a replica is (KIP-858)."""
