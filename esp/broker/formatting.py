@@ -98,7 +98,7 @@ def check_directories(
         cluster_id: the cluster that they must belong to; None: any, but one.
 
     Raises:
-        OperatorError: a directory belongs to another node or cluster, or has lost its identity.
+        OperatorError: a directory belongs to another node or cluster, has lost its identity, or has that of another directory.
     """
     for directory in directories:
         if directory.meta is not None:
@@ -109,6 +109,7 @@ def check_directories(
                 f"The data directory {directory.path} holds partitions but no meta.properties.",
                 "Restore that file from a copy, or set log.dirs to an empty directory.",
             )
+    _require_own_ids(directories)
     known = [directory.path for directory in directories if directory.meta is not None]
     if metadata_directory.meta is None and known:
         raise OperatorError(
@@ -117,6 +118,20 @@ def check_directories(
             "Restore it from a copy, or set metadata.log.dir to the directory that holds __cluster_metadata-0.",
         )
     return cluster_id
+
+
+def _require_own_ids(directories: Sequence[LogDirectory]) -> None:
+    """Raise OperatorError if two directories have the same id: the controller refuses such a broker."""
+    paths: dict[object, str] = {}
+    for directory in directories:
+        if directory.meta is None:
+            continue
+        other = paths.setdefault(directory.meta.directory_id, directory.path)
+        if other != directory.path:
+            raise OperatorError(
+                f"The data directories {other} and {directory.path} have the same directory.id: one is a copy of the other.",
+                "Keep the one that this node used last in log.dirs, and set the other entry to an empty directory.",
+            )
 
 
 def _own_directory_id(voters: VoterSet, node_id: NodeId) -> DirectoryId | None:

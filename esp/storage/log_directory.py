@@ -43,7 +43,7 @@ from esp.storage.partition_metadata import is_torn, read_topic_id, write_topic_i
 from esp.storage.recovery import KnownOffsets, count_segments, load_log_blocking, may_have_gaps
 from esp.storage.settling import JointSettling, settle_all_blocking
 from esp.storage.trash import Trash
-from esp.storage.trashed_replicas import TrashedReplica, TrashedReplicas, name_in_trash
+from esp.storage.trashed_replicas import TRASH_FILE, TrashedReplica, TrashedReplicas, name_in_trash
 
 _logger = logging.getLogger(__name__)
 
@@ -174,6 +174,8 @@ class LogDirectory:
         """True if it was left by a clean shutdown."""
         self.clean_broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
         """The broker epoch of that stop, -1 if there was none."""
+        self.has_failed = False
+        """True once the owner has taken the directory offline."""
         self.replicas: dict[TopicPartition, TopicId | None] = {}
         """The replica directories that are there, loaded or not, with the topic id that each says it has."""
         self.logs: dict[TopicPartition, Log] = {}
@@ -195,6 +197,7 @@ class LogDirectory:
         self._lock = lock
         self._file_system = file_system
         self._producer_id_expiration_ms = producer_id_expiration_ms
+        self._lock_identity = disk.stat(f"{path}/{LOCK_FILE}").identity
         self._paths = ReplicaPaths(disk, path)
         self._trash = Trash(disk)
         self._offsets = OffsetCheckpoints(disk, path, self.reserve, self._open_logs, self._is_there)
@@ -324,7 +327,7 @@ class LogDirectory:
                 log.close_blocking()
             self.write_checkpoints_blocking()
             if self.is_offline:
-                _logger.error("%s: a log is offline, so the stop counts as unclean", self.path)
+                _logger.error("%s: the directory or a log is offline, so the stop counts as unclean", self.path)
             else:
                 self._clean_marker.write_blocking(CleanStop(broker_epoch, self._count_segments()))
                 self.running_marker.remove()
@@ -332,10 +335,21 @@ class LogDirectory:
         finally:
             self.unlock()
 
+    def is_in_place_blocking(self) -> bool:
+        """False if the directory was removed, unmounted or replaced since it was opened: what is written to open files there is lost.
+
+        Raises:
+            OSError: the device failed.
+        """
+        try:
+            return self._disk.stat(f"{self.path}/{LOCK_FILE}").identity == self._lock_identity
+        except FileNotFoundError:
+            return False
+
     @property
     def is_offline(self) -> bool:
-        """True if an error of the device left one of the logs in doubt."""
-        return any(log.is_offline for log in self._open_logs())
+        """True if an error of the device left the directory, or one of the logs, in doubt."""
+        return self.has_failed or any(log.is_offline for log in self._open_logs())
 
     def _count_segments(self) -> dict[str, int]:
         """The segments on disk of the logs of which a lost one would not be seen otherwise."""
@@ -569,23 +583,33 @@ class LogDirectory:
         self._disk.sync_directory_blocking(self.path)
 
     def give_back_blocking(self, replica: TrashedReplica, partition: TopicPartition) -> None:
-        """Give a replica directory in the trash its name back, durably, with its offsets; not loaded yet (TRASH-3). Raises OSError."""
+        """Give a replica directory in the trash its name back, durably, with its offsets; not loaded yet (TRASH-3).
+
+        Raises:
+            OSError: the device failed or is full; the replica is in the trash as before.
+        """
         assert not self._is_there(partition), "a replica that is there stays"
         self._offsets.adopt(partition, replica.offsets)
         self.replicas[partition] = replica.topic_id
         path = self._paths.replica(partition)
         try:
             self.write_checkpoints_blocking()
-            write_topic_id_blocking(
-                self._disk, replica.path, replica.topic_id
-            )  # an empty log may have lost it with the power
+            self._keep_topic_id_blocking(replica)
             self._disk.rename(replica.path, path)
-            self._disk.sync_directory_blocking(self.path)
         except OSError:
             del self.replicas[partition]
             raise
+        try:
+            self._disk.sync_directory_blocking(self.path)
+        except OSError:
+            del self.replicas[partition]
+            self._disk.rename(path, replica.path)
+            raise
         del self.trashed.by_key[replica.key]
-        self.trashed.unmark_blocking(path)
+        try:
+            self.trashed.unmark_blocking(path)
+        except OSError as error:  # by its name it is a replica all the same; the next start removes the file
+            _logger.warning("%s/%s cannot be removed: %s", path, TRASH_FILE, error)
 
     def restore_log_blocking(
         self,
@@ -595,15 +619,18 @@ class LogDirectory:
         now_ms: int,
         start_offset: int,
     ) -> Log:
-        """Give a replica its name back, and open its log; one that has lost its segments begins, empty, at ``start_offset``.
+        """Open the log of a replica in the trash, then give it its name back; one without segments begins, empty, at ``start_offset``.
+
+        In this order, as an error leaves it in the trash: outside of it, unopened, it would count as gone (BRK-11).
 
         Raises:
-            CorruptionError: flushed batches are broken or missing.
-            OSError: the device failed.
+            CorruptionError: flushed batches are broken or missing; the replica is in the trash as before.
+            OSError: the device failed or is full; likewise.
         """
-        self.give_back_blocking(replica, partition)
-        log = self.logs[partition] = self._open_log_blocking(
-            self._paths.replica(partition),
+        assert not self._is_there(partition), "a replica that is there stays"
+        self._offsets.adopt(partition, replica.offsets)
+        log = self._open_log_blocking(
+            replica.path,
             partition,
             replica.topic_id,
             settings,
@@ -611,6 +638,13 @@ class LogDirectory:
             was_clean=replica.is_complete,
             start_offset=start_offset,
         )
+        try:
+            self.give_back_blocking(replica, partition)
+        except OSError:
+            log.release()
+            raise
+        log.relocate(self._paths.replica(partition))
+        self.logs[partition] = log
         return log
 
     def discard_trashed_blocking(self, replicas: Iterable[TrashedReplica]) -> None:
@@ -620,6 +654,15 @@ class LogDirectory:
             self._disk.rename(replica.path, aside)
             del self.trashed.by_key[replica.key]
             self._trash.add(aside, 0)
+
+    def _keep_topic_id_blocking(self, replica: TrashedReplica) -> None:
+        """Write the file of the topic's id again if a power loss took it, as it may from an empty log; nothing else needs room."""
+        try:
+            is_there = read_topic_id(self._disk, replica.path) == replica.topic_id
+        except OperatorError:
+            is_there = False
+        if not is_there:
+            write_topic_id_blocking(self._disk, replica.path, replica.topic_id)
 
     def _mark_trashed_blocking(self, replica: TrashedReplica) -> None:
         self.reserve.write_blocking(lambda: self.trashed.mark_blocking(replica))

@@ -71,6 +71,7 @@ class ReplicaDirectories:
         self.online.remove(directory)
         if directory.meta is not None:
             self.failed = (*self.failed, directory.meta.directory_id)
+        directory.has_failed = True
         directory.running_marker.remove()
         for replica_log in (*directory.logs.values(), *directory.futures.values()):
             replica_log.take_offline()

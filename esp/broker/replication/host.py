@@ -106,10 +106,19 @@ class ReplicaFiles:
     ) -> Log | None:
         name, now_ms = replica.name, self._env.clock.wall_ms()
         try:
-            return directory.restore_log_blocking(trashed, name, replica.settings, now_ms, replica.start_offset)
-        except (OSError, CorruptionError) as error:
+            try:
+                return directory.restore_log_blocking(trashed, name, replica.settings, now_ms, replica.start_offset)
+            except CorruptionError as error:
+                directory.trashed.keep_as_stray_blocking(trashed)
+                log.error(
+                    "%s is damaged, and is not restored from %s: %s. The directory is kept until you remove it",
+                    name,
+                    trashed.path,
+                    error,
+                )
+        except OSError as error:
             log.error("%s cannot be restored from %s and is retried: %s", name, trashed.path, error)
-            return None
+        return None
 
     def find_trashed(self, topic_id: TopicId, number: int) -> tuple[LogDirectory, TrashedReplica] | None:
         """The log of a partition of a topic that was in the trash, and the data directory in which it is."""
@@ -606,7 +615,7 @@ class ReplicaHost:
 
     def _fail_all(self, failures: Mapping[LogDirectory, OSError]) -> None:
         for directory, error in failures.items():
-            self.fail(directory, f"replicas in {directory.path} cannot be renamed: {error}")
+            self.fail(directory, f"replicas in {directory.path} cannot be put aside: {error}")
 
     def tell_directory(self, hosted: HostedPartition) -> None:
         """Make sure that the controller knows in which directory a replica is (KIP-858)."""

@@ -1,6 +1,7 @@
 """Opens the logs in the data directories when a node starts: replicas, and moves between directories that were under way."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from esp.broker.live_settings import LiveSettings
@@ -66,21 +67,25 @@ class ReplicaLoading:
         What it does not know is put aside as a stray: it is never adopted by a topic of the same name (REASSIGN-4).
 
         Raises:
-            OperatorError: a log cannot be opened.
+            OperatorError: a log cannot be opened, or a replica not be put where it belongs.
         """
         for directory in self._directories:
-            self._discard_outdated_blocking(directory)
+            with _in_order(directory):
+                self._discard_outdated_blocking(directory)
         for directory in self._directories:
-            self._look_into_trash_blocking(directory)
+            with _in_order(directory):
+                self._look_into_trash_blocking(directory)
             yield
         for directory in self._directories:
             for partition in tuple(directory.replicas):
                 if partition.topic != METADATA_TOPIC:
-                    self._load_replica_blocking(directory, partition)
+                    with _in_order(directory):
+                        self._load_replica_blocking(directory, partition)
                     yield
         for directory in self._directories:
             for path in tuple(directory.left_futures):
-                self._load_copy_blocking(directory, path)
+                with _in_order(directory):
+                    self._load_copy_blocking(directory, path)
                 yield
         self.gone = list(find_gone(self._image, self._node_id, self._why_gone))
         for directory in self._directories:
@@ -299,6 +304,18 @@ class ReplicaLoading:
     @staticmethod
     def _last_epoch(loaded: LoadedReplica) -> int | None:
         return loaded.log.leader_epochs.epoch_of(loaded.log.log_end_offset - 1)
+
+
+@contextmanager
+def _in_order(directory: LogDirectory) -> Iterator[None]:
+    """Raise OperatorError if a device fails, or is full, while replicas of this directory are put where they belong."""
+    try:
+        yield
+    except OSError as error:
+        raise OperatorError(
+            f"The replicas in {directory.path} cannot be put in order: {error}.",
+            "Make room on the disk, or repair it, and start the node again.",
+        ) from error
 
 
 def _why_not_kept(opened: Log) -> str | None:

@@ -176,9 +176,18 @@ class Maintenance:
         await self._write(LogDirectory.write_log_starts_blocking)
 
     async def _write(self, write_blocking: Callable[[LogDirectory], None]) -> None:
+        """Write a checkpoint in each directory. One that is not there any more fails: open files take records that no start will find."""
+
+        def write_in_place_blocking(directory: LogDirectory) -> bool:
+            if is_in_place := directory.is_in_place_blocking():
+                write_blocking(directory)
+            return is_in_place
+
         async with self._replicas.directories_lock:
             for directory in self._online():
-                await self._env.cpu.run(write_blocking, directory)
+                if not await self._env.cpu.run(write_in_place_blocking, directory):
+                    what = f"{directory.path} was removed, unmounted or replaced while this node runs"
+                    self._replicas.fail(directory, f"{what}: its file .lock is not the one that is locked")
 
     def _online(self) -> list[LogDirectory]:
         """The directories that have not failed; a failed one is not written to."""

@@ -9,6 +9,7 @@ from esp.broker.app import BrokerNode
 from esp.model.errors import ErrorCode, OperatorError
 from esp.settings.addresses import Listener
 from esp.simulation.machine.loop import ProcessEndedError, SimulatedLoop
+from esp.storage.layout import CLEAN_SHUTDOWN_FILE
 from tests.unit.broker.conversation import (
     create_topic,
     create_topics,
@@ -382,3 +383,21 @@ def test_a_node_killed_again_and_again_also_while_it_recovers_keeps_everything(s
             node.kill()
 
     loop.run(main(), limit_s=6000)
+
+
+@simulated(log_dirs=("/a", "/b"), metadata_log_dir="/meta")
+async def test_a_log_directory_that_has_failed_is_not_left_as_a_clean_one(node, caplog):
+    """REC-1: also if no log is open in it, as its last one was to be put aside, and stands there not flushed."""
+    client = await node.client()
+    await create_topic(client)
+    await produce(client, "t", records(b"0"))
+    failed = "/" + node.log("t").path.split("/")[1]
+    node.disk.fail("rename", f"{failed}/t-0")
+    await delete_topic(client, "t")
+    await asyncio.sleep(1)
+    assert f"the log directory {failed} is offline" in caplog.text
+    await node.stop()
+    [other] = {"/a", "/b"} - {failed}
+    left = [node.disk.exists(f"{path}/{CLEAN_SHUTDOWN_FILE}") for path in (failed, other)]
+    assert left == [False, True]
+    assert "t-0" in node.names(failed)

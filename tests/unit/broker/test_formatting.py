@@ -156,3 +156,16 @@ def test_a_format_that_was_cut_off_anywhere_is_completed(power):
             assert step > 10
             return
     pytest.fail("formatting never ends")
+
+
+def test_a_copy_of_a_directory_beside_it_is_refused():
+    """The controller refuses a broker with one id for two directories, again and again."""
+    node = Node()
+    first, second = _open(node, PATH, _OTHER)
+    _format(node, [first, second])
+    node.disk.write_file(f"{_OTHER}/meta.properties", node.disk.read_file(f"{PATH}/meta.properties"))
+    first.unlock()
+    second.unlock()
+    first, second = _open(node, PATH, _OTHER)
+    with pytest.raises(OperatorError, match=f"{PATH} and {_OTHER} have the same directory.id"):
+        _format(node, [first, second])

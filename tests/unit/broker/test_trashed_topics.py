@@ -111,7 +111,8 @@ async def test_a_topic_is_restored_under_its_id_with_records_and_settings(node):
 async def test_a_topic_whose_disk_is_full_comes_back_with_all_records_when_there_is_room(node):
     client, topic_id = await trashed(node)
     for operation in ("write", "create"):
-        node.disk.fail(operation, "*/t-0*", error=errno.ENOSPC, times=10**6)
+        for pattern in ("*/t-0*", "*-checkpoint*"):
+            node.disk.fail(operation, pattern, error=errno.ENOSPC, times=10**6)
     assert (await restore(client, topic_id)).error_code is ErrorCode.none
     await asyncio.sleep(60)
     assert kept(node), "the log stays in the trash, and its restoration is tried again"
@@ -124,6 +125,28 @@ async def test_a_topic_whose_disk_is_full_comes_back_with_all_records_when_there
     client = await node.client()
     await until_led(node)
     assert await all_values(client) == [b"0", b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("after", range(5))
+@pytest.mark.parametrize("operation", ["read", "write", "create", "rename", "remove", "sync"])
+def test_one_error_of_the_device_while_a_log_is_restored_costs_no_record(operation, after, caplog):
+    """TRASH-3: the log was in neither of two directories for the retry, counted as gone, and began again, empty."""
+
+    @simulated(log_dirs=("/a", "/b"), metadata_log_dir="/meta")
+    async def scenario(node):
+        client, topic_id = await trashed(node)
+        node.disk.fail(operation, "*/t-0*", after=after)
+        assert (await restore(client, topic_id)).error_code is ErrorCode.none
+        async with asyncio.timeout(60):
+            await until_led(node)
+        assert await all_values(client) == [b"0", b"1", b"2"]
+        await node.restart(power=True)
+        client = await node.client()
+        await until_led(node)
+        assert await all_values(client) == [b"0", b"1", b"2"]
+
+    scenario()
+    assert "gone" not in caplog.text
 
 
 @simulated(**SETTINGS)

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from esp.model.errors import CorruptionError, OperatorError
-from esp.model.ids import DirectoryId, NodeId, TopicId, TopicPartition
+from esp.model.ids import BrokerEpoch, DirectoryId, NodeId, TopicId, TopicPartition
 from esp.settings.topic import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.disk_faults import ProcessKilledError
@@ -517,3 +517,22 @@ def test_a_log_that_was_created_before_a_crash_is_durable_once_it_is_flushed() -
     log.flush_blocking()
     disk.power_loss()
     assert reopen(disk)[1].log_end_offset == 1
+
+
+def test_segments_of_another_topic_that_had_the_name_are_not_missed_in_a_restored_log() -> None:
+    """REC-11: the clean shutdown counted the segments of the topic that was deleted since."""
+    disk, compacted = new_disk(), TopicSettings(cleanup_policy="compact")
+    directory, log = new_log(disk, compacted)
+    append(log)
+    directory.trash_logs_blocking([log], 0, 50, lambda _log: 0)
+    other = directory.create_log_blocking(PARTITION, TopicId(uuid.UUID(int=9)), compacted)
+    for _ in range(2):
+        append(other)
+        other.roll(0)
+    directory.close_blocking(BrokerEpoch(0))
+    directory = LogDirectory.open_blocking(disk, DATA)
+    directory.mark_stray(PARTITION)
+    [replica] = directory.trashed.by_key.values()
+    restored = directory.restore_log_blocking(replica, PARTITION, compacted, 0, 0)
+    assert restored.path == REPLICA
+    assert len(read_all(restored)) == 1

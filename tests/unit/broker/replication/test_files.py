@@ -5,10 +5,11 @@ import uuid
 
 from esp.broker.replication.directories import ReplicaDirectories
 from esp.broker.replication.host import TURN_MAX, NewReplica, ReplicaFiles, in_turns
-from esp.model.ids import TopicId, TopicPartition
+from esp.model.ids import BrokerEpoch, TopicId, TopicPartition
 from esp.settings.topic import TopicSettings
 from esp.storage.log_directory import LogDirectory
 from tests.unit.broker.played_server import in_world
+from tests.unit.storage.helpers import append
 
 TOPIC_ID = TopicId(uuid.UUID(int=5))
 
@@ -85,3 +86,28 @@ async def test_the_loop_goes_on_while_replicas_are_made(world):
         await files.create(turn)
         assert turns > before
     counting.cancel()
+
+
+@in_world
+async def test_a_log_in_the_trash_that_is_damaged_is_kept_as_a_stray_and_the_replica_begins_anew(world, caplog):
+    """REC-4: no byte of it is cut; the replica counts as gone (BRK-11), which its caller tells before it asks again."""
+    (directory,), files = opened(world, "/a")
+    [log] = await files.create([new(0)])
+    log.begin_epoch(0)
+    append(log)
+    log.roll(0)
+    append(log)
+    directory.trash_logs_blocking([log], 0, 50, lambda _log: 0)
+    [[_, path]] = [(each.key, each.path) for each in directory.trashed.by_key.values()]
+    world.env.disk.remove(f"{path}/{0:020d}.log")
+    left = world.env.disk.read_file(f"{path}/{1:020d}.log")
+    assert await files.create([new(0)]) == [None]
+    assert f"t-0 is damaged, and is not restored from {path}: " in caplog.text
+    assert files.find_trashed(TOPIC_ID, 0) is None
+    [made] = await files.create([new(0)])
+    assert (made.path, made.log_end_offset) == ("/a/t-0", 0)
+    assert world.env.disk.read_file(f"{path}/{1:020d}.log") == left
+    directory.close_blocking(BrokerEpoch(0))
+    again = LogDirectory.open_blocking(world.env.disk, "/a")
+    assert not again.trashed.by_key
+    assert world.env.disk.exists(path)

@@ -1,6 +1,7 @@
 """What becomes of each directory that a node finds when it starts: opened, put aside, gone on with, or removed."""
 
 import asyncio
+import errno
 import uuid
 from contextlib import suppress
 from dataclasses import replace
@@ -466,6 +467,32 @@ def test_of_two_logs_of_a_partition_in_the_trash_the_one_that_came_last_is_the_o
     else:
         assert list(node.directories[newer].trashed.by_key) == [(TOPIC_ID, 0)]
         assert list(node.directories[older].trashed.by_key) == []
+
+
+def test_a_restored_log_is_given_back_on_a_full_disk():
+    """REC-9: no start fails for want of room."""
+    node = Node()
+    put_in_trash(node, "/a", batches=5, at=MARKED_AT)
+    node.image = restored()
+    for operation in ("write", "create"):
+        node.disk.fail(operation, "/a/t-0*", error=errno.ENOSPC, times=10**6)
+    assert node.load().replicas[T0].log.log_end_offset == 5
+
+
+@pytest.mark.parametrize("operation", ["write", "create", "rename", "sync"])
+def test_an_error_of_the_device_while_replicas_are_put_in_order_names_the_directory_and_the_remedy(operation):
+    """And the next start finds all of them."""
+    node = Node()
+    put_in_trash(node, "/a", batches=5, at=MARKED_AT)
+    node.create("/a", T1, ANOTHER_ID)
+    node.image = restored()
+    node.open()
+    node.disk.fail(operation, "/a*")
+    with pytest.raises(OperatorError, match=r"The replicas in /a cannot be put in order: .*\nMake room on the disk"):
+        node.load_open()
+    loading = node.load()
+    assert loading.replicas[T0].log.log_end_offset == 5
+    assert loading.gone == []
 
 
 @pytest.mark.parametrize("current", ["/a", "/b"])

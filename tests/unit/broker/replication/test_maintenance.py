@@ -251,3 +251,28 @@ async def test_a_scrub_tells_of_a_device_that_cannot_be_read_and_goes_on(node, m
     await maintenance.Maintenance(node.env, node.settings, node.replicas, [], None, None).scrub()
     assert len(asked) == 2
     assert caplog.text.count("cannot be read at offset 0: [Errno 5]") == 2
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_log_directory_that_is_not_there_any_more_goes_offline(is_replaced, caplog):
+    """Its open files take what is written, and a client would be told that records are kept which no start finds."""
+
+    @simulated(log_dirs=("/a", "/b"), metadata_log_dir="/meta")
+    async def scenario(node):
+        client = await node.client()
+        await create_topic(client, partitions=2)
+        for number in range(2):
+            assert (await produce(client, "t", records(b"0"), partition=number)).error_code is ErrorCode.none
+        node.disk.remove_tree("/b")
+        if is_replaced:
+            node.disk.make_directory("/b")
+            node.disk.write_file("/b/.lock", b"")
+        await asyncio.sleep(6)
+        answers = {}
+        for number in range(2):
+            place = node.hosted("t", number).log.path.split("/")[1]
+            answers[place] = (await produce(client, "t", records(b"1"), partition=number)).error_code
+        assert answers == {"a": ErrorCode.none, "b": ErrorCode.kafka_storage_error}
+
+    scenario()
+    assert "the log directory /b is offline: /b was removed, unmounted or replaced while this node runs" in caplog.text
