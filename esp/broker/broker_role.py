@@ -403,7 +403,7 @@ class RunningBroker:
     ) -> list[ErrorCode] | Coroutine[Any, Any, list[ErrorCode]]:
         """Write the markers of transactions that this node coordinates into partitions that it leads."""
         written: list[ErrorCode] | Coroutine[Any, Any, list[ErrorCode]]
-        written = importlib.import_module(_MARKER_WRITER).write_markers(self._services, markers)
+        written = _load_marker_writer().write_markers(self._services, markers)
         return written
 
     def _on_leading(self, hosted: HostedPartition) -> None:
@@ -502,3 +502,8 @@ def _is_unfenced(image: ClusterImage, node_id: NodeId) -> bool:
     """True if the broker is registered and not fenced. It need not be registered any more if an operator has unregistered it meanwhile."""
     broker = image.brokers.get(node_id)
     return broker is not None and not broker.fenced
+
+
+@once
+def _load_marker_writer() -> Any:
+    return importlib.import_module(_MARKER_WRITER)

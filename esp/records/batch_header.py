@@ -123,6 +123,10 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     return tuple.__new__(BatchHeader, _HEADER.unpack_from(buffer, position))
 
 
+pack_fields: Final[Callable[..., bytes]] = _HEADER.pack
+"""The 61 bytes of a header's fields, in the order of the bytes."""
+
+
 def pack_header(header: BatchHeader) -> bytes:
     """The header's 61 bytes."""
     return _HEADER.pack(*header)

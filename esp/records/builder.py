@@ -18,8 +18,7 @@ from esp.records.batch_header import (
     SIZE_BEFORE_LENGTH_ENDS,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
-    BatchHeader,
-    pack_header,
+    pack_fields,
 )
 from esp.records.compression import compress
 from esp.records.varint import append_varint
@@ -143,22 +142,23 @@ def seal_batch(
         producer_epoch: see there.
         base_sequence: see there.
     """
-    header = BatchHeader(
-        base_offset=base_offset,
-        batch_length=HEADER_SIZE - SIZE_BEFORE_LENGTH_ENDS + len(payload),
-        leader_epoch=leader_epoch,
-        magic=MAGIC,
-        crc=0,
-        attributes=attributes,
-        last_offset_delta=record_count - 1,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        record_count=record_count,
+    batch = bytearray(
+        pack_fields(
+            base_offset,
+            HEADER_SIZE - SIZE_BEFORE_LENGTH_ENDS + len(payload),
+            leader_epoch,
+            MAGIC,
+            0,  # the checksum of what follows
+            attributes,
+            record_count - 1,
+            base_timestamp,
+            max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            record_count,
+        )
     )
-    batch = bytearray(pack_header(header))
     batch += payload
     checksum = crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:])
     batch[CRC_OFFSET : CRC_OFFSET + _CRC_SIZE] = checksum.to_bytes(_CRC_SIZE, "big")

@@ -9,7 +9,15 @@ from typing import Final, NamedTuple
 from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
 from esp.records.batch import iterate_records
-from esp.records.builder import NewRecord, build_batch
+from esp.records.batch_header import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    HEADER_SIZE,
+    MAGIC,
+    SIZE_BEFORE_LENGTH_ENDS,
+    TRANSACTIONAL_BIT,
+)
+from esp.records.builder import seal_batch
 
 _KEY: Final = struct.Struct(">hh")
 """Version and type of a control record."""
@@ -18,6 +26,17 @@ _VALUE: Final = struct.Struct(">hi")
 _VERSION: Final = 0
 _ABORT: Final = 0
 _COMMIT: Final = 1
+
+_RECORD_FORMAT: Final = "5shhbhib"
+"""The bytes before the key, the key, the value's length, the value, the number of headers."""
+_RECORD: Final = struct.Struct(f">{_RECORD_FORMAT}")
+_BEFORE_KEY: Final = bytes((2 * (_RECORD.size - 1), 0, 0, 0, 2 * _KEY.size))
+"""The record's length, its attributes, both deltas, the key's length."""
+_VALUE_LENGTH: Final = 2 * _VALUE.size
+_SIZE: Final = HEADER_SIZE + _RECORD.size
+_BATCH: Final = struct.Struct(f">8xi4xb4xhi30xi{_RECORD_FORMAT}")
+"""Of the header: length, magic, attributes, last offset delta and number of records. Then the record."""
+_HEADER: Final = (_SIZE - SIZE_BEFORE_LENGTH_ENDS, MAGIC)
 
 
 class Marker(NamedTuple):
@@ -39,17 +58,15 @@ def build_marker(
         coordinator_epoch: the leader epoch of the coordinator's partition.
         timestamp_ms: wall time.
     """
-    return build_batch(
-        [
-            NewRecord(
-                _VALUE.pack(_VERSION, coordinator_epoch), key=_KEY.pack(_VERSION, _COMMIT if is_commit else _ABORT)
-            )
-        ],
-        timestamp_ms=timestamp_ms,
+    kind = _COMMIT if is_commit else _ABORT
+    return seal_batch(
+        _RECORD.pack(_BEFORE_KEY, _VERSION, kind, _VALUE_LENGTH, _VERSION, coordinator_epoch, 0),
+        1,
+        base_timestamp=timestamp_ms,
+        max_timestamp=timestamp_ms,
+        attributes=CONTROL_BIT | TRANSACTIONAL_BIT,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
-        control=True,
-        transactional=True,
     )
 
 
@@ -59,6 +76,29 @@ def read_marker(batch: Buffer) -> Marker:
     Raises:
         CorruptionError: the batch holds no record, which is what compaction leaves of an old marker, or another one than a marker.
     """
+    return _read_plain(batch) or _read_any(batch)
+
+
+def _read_plain(batch: Buffer) -> Marker | None:
+    """The content of a marker as all brokers write it; None for any other batch. A marker is read with each transaction."""
+    if len(batch) < _SIZE:
+        return None
+    length, magic, attributes, last_delta, count, before_key, version, kind, value_length, *rest = _BATCH.unpack_from(
+        batch
+    )
+    value_version, coordinator_epoch, header_count = rest
+    is_plain = (
+        (length, magic) == _HEADER
+        and not (attributes & CODEC_MASK or last_delta or version or value_version or header_count)
+        and count == 1
+        and before_key == _BEFORE_KEY
+        and value_length == _VALUE_LENGTH
+        and kind in (_ABORT, _COMMIT)
+    )
+    return Marker(kind == _COMMIT, coordinator_epoch) if is_plain else None
+
+
+def _read_any(batch: Buffer) -> Marker:
     for record in iterate_records(batch):
         key, value = record.key or b"", record.value or b""
         if len(key) < _KEY.size or len(value) < _VALUE.size:

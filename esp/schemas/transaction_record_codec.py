@@ -35,6 +35,9 @@ _TIMES: Final = struct.Struct(">qq")
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
 _I64: Final = struct.Struct(">q")
+_TAGGED_I16: Final = struct.Struct(">bbh")
+_TAGGED_I64: Final = struct.Struct(">bbq")
+"""Tag, size, number."""
 _NULL_COUNT: Final = -1
 
 
@@ -123,17 +126,14 @@ def _read_tag(tags: dict[int, bytes], tag: int, format_: struct.Struct, default:
 
 
 def _encode_tags(value: TransactionValue) -> bytes:
-    fields = (
-        (_PREVIOUS_PRODUCER_ID_TAG, _I64, value.previous_producer_id, NO_PRODUCER_ID),
-        (_NEXT_PRODUCER_ID_TAG, _I64, value.next_producer_id, NO_PRODUCER_ID),
-        (_CLIENT_VERSION_TAG, _I16, value.client_version, 0),
-    )
-    present = [
-        bytes((tag, format_.size)) + format_.pack(number)
-        for tag, format_, number, default in fields
-        if number != default
-    ]
-    return bytes((len(present),)) + b"".join(present)
+    present = []
+    if value.previous_producer_id != NO_PRODUCER_ID:
+        present.append(_TAGGED_I64.pack(_PREVIOUS_PRODUCER_ID_TAG, _I64.size, value.previous_producer_id))
+    if value.next_producer_id != NO_PRODUCER_ID:
+        present.append(_TAGGED_I64.pack(_NEXT_PRODUCER_ID_TAG, _I64.size, value.next_producer_id))
+    if value.client_version:
+        present.append(_TAGGED_I16.pack(_CLIENT_VERSION_TAG, _I16.size, value.client_version))
+    return b"".join((bytes((len(present),)), *present))
 
 
 def _count(count: int, is_flexible: bool) -> bytes:

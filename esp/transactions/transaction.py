@@ -6,9 +6,8 @@ move whose append fails leaves nothing behind, and no epoch is raised twice for 
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from esp.model.ids import TopicPartition
 from esp.model.now import Now
@@ -51,17 +50,16 @@ NO_PARTITIONS: Final[Mapping[TopicPartition, uuid.UUID | None]] = MappingProxyTy
 _US_PER_MS: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transaction:
-    """The state of a transactional id at one time."""
+class Transaction(NamedTuple):
+    """The state of a transactional id at one time. Made with the names of its fields."""
 
     status: TransactionStatus
     producer_id: int
     producer_epoch: int
     timeout_ms: int
-    partitions: Mapping[TopicPartition, uuid.UUID | None] = field(default_factory=lambda: NO_PARTITIONS)
-    """With the ids of their topics as they were when the partition joined; None for those that were read from the log."""
     last_update_ms: int
+    partitions: Mapping[TopicPartition, uuid.UUID | None] = NO_PARTITIONS
+    """With the ids of their topics as they were when the partition joined; None for those that were read from the log."""
     start_ms: int = NO_TIMESTAMP
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
@@ -96,10 +94,12 @@ class Transaction:
 
 def stored_value(transaction: Transaction) -> TransactionValue:
     """The value of the record that stores it."""
-    topics: dict[str, list[int]] = {}
-    for topic, partition in transaction.partitions:
-        topics.setdefault(topic, []).append(partition)
-    partitions = tuple(PartitionsOfTopic(topic, tuple(numbers)) for topic, numbers in topics.items())
+    partitions: tuple[PartitionsOfTopic, ...] = ()
+    if transaction.partitions:
+        topics: dict[str, list[int]] = {}
+        for topic, partition in transaction.partitions:
+            topics.setdefault(topic, []).append(partition)
+        partitions = tuple([PartitionsOfTopic(topic, tuple(numbers)) for topic, numbers in topics.items()])
     return TransactionValue(
         transaction.producer_id,
         transaction.producer_epoch,
@@ -162,7 +162,7 @@ def rotated(before: Transaction, producer_id: int, timeout_ms: int, now: Now, *,
 
 def repeated(before: Transaction, timeout_ms: int, now: Now) -> Transaction:
     """InitProducerId again, because the answer was lost: the same producer (KIP-360)."""
-    return replace(_emptied(before, timeout_ms, now), previous_producer_id=before.previous_producer_id)
+    return _emptied(before, timeout_ms, now)._replace(previous_producer_id=before.previous_producer_id)
 
 
 def joined(
@@ -244,8 +244,7 @@ def _emptied(before: Transaction, timeout_ms: int, now: Now, **changes: int) -> 
 
 def _moved(before: Transaction, status: TransactionStatus, now: Now, **changes: object) -> Transaction:
     assert before.status in VALID_MOVES[status], f"{before.status.name} is not followed by {status.name}"
-    after = replace(
-        before,
+    after = before._replace(
         status=status,
         previous_producer_id=before.producer_id,
         last_update_ms=now.wall_ms,

@@ -192,7 +192,7 @@ EQUIVALENT: Final[Mapping[Key, str]] = {
     ): "a timer that comes after the end finds that the fetcher is closed",
     (
         "esp/broker/transactions/verifier.py",
-        "TransactionVerifier.verify",
+        "TransactionVerifier.verifying",
         "comparison turned",
         "self._clock.monotonic_us() < give_up_us",
         "(self._clock.monotonic_us() <= give_up_us)",
@@ -209,11 +209,6 @@ EQUIVALENT: Final[Mapping[Key, str]] = {
         "RaftFiles._flush",
         'self.fail(OSError(errno.ENOSPC, f"flushed up to {log.recovery_point} of {end_offset}"))',
     ): "the process ends a turn of the loop later; until then nothing says that more was flushed",
-    _await_before(
-        "esp/broker/transactions/verifier.py",
-        "TransactionVerifier.verify",
-        "await self._clock.sleep_us(self._backoff.pause_ms * 1000)",
-    ): "a pause that is a turn of the loop longer",
     _await_before(
         "esp/broker/apis/delete_topics.py", "handle_at_controller", "wanted.append(TopicId(topic.topic_id))"
     ): "the request that is looked at does not change, and the decision is made when all of it was looked at",

@@ -11,7 +11,7 @@ another.
 from esp.broker.data_path.delayed_produce import DelayedProduce, Finish
 from esp.broker.data_path.long_produce import LongProduce, Unfinished
 from esp.broker.data_path.produce_appender import ProduceAppender, fail, why_refused
-from esp.broker.data_path.produce_repetitions import ProduceRepetitions, can_be_repeated
+from esp.broker.data_path.produce_repetitions import ProduceRepetitions, begins_transaction, can_be_repeated
 from esp.broker.request import LATER, NEVER, Answer, Request
 from esp.broker.services import Services
 from esp.broker.tasks import Tasks
@@ -43,7 +43,7 @@ class ProduceHandler:
     def __init__(self, services: Services, tasks: Tasks, long_requests: LongRequests) -> None:
         self._clock = services.env.clock
         self._appender = ProduceAppender(services)
-        self._long = LongProduce(services.env, tasks, long_requests, self._appender, services.verifier)
+        self._long = LongProduce(services.env, tasks, long_requests, self._appender)
 
     def handle(self, request: Request, body: memoryview) -> Answer:
         """Append every partition's batch; see :mod:`esp.broker.connections.dispatcher` for the answer.
@@ -71,20 +71,26 @@ class ProduceHandler:
                 raise RefusedWithoutAnswerError(refusal)
             return NEVER
         if len(results) == 1 and not results[0].error_code:
-            self._remember(request, asked)
+            self._remember(request, asked, results[0].base_offset)
         return (encode_produce_response(version, request.correlation_id, results),)
 
-    def _remember(self, request: Request, asked: ProduceRequest) -> None:
+    def _remember(self, request: Request, asked: ProduceRequest, base_offset: int) -> None:
         """Answer repetitions of a request for one partition by the shorter way, from now on."""
         if not can_be_repeated(request.api_version, asked.transactional_id):
             return
-        topic, partition, _ = asked.partitions[0]
+        topic, partition, records = asked.partitions[0]
+        hosted = self._appender.find(topic, partition, request)
+        if (
+            asked.transactional_id is not None
+            and records is not None
+            and begins_transaction(hosted, records, base_offset)
+        ):
+            return  # it went the ordinary way, as the first batch of the next transaction will; a second batch is worth a short way
         client = request.client
         shortcut = client.shortcut
         if not isinstance(shortcut, ProduceRepetitions):
             shortcut = ProduceRepetitions(request, asked.transactional_id, self._clock, self._appender)
             client.shortcut = shortcut
-        hosted = self._appender.find(topic, partition, request)
         shortcut.remember(request, asked, hosted)
 
 

@@ -341,7 +341,7 @@ class CoordinatorDriver(Generic[AnyCore]):
                 self._config.on_disk_error(hosted, error)
             return
         self._appended.append(_Appended(next_offset, partial(self._core.on_committed, effect.token)))
-        hosted.appended()
+        hosted.appended(self._look)
 
     def _append_batch(self, effect: AppendEffect) -> Appended:
         """Append the records of an effect.
@@ -355,7 +355,7 @@ class CoordinatorDriver(Generic[AnyCore]):
     def _note_appended(self, next_offset: int, on_committed: Callable[[Now], Sequence[Any]]) -> None:
         """A batch that no effect asked for was appended: ``on_committed`` tells the core when it is committed."""
         self._appended.append(_Appended(next_offset, on_committed))
-        self._hosted.appended()
+        self._hosted.appended(self._look)
         self._work(())
 
     def _take_committed(self) -> bool:

@@ -16,13 +16,12 @@ from esp.broker.data_path.delayed_produce import DelayedProduce, Finish
 from esp.broker.data_path.produce_appender import (
     Appending,
     ProduceAppender,
+    Recompression,
     fail,
     why_refused,
 )
-from esp.broker.data_path.transactional_batches import Guards, Verification, verify
 from esp.broker.request import Request
 from esp.broker.tasks import Tasks
-from esp.broker.transactions.verifier import TransactionVerifier
 from esp.broker.turns.cpu_share import CpuShare
 from esp.broker.turns.long_requests import LongRequests
 from esp.model.errors import ApiError, ErrorCode
@@ -60,7 +59,6 @@ class LongProduce:
         tasks: the tasks in which its coroutines run.
         long_requests: the long requests with which it takes turns.
         appender: appends.
-        verifier: asks coordinators.
     """
 
     def __init__(
@@ -69,17 +67,15 @@ class LongProduce:
         tasks: Tasks,
         long_requests: LongRequests,
         appender: ProduceAppender,
-        verifier: TransactionVerifier,
     ) -> None:
         self._clock = env.clock
         self._cpu = CpuShare(env.cpu, AT_A_TIME)
         self._tasks = tasks
         self._long_requests = long_requests
         self._appender = appender
-        self._verifier = verifier
 
     def take_over(self, unfinished: Unfinished) -> None:
-        """Append the rest of a request, which needs a recompression or a verification next, and answer."""
+        """Append the rest of a request, which waits for a recompression or a verification next, and answer."""
         unfinished.request.client.hold.begin()
         self._tasks.start(self._finish(unfinished), name="long produce", for_request=True)
 
@@ -125,9 +121,9 @@ class LongProduce:
                     await self._long_requests.turns.wait()
                     awaited = next(appending)
                     continue
-                if isinstance(awaited, Verification):
-                    guards: Guards = await verify(self._verifier, awaited)
-                    awaited = appending.send(guards)
+                if not isinstance(awaited, Recompression):
+                    await awaited
+                    awaited = next(appending)
                     continue
                 try:
                     recompressed = await self._cpu.run(

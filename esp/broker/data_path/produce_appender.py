@@ -6,7 +6,7 @@ codec than their topic's, are not (:mod:`esp.broker.data_path.long_produce`). Al
 :mod:`esp.broker.data_path.produce_repetitions` only (decision 25).
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Awaitable, Generator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from esp.broker.authorization.access import topic_name
@@ -15,8 +15,9 @@ from esp.broker.data_path.transactional_batches import (
     Found,
     Guards,
     Verification,
-    begin_verification,
     guard_for,
+    plan_verification,
+    verifying,
 )
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.request import Request
@@ -47,11 +48,11 @@ class Recompression(NamedTuple):
     settings: TopicSettings
 
 
-Appending: TypeAlias = Generator[Recompression | Verification | DelayedProduce | None, memoryview | Guards | None, None]
+Appending: TypeAlias = Generator[Recompression | Awaitable[object] | DelayedProduce | None, memoryview | None, None]
 """Appends a request's batches, and yields what it has to wait for.
 
-That is None, for its next turn; a verification of the request's transaction, to be sent its outcome; a recompression, to be sent its
-outcome or thrown its ApiError; and at the very end, if the request wants to wait for the commit of batches that were not committed at
+That is None, for its next turn; a coordinator's answer, to be awaited; a recompression, to be sent its outcome or thrown its ApiError; and
+at the very end, if the request wants to wait for the commit of batches that were not committed at
 once, what does that: it is still to be started.
 """
 
@@ -87,8 +88,8 @@ class ProduceAppender:
             results: gets the result of each partition, in the order of the request.
             delayed: waits for partitions that were appended before, if any has to be waited for.
             in_slices: whether to yield after each slice, and for each recompression and verification. Otherwise all is appended in one go,
-                at one time; the first batch that needs one of these ends that: after a turn of their own it and the rest are appended in
-                slices.
+                at one time; the first batch that needs to wait for one of these ends that: after a turn of their own it and the rest are
+                appended in slices.
         """
         if asked.acks not in _ACKS:
             refusal = ApiError(ErrorCode.invalid_required_acks)
@@ -110,20 +111,24 @@ class ProduceAppender:
         guards: Guards | None = None
         refusal = None
         try:
-            begun = self._begin_verification(request, asked)
+            planned = self._plan_verification(request, asked)
         except ApiError as error:
             refusal = error
         else:
-            if not isinstance(begun, Verification):
-                guards = begun
-            elif in_slices:
-                verified = yield begun
-                assert not isinstance(verified, memoryview), "a verification is sent its outcome"
-                guards = verified
+            if isinstance(planned, Verification):
+                asking = verifying(self._verifier, planned)
+                try:
+                    awaited = next(asking)
+                    if not in_slices:
+                        in_slices = True
+                        yield None
+                    while True:
+                        yield awaited
+                        awaited = next(asking)
+                except StopIteration as stop:
+                    guards = stop.value
             else:
-                yield None
-                yield from self._append_of_transaction(request, asked, results, delayed, in_slices=True)
-                return
+                guards = planned
         yield from self._append(request, asked, results, delayed, refusal=refusal, guards=guards, in_slices=in_slices)
 
     def _append(
@@ -186,8 +191,8 @@ class ProduceAppender:
         if delayed is not None:
             yield delayed
 
-    def _begin_verification(self, request: Request, asked: ProduceRequest) -> Guards | Verification:
-        """The guards of a transaction's batches, or the step that gets them.
+    def _plan_verification(self, request: Request, asked: ProduceRequest) -> Guards | Verification:
+        """See :func:`~esp.broker.data_path.transactional_batches.plan_verification`.
 
         Raises:
             ApiError: nothing of the request is appended.
@@ -207,7 +212,7 @@ class ProduceAppender:
             else:
                 found.append(None if records is None else (hosted, records))
         client = TransactionClient(request.client_id, request.client.address.host)
-        return begin_verification(self._verifier, request.api_version, asked.transactional_id, found, client)
+        return plan_verification(request.api_version, asked.transactional_id, found, client)
 
     def refuse(
         self,

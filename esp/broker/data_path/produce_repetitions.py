@@ -188,3 +188,10 @@ class ProduceRepetitions:
 def can_be_repeated(version: int, transactional_id: str | None) -> bool:
     """True if repetitions of requests of this version, with this transactional id, are known as such."""
     return version >= FLEXIBLE_FROM and len(transactional_id or "") <= TRANSACTIONAL_ID_SIZE_MAX
+
+
+def begins_transaction(hosted: HostedPartition, records: memoryview, base_offset: int) -> bool:
+    """True if the batch that stands at ``base_offset`` is the first one of its producer's open transaction in the partition."""
+    attributes, producer_id, _ = read_producer(records)
+    state = hosted.log.producers.get(producer_id) if attributes & TRANSACTIONAL_BIT else None
+    return state is not None and state.transaction_first_offset == base_offset

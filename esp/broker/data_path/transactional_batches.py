@@ -1,8 +1,8 @@
 """The transactional batches of a produce request, which their partitions' leaders let in only with a guard (TXN-4).
 
 Only requests with a transactional id come here. A batch whose transaction is open in its partition already is appended like any other; for
-the others the coordinator is asked first, meanwhile the connection is held (:mod:`esp.broker.data_path.long_produce`), so that the batches
-of a producer stay in their order.
+the others the coordinator is asked first. Unless it answers at once the connection is held meanwhile
+(:mod:`esp.broker.data_path.long_produce`), so that the batches of a producer stay in their order.
 
 No coordinator is asked about a batch whose checksum is wrong. Its producer, epoch and sequence may be wrong, too, and so would be the
 answer: its sender would be fenced for what happened on the way, and the next batches would overtake it (PROD-11).
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from esp.broker.replication.hosted_partition import HostedPartition
-from esp.broker.transactions.verifier import UNANSWERED, Producer, Protocol, TransactionVerifier, Unverified
+from esp.broker.transactions.verifier import UNANSWERED, Asking, Producer, Protocol, TransactionVerifier, Unverified
 from esp.model.errors import ApiError, ErrorCode
 from esp.records.batch_header import HEADER_SIZE, MAGIC, TRANSACTIONAL_BIT, read_fields
 from esp.replication.partition_leader import PartitionLeader
@@ -39,7 +39,7 @@ Guards = Sequence[GuardedBatch | None]
 
 
 class Verification(NamedTuple):
-    """The step that an append needs first: the coordinator's word on these batches."""
+    """The batches of a request that may enter their logs on their coordinator's word only."""
 
     producer: Producer
     protocol: Protocol
@@ -50,17 +50,15 @@ class Verification(NamedTuple):
     """The guards of the other batches."""
 
 
-def begin_verification(
-    verifier: TransactionVerifier,
+def plan_verification(
     version: int,
     transactional_id: str,
     found: Sequence[Found],
     client: TransactionClient,
 ) -> Guards | Verification:
-    """Return the guards of a request's batches, or the step that gets them.
+    """Return the guards of a request's batches, or the batches that :func:`verifying` gets guards for.
 
     Args:
-        verifier: asks coordinators.
         version: the request's.
         transactional_id: the request's.
         found: its partitions, in order.
@@ -99,24 +97,15 @@ def begin_verification(
             continue
         batches.append(Unverified(hosted, hosted.leader, sequence, client))
         places.append(place)
-    if producer is None:
+    if producer is None or not batches:
         return guards
-    for place, batch in zip(places, batches, strict=True):
-        try:
-            guard = verifier.begin(producer, batch, protocol)
-        except ApiError as error:
-            guards[place] = GuardedBatch(batch.leader, error)
-            continue
-        if guard is not OPEN and guard is not UNVERIFIED:
-            return Verification(producer, protocol, batches, places, guards)
-        guards[place] = GuardedBatch(batch.leader, guard)
-    return guards
+    return Verification(producer, protocol, batches, places, guards)
 
 
-async def verify(verifier: TransactionVerifier, verification: Verification) -> Guards:
-    """Ask the coordinator."""
+def verifying(verifier: TransactionVerifier, verification: Verification) -> Asking[Guards]:
+    """Get the guards of all batches of the request; the coordinator is asked if it has to be."""
     producer, protocol, batches, places, guards = verification
-    results = await verifier.verify(producer, batches, protocol)
+    results = yield from verifier.verifying(producer, batches, protocol)
     for place, batch, result in zip(places, batches, results, strict=True):
         guards[place] = GuardedBatch(batch.leader, _for_producer(result, protocol))
     return guards

@@ -139,15 +139,22 @@ class HostedPartition:
 
     # What happened.
 
-    def appended(self) -> None:
-        """Note that records were appended: flush if the topic's settings ask for it now, and wake the requests that wait for records."""
+    def appended(self, looking: Callable[[], None] | None = None) -> None:
+        """Note that records were appended: flush if the topic's settings ask for it now, and wake the requests that wait for records.
+
+        Args:
+            looking: the waiter that has appended them and looks by itself at what is committed; it is not woken if no other one waits.
+        """
         log = self.log
         if log.log_end_offset - log.recovery_point >= log.settings.flush_messages:
             self._flush_later(self)
         for watcher in self._watchers:
             watcher.on_change(self)
         if self._waiters and log.high_watermark != self._told_committed:
-            self._wake_later(self)
+            if len(self._waiters) == 1 and looking in self._waiters:
+                self._told_committed = log.high_watermark
+            else:
+                self._wake_later(self)
 
     def committed(self) -> None:
         """Say that the high watermark moved."""

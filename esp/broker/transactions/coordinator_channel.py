@@ -3,7 +3,8 @@
 import asyncio
 import importlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from functools import cache as once
+from typing import TYPE_CHECKING, Any, Final
 
 from esp.broker.cluster_view.cache import MetadataCache
 from esp.broker.connections.broker_peers import BrokerPeers
@@ -80,7 +81,7 @@ class CoordinatorChannel:
         self, producer: Producer, partitions: Sequence[TopicPartition], *, adds: bool
     ) -> "asyncio.Future[PartitionsResult]":
         """Ask a coordinator of this node, without a message and a connection; the answer may be there already."""
-        joining = importlib.import_module(_JOINING)
+        joining = _load_joining()
         found: asyncio.Future[PartitionsResult] = joining.ask_for_leader(
             self._transactions(),
             self._metadata,
@@ -94,3 +95,8 @@ class CoordinatorChannel:
     def close(self) -> None:
         """Ask nothing any more."""
         self._peers.close()
+
+
+@once
+def _load_joining() -> Any:
+    return importlib.import_module(_JOINING)

@@ -8,7 +8,7 @@ is, does not have it, or has its name for another topic.
 
 import logging
 import uuid
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -182,13 +182,13 @@ class MarkerSender:
                 by_leader.setdefault(leader, []).append(partition)
         if without_leader:
             self._again(work, without_leader)
+        if deleted:
+            log.info("no markers of %r for deleted partitions: %s", work.transactional_id, ", ".join(map(str, deleted)))
+            self._settle(work, deleted)
         for leader, found in by_leader.items():
             destination = self._destination(leader)
             destination.queue.append((work, found))
             self._start(destination)
-        if deleted:
-            log.info("no markers of %r for deleted partitions: %s", work.transactional_id, ", ".join(map(str, deleted)))
-            self._settle(work, deleted)
 
     def _knows_all(self, work: MarkerWork) -> bool:
         """True if the metadata here is as new as the coordinator: then it knows every partition that has joined a transaction, unless it
@@ -227,32 +227,50 @@ class MarkerSender:
         return destination
 
     def _start(self, destination: _Destination) -> None:
-        if not destination.is_busy:
-            destination.is_busy = True
-            self._tasks.start(self._run(destination), name=f"markers for {destination.address}")
+        """Send what has gathered, unless that is under way. Without a wait for followers this node's own markers are written at once."""
+        if destination.is_busy:
+            return
+        destination.is_busy = True
+        waiting = None
+        if destination.peer is None:
+            waiting = self._write_here(_take_batch(destination))
+            if waiting is None:
+                destination.is_busy = False
+                return
+        self._tasks.start(self._run(destination, waiting), name=f"markers for {destination.address}")
 
-    async def _run(self, destination: _Destination) -> None:
-        """Send what has gathered, until the queue is empty."""
+    async def _run(self, destination: _Destination, waiting: Coroutine[Any, Any, None] | None) -> None:
+        """Send what has gathered, until the queue is empty, once what is ``waiting`` is done."""
+        if waiting is not None:
+            await waiting
         while destination.queue:
-            taken = destination.queue[:MARKERS_PER_REQUEST]
-            del destination.queue[:MARKERS_PER_REQUEST]
-            batch = [(work, partitions) for work, partitions in taken if not work.is_forgotten]
-            if batch:
-                await self._write(destination.peer, batch)
+            batch = _take_batch(destination)
+            if destination.peer is None:
+                waiting = self._write_here(batch)
+                if waiting is not None:
+                    await waiting
+            elif batch:
+                self._take_all(batch, await _write_there(destination.peer, batch))
         destination.is_busy = False
 
-    async def _write(self, peer: Peer | None, batch: list[tuple[MarkerWork, list[TopicPartition]]]) -> None:
-        errors = await (self._write_here(batch) if peer is None else _write_there(peer, batch))
+    def _write_here(self, batch: _Batch) -> Coroutine[Any, Any, None] | None:
+        """Have this node write markers, as the leader; return what is left to do if followers have to be waited for."""
+        if not batch:
+            return None
+        written = self._write_markers([(_end_marker(work), partitions) for work, partitions in batch])
+        if isinstance(written, Coroutine):
+            return self._wait_here(batch, written)
+        self._take_all(batch, _errors(batch, written))
+        return None
+
+    async def _wait_here(self, batch: _Batch, written: Coroutine[Any, Any, list[ErrorCode]]) -> None:
+        self._take_all(batch, _errors(batch, await written))
+
+    def _take_all(self, batch: _Batch, errors: Iterable[Errors]) -> None:
         for (work, partitions), found in zip(batch, errors, strict=True):
             self._take(work, partitions, found)
 
-    async def _write_here(self, batch: _Batch) -> list[Errors]:
-        """Have this node write markers, as the leader."""
-        written = self._write_markers([(_end_marker(work), partitions) for work, partitions in batch])
-        codes = iter(await written if isinstance(written, Coroutine) else written)
-        return [{partition: next(codes) for partition in partitions} for _, partitions in batch]
-
-    def _take(self, work: MarkerWork, partitions: list[TopicPartition], errors: Errors) -> None:
+    def _take(self, work: MarkerWork, partitions: Iterable[TopicPartition], errors: Errors) -> None:
         """Look at the answer for one decision; a partition that the answer does not have is asked again."""
         if work.is_forgotten:
             return
@@ -277,6 +295,19 @@ class MarkerSender:
             del self._work[work]
             work.is_forgotten = True
         work.owner.on_markers(work.transactional_id, work.decision, outcomes)
+
+
+def _take_batch(destination: _Destination) -> _Batch:
+    """Take the work that goes into the next request; work that was forgotten meanwhile is left out."""
+    taken = destination.queue[:MARKERS_PER_REQUEST]
+    del destination.queue[:MARKERS_PER_REQUEST]
+    return [(work, partitions) for work, partitions in taken if not work.is_forgotten]
+
+
+def _errors(batch: _Batch, codes: Iterable[ErrorCode]) -> Iterator[Errors]:
+    """The answers by partition for each piece of work, of the codes in their order."""
+    rest = iter(codes)
+    return ({partition: next(rest) for partition in partitions} for _, partitions in batch)
 
 
 async def _write_there(peer: Peer, batch: _Batch) -> list[Errors]:

@@ -9,9 +9,9 @@ guard is taken before each question and again before it is repeated, so that a m
 import asyncio
 import importlib
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 from esp.broker.connections.peer import PeerUnavailableError
 from esp.broker.replication.hosted_partition import HostedPartition
@@ -95,6 +95,12 @@ class Coordinators(typing.Protocol):
         """Ask a coordinator of this node; the answer may be there already."""
 
 
+Result = TypeVar("Result")
+
+Asking: TypeAlias = Generator[Awaitable[object], None, Result]
+"""Asks coordinators, and yields what is to be awaited before it goes on: nothing, if a coordinator of this node answers at once."""
+
+
 class _Question(NamedTuple):
     producer: Producer
     adds: bool
@@ -167,6 +173,18 @@ class TransactionVerifier:
     async def verify(
         self, producer: Producer, batches: Sequence[Unverified], protocol: Protocol
     ) -> list[Guard | ApiError]:
+        """Do all of :meth:`verifying`."""
+        verifying = self.verifying(producer, batches, protocol)
+        try:
+            while True:
+                await next(verifying)
+        except StopIteration as stop:
+            results: list[Guard | ApiError] = stop.value
+            return results
+
+    def verifying(
+        self, producer: Producer, batches: Sequence[Unverified], protocol: Protocol
+    ) -> Asking[list[Guard | ApiError]]:
         """Have the coordinator confirm that the batches' partitions belong to the producer's transaction.
 
         Returns:
@@ -189,7 +207,7 @@ class TransactionVerifier:
                         asked.append(place)
             waited.update(asked)
             partitions = dict.fromkeys(batches[place].hosted.name for place in asked)
-            answers = await self._ask(producer, partitions, protocol) if asked else {}
+            answers = (yield from self._ask(producer, partitions, protocol)) if asked else {}
             repeats = protocol is Protocol.IMPLICIT and self._clock.monotonic_us() < give_up_us
             places = []
             for place in asked:
@@ -200,7 +218,7 @@ class TransactionVerifier:
                     self._forget(producer, batches[place], results[place], code)
                     results[place] = _error_for_producer(code, protocol)
             if places:
-                await self._clock.sleep_us(self._backoff.pause_ms * 1000)
+                yield self._clock.sleep_us(self._backoff.pause_ms * 1000)
         self.verified += len(waited)
         self.failures += sum(isinstance(results[place], ApiError) for place in waited)
         self.verifying_us += len(waited) * (self._clock.monotonic_us() - begun_us)
@@ -210,9 +228,9 @@ class TransactionVerifier:
         if code not in UNANSWERED and isinstance(guard, Guard):
             batch.leader.forget_verification(producer.producer_id, producer.producer_epoch, guard)
 
-    async def _ask(
+    def _ask(
         self, producer: Producer, partitions: Mapping[TopicPartition, None], protocol: Protocol
-    ) -> Mapping[TopicPartition, ErrorCode]:
+    ) -> Asking[Mapping[TopicPartition, ErrorCode]]:
         coordinator = self._coordinators.find(producer.transactional_id)
         if coordinator is None:
             return dict.fromkeys(partitions, ErrorCode.coordinator_not_available)
@@ -223,7 +241,7 @@ class TransactionVerifier:
             if not answer.done():  # questions that come meanwhile wait, as they do for another node's answer
                 self._waiting[coordinator] = {}
                 self._tasks.start(self._work(coordinator, answer), name=_WORK_NAME.format(coordinator))
-                await asyncio.shield(answer)
+                yield asyncio.shield(answer)
             return answer.result().errors
         questions = self._waiting.setdefault(coordinator, {})
         question = _Question(producer, adds)
@@ -233,7 +251,8 @@ class TransactionVerifier:
         waiting.partitions.update(partitions)
         if is_idle:
             self._tasks.start(self._work(coordinator), name=_WORK_NAME.format(coordinator))
-        return await asyncio.shield(waiting.answers)
+        yield asyncio.shield(waiting.answers)
+        return waiting.answers.result()
 
     async def _work(self, coordinator: NodeId, pending: "asyncio.Future[PartitionsResult] | None" = None) -> None:
         """Ask one coordinator until no question waits, as soon as it has answered the one that is pending."""

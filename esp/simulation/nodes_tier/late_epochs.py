@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import replace
 
 from esp.model.now import Now
 from esp.transactions import initialising
@@ -15,7 +14,8 @@ def late_epochs(first_epoch: int) -> Iterator[None]:
     created = initialising.created  # type: ignore[attr-defined]  # the name under which that module calls it
 
     def created_late(producer_id: int, timeout_ms: int, now: Now) -> Transaction:
-        return replace(created(producer_id, timeout_ms, now), producer_epoch=first_epoch)
+        late: Transaction = created(producer_id, timeout_ms, now)._replace(producer_epoch=first_epoch)
+        return late
 
     initialising.created = created_late  # type: ignore[attr-defined]
     try:

@@ -37,6 +37,15 @@ def test_a_marker_is_read_back(*, is_commit: bool) -> None:
     assert read_marker(batch) == find_marker(batch) == Marker(is_commit, 2**31 - 1)
 
 
+@pytest.mark.parametrize("is_commit", [False, True])
+@pytest.mark.parametrize("codec", list(Codec))
+def test_markers_of_other_forms_are_read_as_well(codec: Codec, *, is_commit: bool) -> None:
+    key, value = struct.pack(">hh", 0, is_commit), struct.pack(">hi", 0, 4)
+    for record in (NewRecord(value, key), NewRecord(value, key, (("name", b""),)), NewRecord(value + b"1", key + b"1")):
+        batch = build_batch([record], control=True, transactional=True, producer_id=1, codec=codec)
+        assert read_marker(batch) == read_marker(batch + b"behind") == Marker(is_commit, 4)
+
+
 def test_later_versions_are_read_as_far_as_they_are_known() -> None:
     assert read_marker(control(struct.pack(">hhq", 1, 1, 9), struct.pack(">hiq", 2, 4, 9))) == Marker(True, 4)
 

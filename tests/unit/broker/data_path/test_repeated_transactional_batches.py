@@ -69,6 +69,19 @@ async def test_the_next_batch_of_an_open_transaction_is_answered_by_the_short_wa
 
 
 @with_transactions()
+async def test_a_producer_of_one_batch_in_each_transaction_is_not_remembered(node, client):
+    """Each of its requests takes the ordinary way: a short one would be looked for in vain."""
+    await create_topic(client)
+    made = await init(client)
+    for epoch in range(3):
+        producer = made.producer_id, epoch
+        assert (await produce(client, "t", batch_of(producer), transactional_id=ID)).error_code is ErrorCode.none
+        assert shortcut_of(node) is None
+        await end(client, producer)
+        await until_state(client, "CompleteCommit")
+
+
+@with_transactions()
 async def test_a_batch_that_opens_a_transaction_goes_the_ordinary_way(node, client):
     producer, shortcut = await begun(node, client)
     answer = await end(client, producer)

@@ -82,6 +82,24 @@ def test_an_append_wakes_only_if_it_committed_something_and_somebody_waits():
     assert played.woken == [hosted] * 2
 
 
+def test_the_only_waiter_is_not_woken_for_its_own_append():
+    played = Played()
+    hosted, log = played.hosted, played.log
+    hosted.wait(print)
+    log.high_watermark = 1
+    hosted.appended(print)
+    hosted.appended()
+    assert not played.woken, "it looks by itself"
+    log.high_watermark = 2
+    hosted.appended(repr)
+    assert played.woken == [hosted], "the append is of another one"
+    hosted.wake()
+    hosted.wait(repr)
+    log.high_watermark = 3
+    hosted.appended(print)
+    assert played.woken == [hosted] * 2, "another one waits, too"
+
+
 class Watcher:
     """A follower's session that writes down what it is told."""
 

@@ -39,6 +39,7 @@ class Leader:
         self.answers = {}
         self.requests = []
         self.held = None
+        self.is_prompt = False
 
     async def write_txn_markers(self, request):
         self.requests.append(request)
@@ -65,13 +66,33 @@ class Leader:
             )
         )
 
-    async def write(self, markers):
+    def write(self, markers):
+        """Write this node's own markers: a prompt leader waits for no follower."""
         self.requests.append(markers)
-        return [self._next(partition) for _, partitions in markers for partition in partitions]
+        codes = [self._next(partition) for _, partitions in markers for partition in partitions]
+        return codes if self.is_prompt else self._later(codes)
+
+    async def _later(self, codes):
+        await asyncio.sleep(0.001)
+        if self.held is not None:
+            await self.held.wait()
+        return codes
 
     def _next(self, partition):
         left = self.answers.get(partition)
         return left.pop(0) if left else NONE
+
+
+class CountedTasks(Tasks):
+    """Tasks that write down their names."""
+
+    def __init__(self, host):
+        super().__init__(host)
+        self.started = []
+
+    def start(self, coroutine, *, name, for_request=False):
+        self.started.append(name)
+        super().start(coroutine, name=name, for_request=for_request)
 
 
 class Scene:
@@ -84,7 +105,9 @@ class Scene:
         self.metadata = MetadataCache("cluster", NodeId(1))
         self.lead(1, 1)
         self.outcomes = {}
+        self.on_outcome = lambda _owner: None
         self.here = Leader()
+        self.tasks = CountedTasks(world.env.host)
         self.addresses[HERE] = Address("127.0.0.1", 9999)
         self.sender = MarkerSender(
             world.env,
@@ -92,7 +115,7 @@ class Scene:
             self.metadata,
             self.addresses.get,
             self.here.write,
-            Tasks(world.env.host),
+            self.tasks,
             terms=PLAINTEXT,
         )
 
@@ -121,6 +144,7 @@ class Scene:
         for partition, outcome in outcomes.items():
             assert (transactional_id, decision, partition) not in self.outcomes, "an outcome is reported once"
             self.outcomes[transactional_id, decision, partition] = outcome
+        self.on_outcome(self)
 
     def send(self, *partitions, name="app", decision=1, producer=(7, 3), topic_id=TOPIC_ID, version=2):
         work = MarkerWork(
@@ -169,6 +193,50 @@ async def test_each_leader_gets_its_partitions(world):
         [topic.partition_indexes for topic in leader.requests[0].markers[0].topics] for leader in scene.leaders.values()
     ]
     assert sent == [[(0,)], [(1,)]]
+
+
+@in_world
+async def test_markers_of_this_node_that_need_no_follower_are_written_without_a_task(world):
+    scene = await Scene(world).start()
+    scene.lead(HERE, 1)
+    scene.here.is_prompt = True
+    for decision in (1, 2):
+        scene.send(P0, decision=decision)
+        assert ("app", decision, P0) not in scene.outcomes, "the owner is never told before its call is over"
+        assert await scene.until(P0, decision=decision) == [WRITTEN]
+    assert not scene.tasks.started
+    scene.here.answers = {("t", 0): [ErrorCode.not_leader_or_follower]}
+    scene.send(decision=3)
+    assert await scene.until(decision=3) == [WRITTEN, WRITTEN]
+    assert len(scene.here.requests) == 4
+
+
+@in_world
+async def test_markers_that_gather_while_this_node_waits_for_followers_are_written_together(world):
+    scene = await Scene(world).start()
+    scene.lead(HERE, 1)
+    scene.here.held = asyncio.Event()
+    for number in range(3):
+        scene.send(P0, name=f"app-{number}")
+        await asyncio.sleep(0.01)
+    assert [len(markers) for markers in scene.here.requests] == [1]
+    scene.here.held.set()
+    for number in range(3):
+        assert await scene.until(P0, name=f"app-{number}") == [WRITTEN]
+    assert [len(markers) for markers in scene.here.requests] == [1, 2]
+
+
+@in_world
+async def test_a_coordinator_that_ends_while_a_marker_is_written_gets_no_more_outcomes(world):
+    """The other partition is deleted: that outcome comes first, and the coordinator ends with it."""
+    scene = await Scene(world).start()
+    scene.lead(HERE)
+    scene.here.is_prompt = True
+    scene.on_outcome = scene.sender.forget
+    scene.send()
+    await asyncio.sleep(0.01)
+    assert [*scene.outcomes] == [("app", 1, P1)]
+    assert not scene.here.requests
 
 
 @in_world

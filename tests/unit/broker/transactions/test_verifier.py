@@ -316,6 +316,17 @@ async def test_questions_that_come_before_this_node_has_answered_wait_and_go_tog
 
 
 @played
+async def test_an_answer_of_this_node_that_is_there_at_once_is_not_awaited(world):
+    coordinators, leader = here(world), lone()
+    verifying = coordinators.verifier.verifying(OURS, [batch_for(leader)], Protocol.OLD)
+    with pytest.raises(StopIteration) as done:
+        next(verifying)
+    (guard,) = done.value.value
+    append(leader, 0, guard=guard)
+    assert len(coordinators.asked_here) == coordinators.verifier.verified == 1
+
+
+@played
 async def test_a_question_to_this_node_outlives_its_asker(world):
     coordinators = here(world)
     coordinators.gate.clear()
