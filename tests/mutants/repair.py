@@ -77,7 +77,7 @@ REPAIR_MUTANTS: Final = (
         "REPAIR-5 broken",
         "REPAIR-5",
         "esp.controller.self_repair",
-        "        going_on += not waits\n",
+        "        going_on += not (waits or state.leader == NO_NODE)\n",
         "        going_on += 1\n",
         node_count=_NODES,
     ),
