@@ -338,13 +338,15 @@ class LogDirectory:
     def is_in_place_blocking(self) -> bool:
         """False if the directory was removed, unmounted or replaced since it was opened: what is written to open files there is lost.
 
+        A directory that lacks its file ``.lock`` only is in place: tools that tidy up remove empty files that nobody writes.
+
         Raises:
             OSError: the device failed.
         """
         try:
             return self._disk.stat(f"{self.path}/{LOCK_FILE}").identity == self._lock_identity
         except FileNotFoundError:
-            return False
+            return self._disk.exists(f"{self.path}/{META_PROPERTIES_FILE}")
 
     @property
     def is_offline(self) -> bool:

@@ -187,7 +187,7 @@ class Maintenance:
             for directory in self._online():
                 if not await self._env.cpu.run(write_in_place_blocking, directory):
                     what = f"{directory.path} was removed, unmounted or replaced while this node runs"
-                    self._replicas.fail(directory, f"{what}: its file .lock is not the one that is locked")
+                    self._replicas.fail(directory, f"{what}: it is not the one that was locked")
 
     def _online(self) -> list[LogDirectory]:
         """The directories that have not failed; a failed one is not written to."""

@@ -276,3 +276,17 @@ def test_a_log_directory_that_is_not_there_any_more_goes_offline(is_replaced, ca
 
     scenario()
     assert "the log directory /b is offline: /b was removed, unmounted or replaced while this node runs" in caplog.text
+
+
+def test_a_log_directory_that_lacks_the_file_of_its_lock_only_is_in_place():
+    """As where a tool tidies up: ``/tmp``, the place of Kafka's default directory, is swept."""
+
+    @simulated()
+    async def scenario(node):
+        client = await node.client()
+        await create_topic(client)
+        node.disk.remove(f"{node.settings.log_dirs[0]}/.lock")
+        await asyncio.sleep(6)
+        assert (await produce(client, "t", records(b"0"))).error_code is ErrorCode.none
+
+    scenario()
