@@ -119,9 +119,6 @@ EQUIVALENT: Final[Mapping[Key, str]] = {
         "(log.recovery_point <= end_offset)",
     ): "a log that is flushed up to its end has nothing to flush",
     _await_before(
-        "esp/broker/data_path/long_produce.py", "LongProduce._run", "awaited = appending.send(guards)"
-    ): "what has come meanwhile is found at the append, which compares the guards once more (TXN-4)",
-    _await_before(
         "esp/broker/controller/registrar.py",
         "ControllerRegistrar._register",
         "answer = await self._channel.call(ApiKey.CONTROLLER_REGISTRATION, request, timeout_ms=ATTEMPT_MS)",
