@@ -13,6 +13,7 @@ from esp.options.rows import decoded_columns, make_rows
 from esp.options.value_columns import open_values
 from esp.spark.options import ReadOptions
 from esp.spark.planning import TaskPlan
+from esp.spark.worker_process import ease_next_task
 
 
 class Task(InputPartition):
@@ -53,3 +54,4 @@ def read_task(
             )
             for batch in decoded:
                 yield make_rows(batch, offsets.partition, options.columns, values)
+    ease_next_task()
