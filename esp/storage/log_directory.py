@@ -338,7 +338,7 @@ class LogDirectory:
     def is_in_place_blocking(self) -> bool:
         """False if the directory was removed, unmounted or replaced since it was opened: what is written to open files there is lost.
 
-        A directory that lacks its file ``.lock`` only is in place: tools that tidy up remove empty files that nobody writes.
+        A directory that lacks its file ``.lock`` only is in place: tools that tidy up remove old files.
 
         Raises:
             OSError: the device failed.

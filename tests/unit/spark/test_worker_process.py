@@ -31,7 +31,9 @@ def archive(tmp_path, monkeypatch):
 def test_the_table_of_an_archive_is_not_read_again(archive, monkeypatch):
     fix_importers([archive], sys.path_importer_cache)
     of_archive = [importer for path, importer in sys.path_importer_cache.items() if path.startswith(archive)]
-    assert [type(importer) for importer in of_archive] == [FixedImporter] * 2, "of the archive, and of the package in it"
+    assert [type(importer) for importer in of_archive] == [FixedImporter] * 2, (
+        "of the archive, and of the package in it"
+    )
     read_again = []
     monkeypatch.setattr(zipimporter, "invalidate_caches", read_again.append)
     importlib.invalidate_caches()
