@@ -11,6 +11,7 @@ import gc
 import os
 import sys
 from collections.abc import Collection, MutableMapping
+from typing import Any
 from zipimport import zipimporter
 
 
@@ -27,7 +28,7 @@ def ease_next_task() -> None:
     _freeze()
 
 
-def fix_importers(archives: Collection[str], cache: MutableMapping[str, object]) -> None:
+def fix_importers(archives: Collection[str], cache: MutableMapping[str, Any]) -> None:
     """Replace the importers of archives in a cache.
 
     Args:
