@@ -232,9 +232,8 @@ class Claim:
         if not position.file:
             return
         store = self._store
-        has_work = store.has(
-            position.work
-        )  # before the file: another runner may give it its name between the two questions
+        # Before the file: another runner may give it its name between the two questions.
+        has_work = store.has(position.work)
         left = plan_publication(has_file=store.has(position.file), has_work=has_work)
         if left is Publication.NAME:
             # a newer runner may have done it meanwhile

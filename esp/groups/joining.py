@@ -101,9 +101,8 @@ class StaticRejoin:
             # the id that led before: the member is to take itself for a follower, and assign nothing
             result = replace(result, leader=returned.former_leader_id or "", members=())
         self._rebalances.answer_join(group, member, result)
-        self._rebalances.sessions.restart(
-            group, member, now
-        )  # it may have ended meanwhile, while a waiting member may be silent
+        # The session may have ended meanwhile, as a member that waits may be silent.
+        self._rebalances.sessions.restart(group, member, now)
 
     def _undo(self, returned: _Return, error: ErrorCode, now: Now) -> None:
         group, member = returned.group, returned.member

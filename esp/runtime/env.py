@@ -98,9 +98,8 @@ class ThreadCpu:
 
     def __init__(self, threads: int | None = None) -> None:
         self._pool = ThreadPoolExecutor(threads or max(2, os.cpu_count() or 1), thread_name_prefix="cpu")
-        self._waiting = ThreadPoolExecutor(
-            WAITING_THREADS, thread_name_prefix="waiting"
-        )  # which has no threads until one is needed
+        # It has no threads until one is needed.
+        self._waiting = ThreadPoolExecutor(WAITING_THREADS, thread_name_prefix="waiting")
 
     async def run(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs

@@ -55,9 +55,8 @@ def take_lock(path: str) -> OsLock | None:
             raise
         if _names(path, fd):
             return OsLock(path, fd)
-        os.close(
-            fd
-        )  # its holder released and removed it between our open and our lock: what we locked has no name any more
+        # Its holder released and removed it between our open and our lock: the file that is locked has no name any more.
+        os.close(fd)
 
 
 def _names(path: str, fd: int) -> bool:

@@ -261,9 +261,8 @@ def validate_broker_changes(
     validate_broker_values(changes, for_all=for_all)
     for name, text in changes.items():
         if name in _THREADS:
-            present = find_integer(
-                (in_effect(name) or "").strip()
-            )  # of a setting without effect, the file's text may be anything
+            # Of a setting without effect, the file's text may be anything.
+            present = find_integer((in_effect(name) or "").strip())
             if present is not None:
                 _check_threads(name, _number(text), present)
     _check_cleaner(changes, given, in_effect)

@@ -379,9 +379,8 @@ class Log:
         completed = self.producers.update(header, find_marker(marker))
         if completed is not None:
             self.aborted.add(completed)
-        self.producers.first_unstable_offset(
-            self.high_watermark
-        )  # forgets what is committed, also where no reader asks
+        # This forgets what is committed, also where no reader asks.
+        self.producers.first_unstable_offset(self.high_watermark)
 
     def roll(self, now_ms: int) -> None:
         """Begin a new segment at the log end; nothing happens if the active one is empty.

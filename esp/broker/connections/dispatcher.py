@@ -164,9 +164,8 @@ class Dispatcher:
         hold = request.client.hold
         hold.is_held = False  # for handlers, which treat requests of a held connection in another way; the next request still waits
         try:
-            answer = self._answer(
-                request, body, may_be_kept=False
-            )  # the client's log-in may have ended since it was put off
+            # The client's log-in may have ended since the request was put off.
+            answer = self._answer(request, body, may_be_kept=False)
         except DecodeError as error:
             hold.end(str(error))
             return

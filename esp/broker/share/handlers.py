@@ -94,9 +94,8 @@ def _begin_acknowledging(
 async def _refuse_fetch(
     leaders: ShareLeaders, request: Request, message: ShareFetchRequest, error: ApiError
 ) -> ShareFetchResponse:
-    if (
-        error.code is ErrorCode.share_session_limit_reached and not request.is_abandoned
-    ):  # its client asks again at once
+    # After this error a client asks again at once.
+    if error.code is ErrorCode.share_session_limit_reached and not request.is_abandoned:
         waiting = Waiters(leaders.clock)
         request.on_abandoned = waiting.wake
         await waiting.wait(max(0, milliseconds(message.max_wait)) * 1000)

@@ -113,9 +113,8 @@ class LetterReader:
         self._client.subscribe([self._queue])
         deadline = time.monotonic() + _JOIN_S
         while not self._client.assignment() and time.monotonic() < deadline:
-            self._client.poll(
-                _POLL_MS
-            )  # records that come by this are read again: the place to begin is sought after it
+            # Records that come by this are read again: the place to begin is sought after it.
+            self._client.poll(_POLL_MS)
         self._require_all(len(chosen))
 
     def _require_all(self, count: int) -> None:

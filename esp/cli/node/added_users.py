@@ -96,9 +96,8 @@ def _components(text: str) -> Mapping[str, str]:
             raise _refusal(f"component {len(components) + 1} has no equals sign")
         name = match["name"].strip()
         if name not in _NAMES:
-            known = ", ".join(
-                sorted(_NAMES)
-            )  # what stands there may be part of a password that lacks its quotation marks
+            # The name itself is not shown: it may be part of a password that lacks its quotation marks.
+            known = ", ".join(sorted(_NAMES))
             raise _refusal(f"the name of component {len(components) + 1} is none of {known}")
         components[name] = match["plain"] if match["quoted"] is None else match["quoted"]
         position = match.end()

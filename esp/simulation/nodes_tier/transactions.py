@@ -358,9 +358,8 @@ class Transactions:
             if committed is None or place in given_up:
                 continue
             reader = self._new_reader("last reader of committed records")
-            wanted = (
-                committed.end_offset
-            )  # the end of a transaction that wrote to a partition that is given up may be repeated
+            # The end of a transaction that wrote to a partition that is given up may be repeated.
+            wanted = committed.end_offset
             end = await reader.read_to(TRANSACTIONAL_TOPIC, topic.topic_id, place.partition, wanted, READ_TRIES)
             if end < wanted:
                 raise ViolationError("LIVE-TXN", f"{place}", f"readers come to {end} of {wanted}")
