@@ -71,7 +71,11 @@ class Access:
             self._client("guarded writer"), world.random("guarded writer"), history, self.topics
         )
         self._reader = GuardedReader(
-            self._client("guarded reader"), world.random("guarded reader"), history, self.topics
+            self._client("guarded reader"),
+            world.random("guarded reader"),
+            history,
+            self.topics,
+            is_spoilt=lambda batch: world.network.flips.excuses(CLIENT_HOST, batch),
         )
 
     def begin(self) -> None:

@@ -25,6 +25,7 @@ from esp.simulation.nodes_tier.ledger import GUARDED_TOPICS
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import ClientConnection, NoAnswerError
+from esp.simulation.workload.consumer import IsSpoilt, split_batches
 from esp.simulation.workload.history import History
 from esp.simulation.workload.survey_requests import build
 
@@ -226,14 +227,18 @@ class GuardedReader:
         rng: its own stream of randomness.
         history: counts what was not answered.
         topics: the topics.
+        is_spoilt: whether bits of a batch flipped on the way here: it is not looked at.
     """
 
-    def __init__(self, client: ClusterClient, rng: Random, history: History, topics: GuardedTopics) -> None:
+    def __init__(
+        self, client: ClusterClient, rng: Random, history: History, topics: GuardedTopics, is_spoilt: IsSpoilt
+    ) -> None:
         self.is_stopping = False
         self._client = client
         self._rng = rng
         self._history = history
         self._topics = topics
+        self._is_spoilt = is_spoilt
         self._sessions: dict[tuple[Address, int], _Session] = {}
 
     async def run(self) -> None:
@@ -276,7 +281,7 @@ class GuardedReader:
         for topic in answer.responses:
             name = ids[topic.topic_id if by_id else topic.topic]
             for part in topic.partitions:
-                records = bytes(part.records or b"")
+                records = b"".join(batch for _, batch in split_batches(part.records, self._is_spoilt))
                 self._topics.on_read(questions[name], part.error_code, records, by_id=by_id)
                 self._go_on(session, (name, part.partition_index), part)
 
