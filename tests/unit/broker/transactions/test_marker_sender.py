@@ -240,6 +240,22 @@ async def test_a_coordinator_that_ends_while_a_marker_is_written_gets_no_more_ou
 
 
 @in_world
+async def test_markers_that_an_owner_has_when_it_hears_of_others_are_written(world):
+    scene = await Scene(world).start()
+    scene.lead(HERE, 1)
+    scene.here.is_prompt = True
+
+    def have_another(_owner):
+        if ("app", 2, P0) not in scene.outcomes:
+            scene.on_outcome = lambda _owner: None
+            scene.send(P0, decision=2)
+
+    scene.on_outcome = have_another
+    scene.send(P0)
+    assert await scene.until(P0, decision=2) == [WRITTEN]
+
+
+@in_world
 async def test_this_node_writes_its_own_markers_without_a_connection(world):
     scene = await Scene(world).start()
     scene.lead(1, HERE)
