@@ -1,8 +1,10 @@
 """The two brokers that are compared, each with its own defaults."""
 
+import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from benchmarks.results import ESP, KAFKA
@@ -11,7 +13,7 @@ from esp.testing.node_process import NodeProcess
 from esp.testing.real_kafka import RealKafka
 
 SHARED_SETTINGS: Final = {"log.segment.delete.delay.ms": "1000"}
-"""Not a default of either (60 s): what a round deletes must leave the page cache before the next round. It costs nothing on any path."""
+"""The settings of both products beside their defaults. Deleted data must leave the page cache before the next round (default: 60 s)."""
 
 START_SCRIPT_OPTIONS: Final = (
     "-Xms1g",
@@ -46,6 +48,33 @@ def make_brokers(names: Iterable[str], directory: Path) -> dict[str, NodeProcess
     """Return the named brokers, not started, each with a data directory of its own in ``directory``."""
     kinds: dict[str, type[Node | DefaultKafka]] = {ESP: Node, KAFKA: DefaultKafka}
     return {name: kinds[name](directory / name, dict(SHARED_SETTINGS)) for name in names}
+
+
+def make_formatted_brokers(
+    names: Iterable[str],
+    directory: Path,
+    settings: Mapping[str, str] = SHARED_SETTINGS,
+    *,
+    esp_settings: Mapping[str, str] = MappingProxyType({}),
+    format_arguments: Sequence[str] = (),
+) -> dict[str, NodeProcess]:
+    """Return the named brokers, not started; ESP's data directory is formatted with features beside the defaults.
+
+    Args:
+        names: the products.
+        directory: where each gets a data directory of its own.
+        settings: the settings of both.
+        esp_settings: the settings of ESP beside these.
+        format_arguments: the arguments of ``esp format`` beside ``--standalone``.
+    """
+    brokers: dict[str, NodeProcess] = {}
+    for name in names:
+        if name == ESP:
+            brokers[ESP] = made = Node(directory / ESP, {**settings, **esp_settings})
+            made.format(secrets.token_urlsafe(16), "--standalone", *format_arguments)
+        else:
+            brokers[name] = DefaultKafka(directory / name, dict(settings))
+    return brokers
 
 
 def wait_until_deleted(node: NodeProcess, topic: str) -> None:

@@ -47,7 +47,7 @@ class UnexpectedAnswerError(Exception):
 
 
 class Client:
-    """One connection to a broker; a context manager.
+    """A connection to a broker; a context manager.
 
     Args:
         port: of the broker on the loopback address.

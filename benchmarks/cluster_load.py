@@ -32,7 +32,7 @@ WHOLE_TIMEOUT_S: Final = 180.0
 POLL_INTERVAL_S: Final = 0.02
 SEND_INTERVAL_S: Final = 0.005
 STEADY_S: Final = 3.0
-"""Of load before a leader fails, and after it is replaced."""
+"""The seconds of load before a leader fails, and after it is replaced."""
 
 GAP_TIMEOUT_S: Final = 30.0
 SETTLING_S: Final = 5.0

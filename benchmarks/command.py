@@ -1,7 +1,7 @@
 """The common parts of the commands that compare ESP with Kafka: their options, their terminal, and the results of a run."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -39,6 +39,7 @@ DataDir: TypeAlias = Annotated[
 
 Rounds: TypeAlias = Annotated[int, typer.Option(min=1, help="Measured rounds of load.")]
 WarmUp: TypeAlias = Annotated[int, typer.Option(min=0, help="Rounds before them that do not count.")]
+Scale: TypeAlias = Annotated[float, typer.Option(min=0.001, help="Size of everything; 1 is that of the report.")]
 Megabytes: TypeAlias = Annotated[int, typer.Option(min=1, help="Produced per round.")]
 Only: TypeAlias = Annotated[str, typer.Option(help="Measure one alone: esp or kafka.")]
 Quick: TypeAlias = Annotated[
@@ -46,6 +47,11 @@ Quick: TypeAlias = Annotated[
     typer.Option("--quick", help="A short run to see that all works; it writes no results, Kafka is not warm in it."),
 ]
 Out: TypeAlias = Annotated[Path, typer.Option(help="Where the results go.")]
+
+
+def rows_argument(names: Iterable[str]) -> Any:
+    """The argument of a command that measures some rows of a report: ``Annotated[list[str] | None, rows_argument(ROWS)]``."""
+    return typer.Argument(help=f"Rows: {', '.join(names)}; all without one.")
 
 
 def new_console() -> Console:

@@ -58,10 +58,10 @@ class Comparison:
     """
 
     brokers: Mapping[str, NodeProcess]
-    """By name, not running."""
+    """The brokers by the names of their products, not running."""
 
     directory: Path
-    """On the file system of the brokers' data."""
+    """A directory on the file system of the brokers' data."""
 
     extent: Extent
     say: Say

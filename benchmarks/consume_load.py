@@ -36,7 +36,7 @@ MAX_WAIT: Final = i32Timedelta.parse(timedelta(milliseconds=500))
 
 
 class FetchSession:
-    """One reading of all partitions of a topic from their beginning.
+    """Reads all partitions of a topic, once, from their beginning.
 
     Args:
         topic: what to read.

@@ -16,7 +16,7 @@ class Metered(Protocol):
 
 _LOOK_INTERVAL_S: Final = 0.5
 _LONGEST_WARM_UP_S: Final = 600.0
-"""It takes some seconds of CPU time, of which a busy machine gives a node few."""
+"""The longest wait for a node to be warm: it takes some seconds of CPU time, of which a busy machine gives a node few."""
 
 
 class Warming(Protocol):

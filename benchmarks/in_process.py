@@ -35,7 +35,7 @@ class DirectConnection:
         self._answered.set()
 
     def expect(self, length: int) -> None:
-        """Every request comes whole."""
+        """Ignore the size of the frame that is expected: every request comes whole."""
 
     def pause_reading(self) -> None:
         """One request at a time is sent."""

@@ -36,7 +36,7 @@ class RebalanceLoad:
         self.sent: list[Sent] = []
         self.errors: list[KafkaError] = []
         self.waits: list[tuple[float, float]] = []
-        """Of every acknowledged record of the steady load: when it came (monotonic), and after how many seconds."""
+        """The monotonic time and the latency, both in seconds, of every acknowledged record of the steady load."""
 
     def fill(self, size_bytes: int, keys: int) -> None:
         """Write so many bytes, and wait until they are acknowledged."""

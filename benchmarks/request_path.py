@@ -42,7 +42,7 @@ ROUND_S: Final = 0.03
 """Aimed at: short enough to fall between two interruptions."""
 
 TOUCHED_BYTES: Final = 2_000_000_000
-"""As much as is appended at most."""
+"""The most bytes that are appended."""
 
 QUOTA_TURNS: Final = 2
 """How often the rounds are repeated without and with quotas."""
@@ -58,7 +58,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 def make_requests() -> dict[str, bytes]:
-    """One frame of each kind, by the kind's name."""
+    """Return a frame of each kind, by the kind's name."""
     topic = metadata.MetadataRequestTopic(topic_id=None, name=TopicName(_LARGE))
     asked = metadata.MetadataRequest(
         topics=(topic,), allow_auto_topic_creation=False, include_topic_authorized_operations=False

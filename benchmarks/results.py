@@ -11,7 +11,7 @@ KAFKA: Final = "kafka"
 
 
 class Metric(NamedTuple):
-    """One figure of a broker."""
+    """A figure that is measured of each broker."""
 
     key: str
     title: str
@@ -78,7 +78,7 @@ METRICS: Final = (
     CLUSTER_MEMORY,
     IDLE_FOLLOWER,
 )
-"""All figures, in the order of the report."""
+"""The figures of the comparison, in the order of the report."""
 
 
 class Spread(NamedTuple):
@@ -94,7 +94,7 @@ class Summary(NamedTuple):
 
     metric: Metric
     spreads: Mapping[str, Spread]
-    """By broker; a broker that was not measured is missing."""
+    """The spread of the values by broker; a broker that was not measured is missing."""
 
     ratio: float | None
     """ESP's value to Kafka's: the median over the rounds' pairs, which were measured right after one another."""

@@ -1,4 +1,8 @@
-"""The loop of the reports that are measured row by row: each row has a directory of its own, and is written when it is measured."""
+"""Reports that are measured row by row: each row has a directory of its own, and is written when it is measured.
+
+A command declares its :class:`Report` beside its rows, and takes the options of :mod:`benchmarks.command`; :meth:`Report.run` makes a
+:class:`RowByRow` of both, which measures.
+"""
 
 import tempfile
 import time
@@ -31,7 +35,7 @@ def choose_rows(rows: Sequence[str] | None, known: Collection[str]) -> list[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowByRow:
-    """The measurement of a report.
+    """A run that measures rows of a report.
 
     Attributes:
         console: gets progress and figures.
@@ -78,3 +82,54 @@ class RowByRow:
             self.console.print(
                 "A short run proves that all works, no more: a JVM is not warm in it. Nothing was written."
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A report: its files, its rows, and how they are measured.
+
+    Attributes:
+        stem: the name of its files, without suffix.
+        title: the title of its page.
+        rows: the names of all rows, in the order of the page.
+        metrics: all figures that there may be, in the order of the page.
+        notes: how all rows are measured.
+        quick: the extent of a short run.
+        plan: the extents of rows in a planned run, each of its own.
+    """
+
+    stem: str
+    title: str
+    rows: Collection[str]
+    metrics: Sequence[Metric]
+    notes: Sequence[str]
+    quick: Extent
+    plan: Mapping[str, Extent] = field(default_factory=dict)
+
+    def run(
+        self, extent: Extent, out: Path, *, quick: bool = False, planned: bool = False, data_dir: Path | None = None
+    ) -> RowByRow:
+        """Begin a run by the options of a command.
+
+        Args:
+            extent: the extent of each row.
+            out: the directory of the report's files.
+            quick: measure at the extent of a short run, and write nothing.
+            planned: measure each row at its extent of the plan.
+            data_dir: the place of the rows' directories; None: the system's for temporary files.
+
+        Raises:
+            typer.BadParameter: the run is to be both quick and planned.
+        """
+        if quick and planned:
+            raise typer.BadParameter("a quick run has an extent of its own", param_hint="--planned")
+        written = Rows(out, list(self.rows), stem=self.stem, title=self.title, metrics=self.metrics)
+        return RowByRow(
+            console=command.new_console(),
+            written=None if quick else written,
+            metrics=self.metrics,
+            extent=self.quick if quick else extent,
+            notes=self.notes,
+            data_dir=data_dir,
+            extents=self.plan if planned else {},
+        )

@@ -61,7 +61,7 @@ class Samples:
     topics: int = 0
 
     def slope_per_hour(self, values: Sequence[float]) -> float:
-        """By how much ``values`` grow in an hour, over the second half."""
+        """Return the growth of ``values`` in an hour, over the second half."""
         half = len(self.seconds) // 2
         if len(self.seconds) - half < 2:
             return 0.0
@@ -130,7 +130,7 @@ class Load:
         producer.flush(30)
 
     def _consume(self) -> None:
-        """One member after another: each stays for a while, commits and leaves."""
+        """Run one group member after another: each stays for a while, commits and leaves."""
         rng = random.Random(threading.get_ident())
         settings = {
             "bootstrap.servers": self._bootstrap,

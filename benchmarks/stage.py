@@ -1,4 +1,4 @@
-"""What the rows of the report share: the running brokers, taken turn about, and where values go."""
+"""The stage of a row of the report: its brokers, taken turn about, and the results so far."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -30,10 +30,10 @@ class Stage:
     """The brokers, and the results so far."""
 
     nodes: Mapping[str, NodeProcess]
-    """By name, running."""
+    """The brokers by the names of their products, running."""
 
     directory: Path
-    """For files of clients."""
+    """A directory for files of clients."""
 
     extent: Extent
     say: Callable[[str], None]

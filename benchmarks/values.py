@@ -22,7 +22,7 @@ from esp.values.json_records import JsonRecords
 from esp.values.json_values import JsonDecoder
 
 RECORDS: Final = 100_000
-"""Of a block: about as many as a piece of fetched bytes has."""
+"""The records of a block: about as many as a piece of fetched bytes has."""
 SLOW_RECORDS: Final = 20_000
 
 DDL: Final = (

@@ -1,26 +1,20 @@
 """``python -m benchmarks.groups``: groups of consumers beside Apache Kafka 4.3.1, turn about, row by row."""
 
-import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from benchmarks import command
-from benchmarks.brokers import SHARED_SETTINGS, START_SCRIPT_OPTIONS, DefaultKafka
+from benchmarks.brokers import SHARED_SETTINGS, START_SCRIPT_OPTIONS, make_formatted_brokers
 from benchmarks.groups.heartbeats import measure_heartbeats
 from benchmarks.groups.metrics import GROUP_METRICS
 from benchmarks.groups.queue import measure_queue
 from benchmarks.groups.stable import measure_stable
 from benchmarks.groups.takeover import measure_takeover
-from benchmarks.results import ESP, KAFKA
-from benchmarks.row_by_row import RowByRow, choose_rows
+from benchmarks.row_by_row import Report, choose_rows
 from benchmarks.stage import Extent, Stage, started
-from benchmarks.written import Rows
-from esp.testing.node import Node
-from esp.testing.node_process import NodeProcess
 
 USUAL: Final = Extent()
 QUICK: Final = Extent(rounds=1, warm_up_rounds=0, scale=0.01)
@@ -36,7 +30,7 @@ ROWS: Final[Mapping[str, Callable[[Stage], None]]] = {
 """The measurements, each with brokers of its own, in the order of the report."""
 
 _SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {_AT_ONCE: {"group.consumer.assignment.interval.ms": "0"}}
-"""Of a row's brokers, beside the defaults."""
+"""The settings of a row's brokers, beside the defaults."""
 
 NOTES: Final = (
     f"""Both brokers run with their default settings on one machine, broker and controller in one, beside the one client, a raw one of this
@@ -53,19 +47,16 @@ answer, to the answer to OffsetFetch for one of the groups.""",
 the last one acquired.""",
 )
 
+REPORT: Final = Report(
+    stem="groups",
+    title="Groups of consumers beside Apache Kafka",
+    rows=ROWS,
+    metrics=GROUP_METRICS,
+    notes=NOTES,
+    quick=QUICK,
+)
+
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
-
-def make_brokers(names: list[str], directory: Path, settings: Mapping[str, str]) -> dict[str, NodeProcess]:
-    """Return the named brokers, not started, which serve share groups."""
-    settings = {**SHARED_SETTINGS, **settings}
-    nodes: dict[str, NodeProcess] = {}
-    if ESP in names:
-        nodes[ESP] = made = Node(directory / ESP, settings)
-        made.format(secrets.token_urlsafe(16), "--standalone")
-    if KAFKA in names:
-        nodes[KAFKA] = DefaultKafka(directory / KAFKA, settings)
-    return nodes
 
 
 def measure_row(row: str, names: list[str], stage: Stage) -> None:
@@ -75,13 +66,14 @@ def measure_row(row: str, names: list[str], stage: Stage) -> None:
         NodeError: a broker did not start or stop.
         UnexpectedAnswerError: a broker refused what it was asked for.
     """
-    with started(stage, make_brokers(names, stage.directory, _SETTINGS.get(row, {}))):
+    settings = {**SHARED_SETTINGS, **_SETTINGS.get(row, {})}
+    with started(stage, make_formatted_brokers(names, stage.directory, settings)):
         ROWS[row](stage)
 
 
 @app.command()
 def main(
-    rows: Annotated[list[str] | None, typer.Argument(help=f"Rows: {', '.join(ROWS)}; all without one.")] = None,
+    rows: Annotated[list[str] | None, command.rows_argument(ROWS)] = None,
     rounds: command.Rounds = USUAL.rounds,
     warm_up: command.WarmUp = USUAL.warm_up_rounds,
     only: command.Only = "",
@@ -91,18 +83,8 @@ def main(
 ) -> None:
     """Measure what groups of consumers cost ESP and Apache Kafka. Rows that are not measured stay as the files have them."""
     names, chosen = command.chosen(only), choose_rows(rows, ROWS)
-    written = Rows(
-        out, list(ROWS), stem="groups", title="Groups of consumers beside Apache Kafka", metrics=GROUP_METRICS
-    )
-    report = RowByRow(
-        console=command.new_console(),
-        written=None if quick else written,
-        metrics=GROUP_METRICS,
-        extent=QUICK if quick else Extent(rounds=rounds, warm_up_rounds=warm_up),
-        notes=NOTES,
-        data_dir=data_dir,
-    )
-    report.measure(chosen, lambda row, stage: measure_row(row, names, stage))
+    run = REPORT.run(Extent(rounds=rounds, warm_up_rounds=warm_up), out, quick=quick, data_dir=data_dir)
+    run.measure(chosen, lambda row, stage: measure_row(row, names, stage))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from benchmarks.stage import Stage
 
 GROUPS: Final = 10
 MEMBERS: Final = 5
-"""Of each group."""
+"""The members of each group."""
 
 PARTITIONS: Final = 50
 COUNT: Final = 20_000

@@ -42,10 +42,10 @@ from esp.records.builder import NewRecord, build_batch
 from esp.testing.node import Node
 
 LIMIT: Final = 1.02
-"""No ratio is to be higher."""
+"""The highest ratio with which the measurement passes."""
 
 BATCHES: Final = 10_000
-"""Of a topic and a round."""
+"""The batches of a topic in a round."""
 
 _BATCH_RECORDS: Final = 144
 _VALUE_SIZE: Final = 100

@@ -27,7 +27,7 @@ _TIMEOUT_S: Final = 60.0
 
 
 class Member:
-    """One member, and its connection. It gives partitions back in the moment in which it is asked to.
+    """A member of a consumer group, and its connection. It gives partitions back in the moment in which it is asked to.
 
     Args:
         port: of the broker.

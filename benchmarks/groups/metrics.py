@@ -53,4 +53,4 @@ GROUP_METRICS: Final = (
     LOADING,
     *(metric for metrics in QUEUE.values() for metric in metrics),
 )
-"""All of them, in the order of the report."""
+"""The metrics of groups, in the order of the report."""

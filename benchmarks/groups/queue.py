@@ -25,10 +25,10 @@ from esp.testing.node_process import NodeProcess
 RECORDS: Final = 200_000
 VALUE_SIZE: Final = 100
 BATCH_RECORDS: Final = 144
-"""As many as a Java producer puts into a batch with its default ``batch.size`` of 16 KiB."""
+"""The records that a Java producer puts into a batch with its default ``batch.size`` of 16 KiB."""
 
 RECORDS_MAX: Final = 500
-"""Of one answer, as of Java's ``max.poll.records``."""
+"""The most records of an answer: the default of Java's ``max.poll.records``."""
 
 _HEARTBEAT_VERSION: Final = 1
 _FETCH_VERSION: Final = 1
@@ -42,7 +42,7 @@ _FINAL_EPOCH: Final = -1
 
 
 class ShareConsumer:
-    """One member of a share group, with one partition and one share session.
+    """A member of a share group, with one partition and one share session.
 
     Args:
         client: connected to the broker.

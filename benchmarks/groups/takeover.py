@@ -19,7 +19,7 @@ from esp.testing.node_process import NodeProcess
 GROUPS: Final = 1_000
 COMMITS: Final = 100_000
 PARTITIONS: Final = 10
-"""Of the topic; a commit names one of them, so that each of a group's offsets is committed ten times."""
+"""The partitions of the topic; a commit names one of them, so that each of a group's offsets is committed ten times."""
 
 STARTS: Final = 3
 """Fewer than rounds of load: each start is one of a whole process."""
@@ -36,7 +36,7 @@ def group_of(number: int) -> str:
 
 
 def _commit(client: Client, number: int, groups: int) -> None:
-    """One commit; the same again until the coordinator serves."""
+    """Commit an offset; again, until the coordinator serves."""
     partition = offset_commit.OffsetCommitRequestPartition(
         partition_index=i32(number // groups % PARTITIONS), committed_offset=i64(number), committed_metadata=""
     )

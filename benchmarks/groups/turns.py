@@ -40,7 +40,7 @@ from esp.settings.broker import BrokerSettings
 MEMBERS: Final = 1_000
 PARTITIONS: Final = 10_000
 LIMIT_MS: Final = 20.0
-"""No turn is to be longer."""
+"""The longest turn, in ms, with which the measurement passes."""
 
 _GROUP: Final = "group"
 _RACKS: Final = ("a", "b", "c")
@@ -57,7 +57,7 @@ class Turn(NamedTuple):
 
     wall_ms: float
     cpu_ms: float
-    """Of this thread: what the machine did besides is not in it."""
+    """The CPU time of this thread: other work of the machine is not in it."""
 
     @classmethod
     def begin(cls) -> "Turn":
@@ -276,7 +276,7 @@ KINDS: Final[Mapping[str, tuple[int, Sequence[str], Subscriptions]]] = {
     "regexes": (1_000, (), _regex),
     "racks": (10, _RACKS, _in_rack),
 }
-"""For each kind of group the number of topics, the racks of replicas, and the subscriptions of members."""
+"""The number of topics, the racks of replicas, and the subscriptions of members, by kind of group."""
 
 
 def phases(kind: str) -> Iterator[tuple[str, list[Turn]]]:

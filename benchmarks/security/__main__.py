@@ -6,13 +6,12 @@ import typer
 
 from benchmarks import command
 from benchmarks.brokers import START_SCRIPT_OPTIONS
-from benchmarks.row_by_row import RowByRow, choose_rows
+from benchmarks.row_by_row import Report, choose_rows
 from benchmarks.security.clusters import measure_clusters
 from benchmarks.security.guarded import Certificates, Doors, guard, guarded_brokers
 from benchmarks.security.metrics import SECURITY_METRICS
 from benchmarks.security.rows import ROWS
 from benchmarks.stage import Extent, Stage, started
-from benchmarks.written import Rows
 
 USUAL: Final = Extent(warm_up_rounds=6)
 """Over TLS Kafka's JVM takes 3 GB to compile its hot paths: its first rounds of 500 MB cost 16, 7.2, 4.3, 2.5, 1.8 and 1.5 s of CPU
@@ -35,7 +34,16 @@ three processes, and a GB counts once, though three copies are written.""",
 CLUSTERS: Final = "clusters"
 """The row whose brokers are clusters."""
 ORDER: Final = (*ROWS, CLUSTERS)
-"""All rows, in the order of the report."""
+"""The names of the rows, in the order of the report."""
+
+REPORT: Final = Report(
+    stem="security",
+    title="Security beside Apache Kafka",
+    rows=ORDER,
+    metrics=SECURITY_METRICS,
+    notes=NOTES,
+    quick=QUICK,
+)
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -59,7 +67,7 @@ def measure_row(row: str, names: list[str], stage: Stage) -> None:
 
 @app.command()
 def main(
-    rows: Annotated[list[str] | None, typer.Argument(help=f"Rows: {', '.join(ORDER)}; all without one.")] = None,
+    rows: Annotated[list[str] | None, command.rows_argument(ORDER)] = None,
     rounds: command.Rounds = USUAL.rounds,
     warm_up: command.WarmUp = USUAL.warm_up_rounds,
     only: command.Only = "",
@@ -69,16 +77,8 @@ def main(
 ) -> None:
     """Measure what protection costs ESP and Apache Kafka. Rows that are not measured stay as the files have them."""
     names, chosen = command.chosen(only), choose_rows(rows, ORDER)
-    written = Rows(out, ORDER, stem="security", title="Security beside Apache Kafka", metrics=SECURITY_METRICS)
-    report = RowByRow(
-        console=command.new_console(),
-        written=None if quick else written,
-        metrics=SECURITY_METRICS,
-        extent=QUICK if quick else Extent(rounds=rounds, warm_up_rounds=warm_up),
-        notes=NOTES,
-        data_dir=data_dir,
-    )
-    report.measure(chosen, lambda row, stage: measure_row(row, names, stage))
+    run = REPORT.run(Extent(rounds=rounds, warm_up_rounds=warm_up), out, quick=quick, data_dir=data_dir)
+    run.measure(chosen, lambda row, stage: measure_row(row, names, stage))
 
 
 if __name__ == "__main__":

@@ -67,11 +67,11 @@ class Certificates:
             "ssl.certificate.location": str(self.client_store),
             "ssl.key.location": str(self.client_store),
         }
-        """Of the client with the certificate, by librdkafka's names."""
+        """The settings of a client with the certificate, by librdkafka's names."""
 
 
 class SecureClient(Client):
-    """One connection over TLS 1.3, see :class:`benchmarks.client.Client`; it has not logged in yet."""
+    """A connection over TLS 1.3, see :class:`benchmarks.client.Client`; it has not logged in yet."""
 
     def __init__(self, context: ssl.SSLContext, port: int, receive_buffer_size: int = RECEIVE_BUFFER_SIZE) -> None:
         super().__init__(port, receive_buffer_size)
@@ -246,7 +246,7 @@ def guard(node: NodeProcess, user: str) -> None:
 
 
 def guard_by(administrator: Client, user: str) -> None:
-    """The same by the connection of an administrator."""
+    """Guard a broker by the connection of an administrator, see :func:`guard`."""
     make_rules(administrator, rule(user, ResourceType.TOPIC, "*"), rule(user, ResourceType.CLUSTER, CLUSTER_NAME))
     entry = alter_quotas.EntryData(
         entity=(alter_quotas.EntityData(entity_type="user", entity_name=user),),
@@ -262,4 +262,4 @@ def guard_by(administrator: Client, user: str) -> None:
 
 
 PLAINTEXT_DOOR: Final[OpenClient] = Client
-"""In plaintext; the client is ``User:ANONYMOUS``."""
+"""The listener without protection; its client is ``User:ANONYMOUS``."""

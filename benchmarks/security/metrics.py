@@ -51,7 +51,7 @@ OWN_METRICS: Final = (
     SECURE_CPU,
     IDLE_TLS,
 )
-"""Those of protection beside none, in the order of the report."""
+"""The metrics of protection beside none, in the order of the report."""
 
 SECURITY_METRICS: Final = (
     TLS_PRODUCE_USER,
@@ -64,4 +64,4 @@ SECURITY_METRICS: Final = (
     TLS_CLUSTER_USER,
     TLS_CLUSTER_ALL,
 )
-"""All of them, in the order of the report."""
+"""The metrics of protection, in the order of the report."""

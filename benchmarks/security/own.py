@@ -16,7 +16,7 @@ from benchmarks.batches import PARTITIONS, small_batch
 from benchmarks.client import METADATA_VERSION, Client, create_topic
 from benchmarks.request_load import measure_small_requests
 from benchmarks.results import ESP, REQUEST_ALL
-from benchmarks.row_by_row import RowByRow, choose_rows
+from benchmarks.row_by_row import Report, choose_rows
 from benchmarks.security.guarded import (
     PLAINTEXT_DOOR,
     Certificates,
@@ -42,7 +42,6 @@ from benchmarks.security.metrics import (
 )
 from benchmarks.security.rows import ANONYMOUS
 from benchmarks.stage import Extent, Stage, settle
-from benchmarks.written import Rows
 from esp.model.acl import AclPermission, PatternType, ResourceType
 from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
@@ -218,29 +217,29 @@ OWN_ROWS: Final[dict[str, Callable[[Stage], None]]] = {
     "starts": measure_starts,
     "idle-connections": measure_idle,
 }
-"""All measurements, in the order of the report."""
+"""The measurements, in the order of the report."""
+
+REPORT: Final = Report(
+    stem="security-own",
+    title="ESP with protection and without",
+    rows=OWN_ROWS,
+    metrics=OWN_METRICS,
+    notes=NOTES,
+    quick=QUICK,
+)
 
 
 @app.command()
 def main(
-    rows: Annotated[list[str] | None, typer.Argument(help=f"Rows: {', '.join(OWN_ROWS)}; all without one.")] = None,
+    rows: Annotated[list[str] | None, command.rows_argument(OWN_ROWS)] = None,
     rounds: command.Rounds = USUAL.rounds,
     warm_up: command.WarmUp = USUAL.warm_up_rounds,
     quick: command.Quick = False,
     out: command.Out = command.RESULTS_DIRECTORY,
 ) -> None:
     """Measure what protection costs ESP beside ESP. Rows that are not measured stay as the files have them."""
-    written = Rows(
-        out, list(OWN_ROWS), stem="security-own", title="ESP with protection and without", metrics=OWN_METRICS
-    )
-    report = RowByRow(
-        console=command.new_console(),
-        written=None if quick else written,
-        metrics=OWN_METRICS,
-        extent=QUICK if quick else Extent(rounds=rounds, warm_up_rounds=warm_up),
-        notes=NOTES,
-    )
-    report.measure(choose_rows(rows, OWN_ROWS), lambda row, stage: OWN_ROWS[row](stage))
+    run = REPORT.run(Extent(rounds=rounds, warm_up_rounds=warm_up), out, quick=quick)
+    run.measure(choose_rows(rows, OWN_ROWS), lambda row, stage: OWN_ROWS[row](stage))
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ Measure = Callable[[Stage, Doors], None]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row: the protocol of its clients' listener, the user that they are, and the measurement."""
+    """A row of the report: the protocol of its clients' listener, the user that they are, and the measurement."""
 
     protocol: str
     user: str
@@ -110,4 +110,4 @@ ROWS: Final = {
     "guarded-requests": Row("PLAINTEXT", ANONYMOUS, measure_guarded_requests),
     "log-ins": Row("SASL_SSL", USER, measure_log_ins),
 }
-"""All of them, in the order of the report; each has brokers of its own."""
+"""The rows by name, in the order of the report; each has brokers of its own."""

@@ -1,16 +1,13 @@
 """``python -m benchmarks.transactions``: transactions and compaction beside Apache Kafka 4.3.1, turn about, row by row."""
 
-import secrets
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from benchmarks import command
-from benchmarks.brokers import SHARED_SETTINGS, START_SCRIPT_OPTIONS, DefaultKafka
-from benchmarks.results import ESP, KAFKA
-from benchmarks.row_by_row import RowByRow, choose_rows
+from benchmarks.brokers import SHARED_SETTINGS, START_SCRIPT_OPTIONS, make_formatted_brokers
+from benchmarks.row_by_row import Report, choose_rows
 from benchmarks.stage import Extent, Stage, started
 from benchmarks.transactions.compaction import CLEANER_SETTINGS, measure_compaction, measure_compaction_memory
 from benchmarks.transactions.many_ids import measure_many_ids
@@ -20,9 +17,6 @@ from benchmarks.transactions.producing import measure_producing
 from benchmarks.transactions.reading import measure_reading
 from benchmarks.transactions.streams import measure_streams
 from benchmarks.transactions.while_cleaning import measure_while_cleaning
-from benchmarks.written import Rows
-from esp.testing.node import Node
-from esp.testing.node_process import NodeProcess
 
 USUAL: Final = Extent()
 QUICK: Final = Extent(rounds=1, warm_up_rounds=0, scale=0.01)
@@ -73,19 +67,17 @@ one of them; resident memory 4 s later.""",
 of the JVM until all input is committed.""",
 )
 
+REPORT: Final = Report(
+    stem="transactions",
+    title="Transactions and compaction beside Apache Kafka",
+    rows=ROWS,
+    metrics=TRANSACTION_METRICS,
+    notes=NOTES,
+    quick=QUICK,
+    plan=PLAN,
+)
+
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
-
-def make_brokers(names: list[str], directory: Path) -> dict[str, NodeProcess]:
-    """Return the named brokers, not started, which serve transactions."""
-    settings = {**SHARED_SETTINGS, **CLEANER_SETTINGS}
-    nodes: dict[str, NodeProcess] = {}
-    if ESP in names:
-        nodes[ESP] = Node(directory / ESP, {**settings, "group.initial.rebalance.delay.ms": "0"})  # as its Kafka has
-        nodes[ESP].format(secrets.token_urlsafe(16), "--standalone", "--feature", "transaction.version=2")
-    if KAFKA in names:
-        nodes[KAFKA] = DefaultKafka(directory / KAFKA, dict(settings))
-    return nodes
 
 
 def measure_row(row: str, names: list[str], stage: Stage) -> None:
@@ -95,16 +87,23 @@ def measure_row(row: str, names: list[str], stage: Stage) -> None:
         NodeError: a broker did not start or stop.
         UnexpectedAnswerError: a broker refused what it was asked for.
     """
-    with started(stage, make_brokers(names, stage.directory)):
+    brokers = make_formatted_brokers(
+        names,
+        stage.directory,
+        {**SHARED_SETTINGS, **CLEANER_SETTINGS},
+        esp_settings={"group.initial.rebalance.delay.ms": "0"},  # as its Kafka has
+        format_arguments=("--feature", "transaction.version=2"),
+    )
+    with started(stage, brokers):
         ROWS[row](stage)
 
 
 @app.command()
 def main(
-    rows: Annotated[list[str] | None, typer.Argument(help=f"Rows: {', '.join(ROWS)}; all without one.")] = None,
+    rows: Annotated[list[str] | None, command.rows_argument(ROWS)] = None,
     rounds: command.Rounds = USUAL.rounds,
     warm_up: command.WarmUp = USUAL.warm_up_rounds,
-    scale: Annotated[float, typer.Option(min=0.001, help="Size of everything; 1 is that of the report.")] = USUAL.scale,
+    scale: command.Scale = USUAL.scale,
     only: command.Only = "",
     quick: command.Quick = False,
     planned: Annotated[
@@ -115,21 +114,10 @@ def main(
     data_dir: command.DataDir = None,
 ) -> None:
     """Measure what transactions and compaction cost ESP and Apache Kafka. Rows that are not measured stay as the files have them."""
-    if quick and planned:
-        raise typer.BadParameter("a quick run has an extent of its own", param_hint="--planned")
     names, chosen = command.chosen(only), choose_rows(rows, ROWS)
-    title = "Transactions and compaction beside Apache Kafka"
-    written = Rows(out, list(ROWS), stem="transactions", title=title, metrics=TRANSACTION_METRICS)
-    report = RowByRow(
-        console=command.new_console(),
-        written=None if quick else written,
-        metrics=TRANSACTION_METRICS,
-        extent=QUICK if quick else Extent(rounds=rounds, warm_up_rounds=warm_up, scale=scale),
-        notes=NOTES,
-        data_dir=data_dir,
-        extents=PLAN if planned else {},
-    )
-    report.measure(chosen, lambda row, stage: measure_row(row, names, stage))
+    extent = Extent(rounds=rounds, warm_up_rounds=warm_up, scale=scale)
+    run = REPORT.run(extent, out, quick=quick, planned=planned, data_dir=data_dir)
+    run.measure(chosen, lambda row, stage: measure_row(row, names, stage))
 
 
 if __name__ == "__main__":

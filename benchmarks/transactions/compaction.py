@@ -19,14 +19,14 @@ KEPT_SHARE: Final = 0.1
 """10 keys in 100 records."""
 
 SEGMENTS: Final = 16
-"""Of a log of any size; the last one is active, and is not compacted."""
+"""The segments of a log of any size; the last one is active, and is not compacted."""
 
 CLEANER_SETTINGS: Final = {"log.cleaner.backoff.ms": "200"}
 """How soon a cleaner looks again; not a default of either (15 s), and next to no cost."""
 
 SIZE: Final = 1_000_000_000
 MEMORY_ROUNDS: Final = 3
-"""Each needs two starts."""
+"""The rounds of memory: each needs two starts."""
 
 _CLEANER_SWITCH: Final = "log.cleaner.enable"
 _NEVER_DIRTY_ENOUGH: Final = "1.0"

@@ -11,10 +11,10 @@ from esp.records.compression import compress
 
 KEY_SIZE: Final = 10
 VALUE_SIZE: Final = 90
-"""With its key a record has 100 bytes."""
+"""The bytes of a value: with its key a record has 100."""
 
 BATCH_RECORDS: Final = 144
-"""As many as a Java producer puts into a batch with its default ``batch.size`` of 16 KiB."""
+"""The records that a Java producer puts into a batch with its default ``batch.size`` of 16 KiB."""
 
 RECORD_SIZE: Final = len(encode_records([NewRecord(bytes(VALUE_SIZE), bytes(KEY_SIZE))], [0]))
 _VALUES: Final = 512

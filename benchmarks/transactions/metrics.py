@@ -73,4 +73,4 @@ TRANSACTION_METRICS: Final = (
     STREAMS_WALL,
     STREAMS_CPU,
 )
-"""All of them, in the order of the report."""
+"""The metrics of transactions and compaction, in the order of the report."""

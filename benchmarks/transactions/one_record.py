@@ -14,7 +14,7 @@ RATES: Final = {1: 100.0, 100: 200.0}
 """Transactions a second by the number of producers: less than either broker can do."""
 
 TRANSACTIONS: Final = 10_000
-"""In each round with many producers; a quarter of them with one."""
+"""The transactions of a round with many producers; with one producer it has a quarter of them."""
 
 _TOPIC: Final = "one-record"
 

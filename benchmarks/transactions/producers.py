@@ -31,7 +31,7 @@ INIT_PRODUCER_ID_VERSION: Final = 5
 ADD_PARTITIONS_VERSION: Final = 3
 PRODUCE_VERSIONS: Final = {1: 11, 2: 12}
 END_TXN_VERSIONS: Final = {1: 4, 2: 5}
-"""By protocol."""
+"""The version of EndTxn by protocol of transactions."""
 
 TRANSACTION_KEY_TYPE: Final = i8(1)
 TRANSACTION_TIMEOUT: Final = i32Timedelta.parse(timedelta(minutes=10))
@@ -84,7 +84,7 @@ def init_producer(client: Client, transactional_id: str) -> tuple[int, int]:
 
 
 class OneRecordProducer:
-    """One producer, its connection, and the step of its transaction at which it is.
+    """A transactional producer, its connection, and the step of its transaction at which it is.
 
     Args:
         port: of the broker.

@@ -24,7 +24,7 @@ RECORDS: Final = 2_500_000
 _TIMEOUT_S: Final = 600.0
 _POLL_EVERY: Final = 1000
 _SETTLING_S: Final = 0.3
-"""For the markers of the last transaction."""
+"""The wait for the markers of the last transaction, in seconds."""
 
 
 def produce_with_java(node: NodeProcess, topic: str, records: int) -> None:

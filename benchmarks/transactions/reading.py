@@ -16,7 +16,7 @@ from esp.testing.node_process import NodeProcess
 
 SIZE: Final = 1_000_000_000
 PASSES: Final = 3
-"""Of each kind in each round."""
+"""The passes of each kind in each round."""
 
 ABORTED_EVERY: Final = 10
 RECORD_SIZE: Final = 1000

@@ -22,7 +22,7 @@ from esp.testing.node_process import NodeProcess
 
 LINES: Final = 1_000_000
 ROUNDS: Final = 3
-"""At most: a round takes minutes."""
+"""The most rounds: one takes minutes."""
 
 INPUT: Final = "streams-plaintext-input"
 OUTPUT: Final = "streams-wordcount-output"

@@ -1,1 +1,1 @@
-"""The command line, one module per command."""
+"""The command line: a module for each command, or a room where a command has several."""

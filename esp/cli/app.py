@@ -79,7 +79,7 @@ def _options(
 
 
 _PASSED_ON: Final = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
-"""For commands that parse their own arguments, so that they need none of the libraries here."""
+"""The settings of commands that parse their own arguments, so that they need none of the libraries here."""
 
 
 @app.command("broker", context_settings=_PASSED_ON, add_help_option=False, rich_help_panel="Nodes")

@@ -14,7 +14,7 @@ _ENDS_WITHIN_S: Final = 2
 
 
 def watch_for_interrupts() -> None:
-    """From now on raise KeyboardInterrupt at Ctrl-C; a command that goes on nevertheless is ended by :func:`end_interrupted`."""
+    """Raise KeyboardInterrupt at Ctrl-C from now on; a command that goes on nevertheless is ended by :func:`end_interrupted`."""
     signal.signal(signal.SIGINT, _on_interrupt)
 
 

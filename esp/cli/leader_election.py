@@ -105,7 +105,7 @@ _NO_FAILURES: Final = (ErrorCode.none, ErrorCode.election_not_needed)
 def _print(
     kind: str, results: Mapping[TopicPartition, tuple[ErrorCode, str]], failed: Mapping[TopicPartition, str]
 ) -> None:
-    """In the words of Kafka's tool."""
+    """Print the results in the words of Kafka's tool."""
     elected, led = (
         [f"{topic}-{number}" for (topic, number), (found, _) in results.items() if found is code]
         for code in _NO_FAILURES

@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 console = Console(highlight=False)
-"""For what is nicer on a terminal."""
+"""The standard output, for text that is nicer on a terminal."""
 
 errors = Console(stderr=True, highlight=False)
-"""For progress and mistakes."""
+"""The standard error, for progress and mistakes."""
 
 _GAP: Final = 3
 """Cells between two columns on a terminal."""

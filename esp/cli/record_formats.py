@@ -77,7 +77,7 @@ class LineFormat:
 
 
 class JsonFormat:
-    """One JSON object a line; bytes that are not UTF-8 become an object with their base64 form."""
+    """Writes a record as a JSON object on a line; bytes that are not UTF-8 become an object with their base64 form."""
 
     def format(self, record: ConsumedRecord) -> bytes:
         """Return the record's line."""

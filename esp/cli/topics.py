@@ -110,29 +110,9 @@ def topics(
     if trash_action is not None:
         run_trash(bootstrap_server, trash_action, trash_topic, is_forced=force, json=json)
         return
-    if len(chosen) != 1:
-        raise OperatorError(
-            f"esp topics takes one of {', '.join(_ACTIONS)}, trash, restore or purge",
-            "See esp topics --help for examples.",
-        )
-    if chosen[0] not in ("--list", "--describe") and topic is None:
-        raise OperatorError(f"{chosen[0]} needs --topic", f"Write esp topics {chosen[0]} --topic NAME")
-    if config and not create:
-        raise OperatorError(
-            "--config goes with --create only",
-            "Change a topic that is there: esp configs --alter --entity-type topics --entity-name NAME --add-config NAME=VALUE",
-        )
-    if alter and partitions is None:
-        raise OperatorError(
-            "--alter needs --partitions", "It changes the number of partitions only; give the new number."
-        )
+    _check_action(chosen, topic, partitions, has_config=bool(config))
     filters = (under_replicated, unavailable, at_min_isr, under_min_isr, with_overrides)
-    selected = [each for each, given in zip(Selection, filters, strict=True) if given]
-    if len(selected) > 1 or (selected and not describe):
-        raise OperatorError(
-            f"{' and '.join(f'--{each}' for each in selected)}: not together, or not with {chosen[0]}",
-            f"Write esp topics --describe --{selected[0]}",
-        )
+    selection = _selection(chosen[0], [each for each, given in zip(Selection, filters, strict=True) if given])
     configs = parse_pairs("--config", config or [])
     with TopicsAdmin(bootstrap_server, LOOK_TIMEOUT_S if list_ or describe else None) as admin:
         if create:
@@ -146,7 +126,7 @@ def topics(
             _list(found, json)
         elif describe:
             with working("asking the brokers"):
-                described = describe_topics(admin, found, selected[0] if selected else None)
+                described = describe_topics(admin, found, selection)
             print_topics(described, json)
         elif delete:
             for each in found:
@@ -156,8 +136,50 @@ def topics(
                 _grow(admin, each.name, partitions or -1)
 
 
+def _check_action(chosen: Sequence[str], topic: str | None, partitions: int | None, *, has_config: bool) -> None:
+    """Refuse a command without one action, or an action without the options that it needs.
+
+    Raises:
+        OperatorError: the action, or an option of it, is missing or does not belong there.
+    """
+    if len(chosen) != 1:
+        raise OperatorError(
+            f"esp topics takes one of {', '.join(_ACTIONS)}, trash, restore or purge",
+            "See esp topics --help for examples.",
+        )
+    if chosen[0] not in ("--list", "--describe") and topic is None:
+        raise OperatorError(f"{chosen[0]} needs --topic", f"Write esp topics {chosen[0]} --topic NAME")
+    if has_config and chosen[0] != "--create":
+        raise OperatorError(
+            "--config goes with --create only",
+            "Change a topic that is there: esp configs --alter --entity-type topics --entity-name NAME --add-config NAME=VALUE",
+        )
+    if chosen[0] == "--alter" and partitions is None:
+        raise OperatorError(
+            "--alter needs --partitions", "It changes the number of partitions only; give the new number."
+        )
+
+
+def _selection(chosen: str, selected: Sequence[Selection]) -> Selection | None:
+    """Return the filter of --describe; None if none is given.
+
+    Raises:
+        OperatorError: several filters are given, or one with another action.
+    """
+    if len(selected) > 1 or (selected and chosen != "--describe"):
+        raise OperatorError(
+            f"{' and '.join(f'--{each}' for each in selected)}: not together, or not with {chosen}",
+            f"Write esp topics --describe --{selected[0]}",
+        )
+    return selected[0] if selected else None
+
+
 def _check_trash_use(action: TrashAction | None, force: bool, *, is_mixed: bool) -> None:
-    """Refuse what does not go together."""
+    """Refuse an action on the trash beside another action, and --force without restore.
+
+    Raises:
+        OperatorError: the options do not go together.
+    """
     if action is not None and is_mixed:
         raise OperatorError(
             f"esp topics {action} goes with no other action, and takes the topic without --topic",

@@ -1,1 +1,1 @@
-"""The vocabulary that every layer shares: ids, offsets, partition state, errors, settings. Imports nothing of ours."""
+"""The vocabulary that every layer shares: ids, partition state, errors, rules of access, credentials. Imports nothing of ours."""

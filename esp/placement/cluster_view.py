@@ -27,7 +27,7 @@ class BrokerView(NamedTuple):
     is_draining: bool
     """True if it shall be emptied. It gets no replicas."""
     disk_capacity_bytes: int | None
-    """None if it is not known; then no limit holds."""
+    """The size of its disk; None if it is not known, and then no limit holds."""
     disk_used_bytes: int
     """Bytes in use on the whole disk, with files that are not in the view."""
 

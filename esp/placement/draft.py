@@ -76,7 +76,7 @@ class Draft:
         alive = {broker.broker_id for broker in view.brokers if broker.is_alive}
         self._alive = alive
         self.is_movable = [not partition.is_reassigning and partition.leader in alive for partition in view.partitions]
-        """For each partition, true if it can be moved at all: not moving already, and with a leader that is alive."""
+        """True, by position, for partitions that can be moved: not moving already, and with a leader that is alive."""
 
     def has_dead_replica(self, position: int) -> bool:
         """True if a replica is on a broker that is not alive: then only moves that remove it would end."""

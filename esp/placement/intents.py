@@ -18,14 +18,14 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """These brokers hold nothing any more. Nothing else moves. A broker that is gone can be drained too: its copies are made anew."""
+    """Empty these brokers, and move nothing else. A broker that is gone can be drained too: its copies are made anew."""
 
     brokers: tuple[NodeId, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicationFactor:
-    """Each partition of the topic has so many replicas."""
+    """Give each partition of the topic this number of replicas."""
 
     topic: str
     factor: int
@@ -33,7 +33,7 @@ class ReplicationFactor:
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """Two brokers change places: each gets the other's replicas, and leads by preference where the other did. One may be empty."""
+    """Let two brokers change places: each gets the other's replicas, and leads by preference where the other did. One may be empty."""
 
     a: NodeId
     b: NodeId
@@ -41,7 +41,7 @@ class Swap:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One partition gets just these replicas, the preferred leader first."""
+    """Give a partition just these replicas, the preferred leader first."""
 
     topic: str
     partition: int

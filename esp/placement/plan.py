@@ -42,7 +42,7 @@ class Plan:
 
     @cached_property
     def moves(self) -> tuple[Move, ...]:
-        """All moves, in their order."""
+        """The moves of all steps, in their order."""
         return tuple(move for step in self.steps for move in step.moves)
 
     @property

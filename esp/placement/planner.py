@@ -1,4 +1,4 @@
-"""From a view of a cluster and an intent to a plan that has been proved, or to a refusal with its reasons.
+"""Makes a plan, which has been proved, of a view of a cluster and an intent; or a refusal with its reasons.
 
 :func:`drain` empties brokers: each replica on them gets another place, and nothing else moves. Another intent gives the partitions of a
 topic more replicas, or fewer.

@@ -1,4 +1,4 @@
-"""The proof of a plan: every state that it can lead through is held against every constraint (PLACE-1, PLACE-2).
+"""The proof of a plan: every state that it can lead through is checked by every constraint (PLACE-1, PLACE-2).
 
 It shares nothing with the planner but the vocabulary. The states of a plan are those after each prefix of its steps, and those within a
 step, where any of its moves may be going on or have ended while earlier steps that were not waited for are not done either. A plan moves a
@@ -21,7 +21,7 @@ from esp.placement.step import Move, Step
 def find_violations(view: ClusterView, plan: Plan) -> list[Violation]:
     """The violations of a plan for the cluster as ``view`` shows it, step by step; none for a sound plan.
 
-    A plan that was made from an older view can be held against a newer one: changes in between show as violations.
+    A plan that was made from an older view can be checked with a newer one: changes in between show as violations.
     """
     found: list[Violation] = []
     if plan.cluster_id != view.cluster_id:

@@ -9,7 +9,7 @@ from esp.placement.links import LinkBytes
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One partition gets other replicas, or the same ones in another order, which copies nothing and names another preferred leader."""
+    """A change of a partition's replicas; the same ones in another order copy nothing, and name another preferred leader."""
 
     topic: str
     partition: int

@@ -192,7 +192,7 @@ class _Room:
         self._limit = disk_limit
         self._held: Counter[NodeId] = Counter(disk_used)
         self._freeing: defaultdict[NodeId, dict[int, int]] = defaultdict(dict)
-        """By broker: the bytes that are freed on it by steps not known to have ended."""
+        """The bytes that steps not known to have ended free, by broker."""
         self._freed_by: dict[int, Mapping[NodeId, int]] = {}
 
     def admit(self, together: Sequence[Move], ordered: list[OrderedMoves]) -> list[Move]:

@@ -72,7 +72,7 @@ def _place(
 
 
 def _alternate_racks(brokers: Iterable[PlacementBroker], random: Random) -> list[PlacementBroker]:
-    """All brokers so that neighbours are in different racks as far as that goes; begins at a random rack, each rack at a random broker."""
+    """Order brokers so that neighbours are in different racks where possible; begins at a random rack, each rack at a random broker."""
     racks: dict[str | None, list[PlacementBroker]] = {}
     for broker in sorted(brokers, key=lambda broker: broker.node_id):
         racks.setdefault(broker.rack, []).append(broker)

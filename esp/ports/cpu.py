@@ -25,4 +25,4 @@ class Cpu(Protocol):
     async def run_waiting(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result:
-        """As :meth:`run`, for what waits for devices most of the time: more of it goes on at once than there are processors."""
+        """Run a function like :meth:`run` that mostly waits for devices: more of them run at once than there are processors."""

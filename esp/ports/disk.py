@@ -54,16 +54,16 @@ class File(Protocol):
         """
 
     async def read(self, offset: int, length: int) -> Buffer:
-        """As :meth:`read_cached`, but waits for the device where it must, off the loop."""
+        """Read like :meth:`read_cached`, waiting for the device where it must, off the loop."""
 
     def read_blocking(self, offset: int, length: int) -> Buffer:
-        """As :meth:`read`, on the calling thread."""
+        """Read like :meth:`read`, on the calling thread."""
 
     async def sync(self) -> None:
         """Return when all bytes that were appended before the call are on the device. An error is final (SYNC-1)."""
 
     def sync_blocking(self) -> None:
-        """As :meth:`sync`, on the calling thread."""
+        """Sync like :meth:`sync`, on the calling thread."""
 
     def truncate(self, length: int) -> None:
         """Cut the file to ``length`` bytes; buffers that were read before stay valid."""
@@ -80,7 +80,7 @@ class Lock(Protocol):
 
 
 class FileSystem(Protocol):
-    """All files of the file system below a directory, for one sync of them all.
+    """The file system that holds a directory, for one sync of all its files.
 
     It vouches for the bytes and names that were written after it was opened, by this process or any other: a write-back that failed since
     then is an error of the next sync, also if another process was notified of it. An error of an earlier write-back may be unknown here.
@@ -124,7 +124,7 @@ class Disk(Protocol):
         """Remove a directory with all that is in it."""
 
     def read_file(self, path: str) -> bytes:
-        """All bytes of a small file. Raises FileNotFoundError."""
+        """Return the bytes of a small file. Raises FileNotFoundError."""
 
     def write_file(self, path: str, data: bytes) -> None:
         """Make or replace a small file in place, without any promise for a crash; for promises see ``replace_file_blocking``."""
@@ -139,7 +139,7 @@ class Disk(Protocol):
         """Return when the names in a directory are on the device; waits off the loop."""
 
     def sync_directory_blocking(self, path: str) -> None:
-        """As :meth:`sync_directory`, on the calling thread."""
+        """Sync names like :meth:`sync_directory`, on the calling thread."""
 
     def file_system(self, path: str) -> FileSystem:
         """Open the file system that holds the directory ``path``. Raises OSError."""

@@ -47,7 +47,7 @@ class ConnectionOwner(Protocol):
 
 
 class Connection(Protocol):
-    """One end of an ordered byte stream."""
+    """An end of an ordered byte stream."""
 
     peer: Address
     on_secured: Callable[[bytes | None], None]

@@ -35,7 +35,7 @@ class AcknowledgedRange:
     first_offset: int = field(metadata={"kafka_type": "int64"})
     last_offset: int = field(metadata={"kafka_type": "int64"})
     acknowledge_types: Sequence[int] = field(metadata={"kafka_type": "int8"})
-    """One for all offsets, or one for each, as far as the member keeps to that."""
+    """The types of acknowledgement: one for all offsets, or one for each, as far as the member keeps to that."""
 
 
 _Read = Generator[None, None, tuple[tuple[AcknowledgedRange, ...], int]]

@@ -57,7 +57,7 @@ _IMPLICIT_DEFAULTS: Final[Mapping[str, object]] = types.MappingProxyType(
 
 
 class EntityField(NamedTuple):
-    """One field of a message class.
+    """A field of a message class.
 
     Exactly one of ``kafka_type`` and ``entity`` is set: the type of a primitive, or the class of a struct; ``is_array`` says that the
     field holds a tuple of such values. ``is_nullable`` is about the whole field, never about an array's elements.

@@ -81,7 +81,7 @@ _ZERO_ID: Final = bytes(16)
 
 
 class FetchPartition(NamedTuple):
-    """One partition of a request; equal values ask the same.
+    """A partition of a Fetch request; two equal values ask the same.
 
     The last four are a follower's: the start of its log, the epoch of its last record, the id of its log directory (None if
     not said) and the high watermark that it knows.
@@ -173,7 +173,7 @@ def decode_fetch(body: memoryview, version: int) -> FetchRequest:
 
 
 def decode_fetch_in_slices(body: memoryview, version: int) -> SlicedWork[FetchRequest]:
-    """As :func:`decode_fetch`, yielding after each slice, of which the first is a large one; returns the request."""
+    """Decode a request like :func:`decode_fetch`, yielding after each slice; the first one is large. Returns the request."""
     try:
         return (yield from _decode_legacy(body, version) if version < FLEXIBLE_FROM else _decode_compact(body, version))
     except (IndexError, struct.error) as error:
@@ -343,7 +343,7 @@ def _read_end(body: bytes, version: int, progress: Progress) -> SlicedWork[_Requ
 
 @lru_cache(maxsize=256)
 def _read_usual_end(body: bytes, version: int) -> _RequestEnd:
-    """All requests of a client end alike, and mostly with next to nothing."""
+    """Decode the end of a request. The result is kept: all requests of a client end alike, and mostly with next to nothing."""
     return whole(_read_end(body, version, Progress()))
 
 
@@ -393,7 +393,7 @@ _RESULT: Final = struct.Struct(">ihqqq")
 """Partition, error code, high watermark, last stable offset, and the log start."""
 
 _PLAIN_RESULT: Final = struct.Struct(">ihqqqBi")
-"""The same, null for the aborted transactions, and the preferred read replica."""
+"""The fields of ``_RESULT``, then null for the aborted transactions, and the preferred read replica."""
 
 _ABORTED: Final = struct.Struct(">qq")
 _EPOCH_OFFSET: Final = struct.Struct(">iqB")
@@ -448,7 +448,7 @@ def encode_fetch_response_in_slices(
     throttle_ms: int = 0,
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> SlicedWork[list[Buffer]]:
-    """As :func:`encode_fetch_response`, yielding after each slice; returns the buffers."""
+    """Encode a response like :func:`encode_fetch_response`, yielding after each slice. Returns the buffers."""
     progress = Progress(AT_ONCE_ELEMENTS)
     flexible = version >= FLEXIBLE_FROM
     pack_topic = pack_compact_topic if flexible else pack_legacy_topic

@@ -1,7 +1,7 @@
 """Fetch as a follower speaks it, version 17: requests written from plain tuples, answers read with their records as views.
 
 The other side of :mod:`esp.protocol.fetch_codec`; the bytes are those of kio's classes, which is the oracle in tests. Every count and
-length of an answer is held against the bytes that are there: a leader may be of another release, or no leader at all.
+length of an answer is compared with the bytes that are there: a leader may be of another release, or no leader at all.
 """
 
 import struct

@@ -50,7 +50,7 @@ class PositionData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorPositionsData:
-    """All that one coordinator knows of what was asked."""
+    """The positions that were asked for, as far as one coordinator knows them."""
 
     __flexible__: ClassVar[bool] = True
     partition: int = field(metadata={"kafka_type": "int32"})

@@ -81,7 +81,7 @@ def encode_response(api_key: int, version: int, correlation_id: int, message: An
 
 
 def decode_request_in_slices(api_key: int, version: int, body: Buffer) -> Generator[None, None, Any]:
-    """As :func:`decode_request`, yielding after each slice; returns the message.
+    """Decode a request like :func:`decode_request`, yielding after each slice. Returns the message.
 
     Raises:
         DecodeError: the bytes are no such request, or one of more than :data:`esp.protocol.progress.ELEMENTS_MAX` elements.
@@ -92,7 +92,7 @@ def decode_request_in_slices(api_key: int, version: int, body: Buffer) -> Genera
 def encode_response_in_slices(
     api_key: int, version: int, correlation_id: int, message: Any
 ) -> Generator[None, None, list[bytes]]:
-    """As :func:`encode_response`, yielding after each slice; returns the frame in pieces.
+    """Encode a response like :func:`encode_response`, yielding after each slice. Returns the frame in pieces.
 
     Raises:
         UnwritableError: the version has no room for a text of the message.

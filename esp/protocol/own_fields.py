@@ -105,7 +105,7 @@ class PartitionResponse(producers_response.PartitionResponse):
 
     active_producers: tuple[ProducerState, ...]
     shares: tuple[SharePartitionData, ...] = field(default=(), metadata={"tag": 10000})
-    """One, if it is in the leader's memory. A struct that may be null would have no form on which all writers of tagged fields agree."""
+    """The share partition, if it is in the leader's memory. Writers of tagged fields agree on no form of a nullable struct."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

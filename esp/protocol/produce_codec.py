@@ -7,7 +7,7 @@ are read and written by generators, which yield after each slice: some clients n
 From version 9 on, successive requests of one client for one partition are the same byte for byte, except for their size, their correlation
 id and their records; the answers are the same except for correlation id, offsets and time. Once one such request has been decoded and
 answered, the common bytes of the others need not be decoded or encoded again. The common bytes are cut from the answers of this module's
-own writer, and the tests hold them against its reader and writer.
+own writer, and the tests compare them with its reader and writer.
 """
 
 import struct
@@ -114,7 +114,7 @@ def decode_produce(body: memoryview, version: int) -> ProduceRequest:
 
 
 def begin_decoding_produce(body: memoryview, version: int) -> ProduceRequest | SlicedWork[ProduceRequest]:
-    """As :func:`decode_produce`; but of a request that takes more than a slice, return the rest of the work after the first one.
+    """Decode like :func:`decode_produce`; of a request that takes more than a slice, return the work that is left after the first one.
 
     Raises:
         DecodeError: see there; the generator raises it for faults that it finds later.
@@ -253,10 +253,10 @@ _SINGLE_HEAD: Final = struct.Struct(">iiBBB")
 """Size of the frame, correlation id, no header tags, one topic, length of its name; the counts as compact ones."""
 
 _SINGLE_HEAD_WITH_ID: Final = struct.Struct(">iiBB16s")
-"""As above, with the topic's id."""
+"""The fields of ``_SINGLE_HEAD`` with the topic's id in place of its name."""
 
 _SINGLE_TAIL: Final = struct.Struct(">BihqqqBBBBiB")
-"""One partition, its five numbers, no record errors, no error message, no tags of partition and topic, throttle time, no tags."""
+"""Number of partitions (1), its five numbers, no record errors, no message, no tags of partition and topic, throttle time, no tags."""
 
 _SINGLE_LEGACY_HEAD: Final = struct.Struct(">iiih")
 """Size of the frame, correlation id, number of topics, length of the topic's name."""
@@ -264,7 +264,7 @@ _SINGLE_LEGACY_HEAD: Final = struct.Struct(">iiih")
 _SINGLE_V3_TAIL: Final = struct.Struct(">iihqqi")
 _SINGLE_V5_TAIL: Final = struct.Struct(">iihqqqi")
 _SINGLE_V8_TAIL: Final = struct.Struct(">iihqqqihi")
-"""One partition, its numbers, in the last no record errors and no error message, throttle time."""
+"""Number of partitions (1), its numbers, from version 8 on no record errors and no message, throttle time."""
 
 _PLAIN_PARTITION: Final = struct.Struct(">ihqqqBBB")
 """A partition's five numbers, no record errors, no error message, no tags."""
@@ -297,14 +297,14 @@ def encode_produce_response_in_slices(
     throttle_ms: int = 0,
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> SlicedWork[bytes]:
-    """As :func:`encode_produce_response`, yielding after each slice; returns the frame."""
+    """Encode a response like :func:`encode_produce_response`, yielding after each slice. Returns the frame."""
     if version >= FLEXIBLE_FROM:
         return _encode_compact(version, correlation_id, results, throttle_ms, node_endpoints)
     return _encode_legacy(version, correlation_id, results, throttle_ms)
 
 
 def _encode_single_compact(version: int, correlation_id: int, result: ProduceResult, throttle_ms: int) -> bytes | None:
-    """One partition without texts and tags; None if the result is any other."""
+    """Encode the response for one partition without texts and tags; None if the result has any."""
     topic, partition, error, offset, time_ms, start, message, record_errors, leader_id, leader_epoch = result
     if message is not None or record_errors or leader_id != -1 or leader_epoch != -1:
         return None
@@ -320,7 +320,7 @@ def _encode_single_compact(version: int, correlation_id: int, result: ProduceRes
 
 
 def _encode_single_legacy(version: int, correlation_id: int, result: ProduceResult, throttle_ms: int) -> bytes | None:
-    """One partition without texts; None if the result is any other."""
+    """Encode the response for one partition without texts; None if the result has any."""
     topic, partition, error, offset, time_ms, start, message, record_errors, _, _ = result
     if message is not None or record_errors:
         return None
@@ -451,7 +451,7 @@ class RepeatedAnswer:
     """The answer for one partition that took the records.
 
     Args:
-        version: of the request.
+        version: the version of the request.
         topic: as the request names it.
         partition: its number.
     """

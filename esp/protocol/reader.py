@@ -155,7 +155,7 @@ def read_tagged_fields(
 def read_steps(
     fields: Sequence[EntityField], model_fields: dict[str, EntityField], flexible: bool
 ) -> tuple[ReadStep, ...]:
-    """One step for each run of fields of fixed size, and one for each other field."""
+    """Return the steps that read these fields: one for each run of fields of fixed size, and one for each other field."""
     steps: list[ReadStep] = []
     run: list[EntityField] = []
     for field in fields:

@@ -129,7 +129,7 @@ class ApiKey(IntEnum):
 
 
 class ServedApi(NamedTuple):
-    """One API: the versions served, the versions advertised (``advertised_min`` to ``max_version``), and how its messages are made."""
+    """An API: the versions served, the versions advertised (``advertised_min`` to ``max_version``), and how its messages are made."""
 
     key: ApiKey
     name: str
@@ -327,7 +327,7 @@ SERVED_ON: Final[Mapping[ListenerKind, Mapping[int, ServedApi]]] = MappingProxyT
 
 
 def api_version_row(api: ServedApi) -> ApiVersion:
-    """One API's row: its key and the versions that are advertised to clients."""
+    """Return an API's row of ApiVersions: its key, and the versions that are advertised to clients."""
     return ApiVersion(api_key=i16(api.key), min_version=i16(api.advertised_min), max_version=i16(api.max_version))
 
 

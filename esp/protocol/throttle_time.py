@@ -24,8 +24,8 @@ def with_throttle_time(api_key: int, version: int, head: Buffer, throttle_ms: in
     """An answer's first buffer, with another throttle time if it has a place for it.
 
     Args:
-        api_key: of the request.
-        version: of the request.
+        api_key: the API of the request.
+        version: the version of the request.
         head: the whole answer to a Produce request; of any other answer at least its first fields.
         throttle_ms: the time.
     """

@@ -31,7 +31,7 @@ class AlterPartitionReassignmentsRequest(alter_request.AlterPartitionReassignmen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterPartitionReassignmentsResponse(alter_response.AlterPartitionReassignmentsResponse):
-    """Its error is that of the action, if one was asked for."""
+    """Answers a reassignment, or an action on a topic in the trash; then the error is that of the action."""
 
     trash_topic: str | None = field(metadata={"kafka_type": "string", "tag": 10000}, default=None)
     """The name of the topic that was restored or purged; None: nothing was."""

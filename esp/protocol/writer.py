@@ -100,7 +100,7 @@ def _write_tagged_fields(
 def write_steps(
     fields: Sequence[EntityField], model_fields: dict[str, EntityField], flexible: bool
 ) -> tuple[WriteStep, ...]:
-    """One step for each run of fields of fixed size that the model has, and one for each other field."""
+    """Return the steps that write these fields: one for each run of fields of fixed size that the model has, one for each other field."""
     steps: list[WriteStep] = []
     run: list[EntityField] = []
     for field in fields:

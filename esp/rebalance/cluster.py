@@ -16,7 +16,7 @@ LEADER_THROTTLED_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_THROTTLED_REPLICAS: Final = "follower.replication.throttled.replicas"
 
 ANY_LOG_DIR: Final = "any"
-"""In reassignment JSON: the broker picks the directory."""
+"""The name in reassignment JSON that lets the broker pick the directory."""
 
 
 class Broker(NamedTuple):
@@ -58,7 +58,7 @@ class Reassignment(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """One copy of a partition."""
+    """A replica: a partition's copy on one broker."""
 
     partition: TopicPartition
     broker: int
@@ -103,13 +103,13 @@ class ReassignmentAdmin(Protocol):
         """The cluster's id."""
 
     def brokers(self) -> dict[int, Broker]:
-        """All registered brokers by id."""
+        """The registered brokers, by id."""
 
     def topics(self, names: Iterable[str] | None = None) -> dict[str, dict[int, Partition]]:
         """The partitions of those topics that exist, by topic and number; of all topics without names."""
 
     def reassignments(self) -> dict[TopicPartition, Reassignment]:
-        """All partitions that are moving now."""
+        """The partitions that are moving now, with the change of each."""
 
     def reassign(
         self, targets: Mapping[TopicPartition, Sequence[int] | None], *, may_change_replication_factor: bool = True

@@ -48,7 +48,7 @@ def watch_drain(admin: ReassignmentAdmin, broker: int, timer: Timer, watch: Call
     Args:
         admin: the cluster.
         broker: its id.
-        timer: what time it is.
+        timer: tells the time, and waits.
         watch: is shown every look.
 
     Raises:

@@ -58,9 +58,9 @@ class Driver:
     """Carries one plan out, or goes on with it. The process that makes a driver holds the journal's lock.
     Args:
         admin: the cluster.
-        execution: of the plan.
-        journal: of the plan.
-        timer: what time it is.
+        execution: the execution of the plan.
+        journal: the journal of the plan.
+        timer: tells the time, and waits.
         watch: called with the progress after every turn.
         latency: the produce latency.
     """

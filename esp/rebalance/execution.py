@@ -32,7 +32,7 @@ from esp.rebalance.stages import BELIEVED_AFTER_MS, NEXT, Seen, Stage, see
 class Moving:
     """A move and its progress.
     Args:
-        move: what the plan says.
+        move: the move of the plan.
         step: position of its step.
     """
 
@@ -53,13 +53,13 @@ class Moving:
         self.total_bytes = self.move.copied_bytes
 
     def begin(self, now_ms: int) -> None:
-        """The controller was asked and did not refuse."""
+        """Note that the controller was asked for the move and did not refuse."""
         self.stage = Stage.SUBMITTED
         self.began_ms = self.progress_ms = now_ms
         self.reason = ""
 
     def end(self, stage: Stage, reason: str) -> None:
-        """It is over."""
+        """Note that the move has ended, in a stage that is over, and why."""
         self.stage = stage
         self.reason = reason
 
@@ -116,18 +116,18 @@ class Outcome(Enum):
 
     DONE = "done"
     STOPPED = "stopped"
-    """Some moves could not be done."""
+    """The plan has ended, and some of its moves could not be done."""
     CANCELLED = "cancelled"
 
 
 class Sight(NamedTuple):
-    """One look at the cluster."""
+    """The cluster as it looked at one moment."""
 
     brokers: Mapping[int, Broker]
     partitions: Mapping[TopicPartition, Partition]
     reassignments: Mapping[TopicPartition, Reassignment]
     sizes: Mapping[Replica, int]
-    """In bytes, of the replicas that brokers told of."""
+    """The sizes in bytes of the replicas that brokers reported."""
 
 
 class Throttle(NamedTuple):
@@ -166,7 +166,7 @@ class Finish(NamedTuple):
 
 
 _CANCELLATIONS_MAX: Final = 10
-"""So often a move is tried to be cancelled, a turn between two tries."""
+"""The most attempts to cancel a move, a turn between two of them."""
 
 Order: TypeAlias = Throttle | Submit | Cancel | Elect | Unthrottle | Finish
 
@@ -176,18 +176,18 @@ class Patience:
     """The time limits of waits, in milliseconds."""
 
     broker_down_ms: int = 60_000
-    """For a broker that a move needs."""
+    """The time for which a broker that a move needs may be away."""
     no_progress_ms: int = 600_000
-    """For the next byte of a move that has begun: its deadline, which moves on with every byte that comes."""
+    """The time in which a move that has begun must copy another byte; every byte that comes sets it anew."""
 
 
 class Execution:
     """A plan that is being carried out. Each turn: :meth:`observe`, then :meth:`decide`, then the ``on_…`` of each order.
 
     Args:
-        plan: what to do.
-        pace: how fast.
-        patience: how long to wait.
+        plan: the plan to carry out.
+        pace: the rate of its copies.
+        patience: the time limits of its waits.
     """
 
     def __init__(self, plan: Plan, pace: Pace, patience: Patience) -> None:

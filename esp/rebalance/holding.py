@@ -13,17 +13,17 @@ class Holding(NamedTuple):
 
     staying: tuple[TopicPartition, ...]
     leaving: tuple[TopicPartition, ...]
-    """They are being moved away."""
+    """The partitions whose replica is being moved away."""
     alone: frozenset[TopicPartition]
     """The partitions of both kinds of which no other broker has a copy that is in sync."""
 
     @property
     def everything(self) -> tuple[TopicPartition, ...]:
-        """Both kinds."""
+        """The partitions of both kinds, sorted."""
         return tuple(sorted((*self.staying, *self.leaving)))
 
     def describe(self) -> str:
-        """Them in words, not too many; those that are alone first."""
+        """Name the partitions for a message, the first ten; partitions without another replica in sync come first."""
         ordered = sorted(self.everything, key=lambda each: (each not in self.alone, each))
         told = [f"{each} (no other replica is in sync)" if each in self.alone else str(each) for each in ordered]
         more = f" and {len(told) - _SHOWN_MAX} more" if len(told) > _SHOWN_MAX else ""

@@ -19,11 +19,11 @@ def journal_path(plan_path: str) -> str:
 
 
 class Journal:
-    """One process's view of a journal. A context manager; :attr:`history` holds what :meth:`catch_up` has read.
+    """A process's view of a plan's journal. A context manager; :attr:`history` holds what :meth:`catch_up` has read.
 
     Args:
-        plan_path: of the plan that it belongs to.
-        plan_id: of that plan.
+        plan_path: the file of the plan that it belongs to.
+        plan_id: the id of that plan.
 
     Raises:
         OperatorError: on entry: it cannot be opened, or belongs to another plan.

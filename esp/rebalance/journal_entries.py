@@ -44,7 +44,7 @@ class Throttling(msgspec.Struct, tag="throttling", frozen=True):
 
 
 class Submitting(msgspec.Struct, tag="submitting", frozen=True):
-    """These partitions are about to be moved."""
+    """Moves of these partitions are about to be submitted."""
 
     at_ms: int
     partitions: list[TopicPartition]

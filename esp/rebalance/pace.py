@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Final
 
 HELD_BYTES_PER_SECOND: Final = 1024
-"""While a plan is paused: what was copied stays, and next to nothing is added. The least that Kafka's tool suggests."""
+"""The rate while a plan is paused: what was copied stays, and little is added. The least rate that Kafka's tool suggests."""
 
 _DECREASE: Final = 0.5
 _STEPS: Final = 10
-"""From nothing to the budget."""
+"""The number of steps in which the rate would rise from nothing to the budget."""
 _CALM: Final = 0.7
 """The part of the bound below which there is room to go faster; between it and the bound the rate stays."""
 _FLOOR_PART: Final = 1 / 32

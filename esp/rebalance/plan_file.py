@@ -81,7 +81,7 @@ def decode_plan(text: str, source: str) -> PlanFile:
     """Read a plan.
 
     Args:
-        text: what stands in the file.
+        text: the content of the file.
         source: its name, for messages.
 
     Raises:

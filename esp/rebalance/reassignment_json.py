@@ -14,7 +14,7 @@ from esp.model.ids import TopicPartition
 from esp.rebalance.cluster import ANY_LOG_DIR, Replica
 
 VERSION: Final = 1
-"""Of both kinds of file, and what files without one are taken for."""
+"""The version of both kinds of file; a file that names none is taken for this one."""
 
 _REMEDY: Final = (
     'The form is {"version":1,"partitions":[{"topic":"NAME","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}; '
@@ -61,7 +61,7 @@ def read_reassignment(text: str, source: str) -> list[Assignment]:
 
     Args:
         text: the JSON.
-        source: what messages call it: the file's name.
+        source: the name of the file, for messages.
 
     Raises:
         OperatorError: it is no reassignment, or an entry has not as many directories as replicas.

@@ -83,7 +83,7 @@ def state_of_directory_move(move: DirectoryMove) -> str:
 
 
 def list_of_reassignments(moving: Mapping[TopicPartition, Reassignment]) -> list[str]:
-    """All that moves, in lines."""
+    """Return the lines that list the reassignments in progress, as Kafka's tool prints them."""
     if not moving:
         return ["No partition reassignments found."]
     lines = ["Current partition reassignments:"]

@@ -15,7 +15,7 @@ RATE_WINDOW_MS: Final = 30_000
 
 
 class MoveReport(NamedTuple):
-    """One move."""
+    """The progress of a move."""
 
     partition: TopicPartition
     before: tuple[int, ...]
@@ -27,7 +27,7 @@ class MoveReport(NamedTuple):
 
 
 class Report(NamedTuple):
-    """All of a plan."""
+    """The progress of a plan."""
 
     wish: Wish
     moves: tuple[MoveReport, ...]

@@ -18,7 +18,7 @@ class Stage(Enum):
 
     PLANNED = "planned"
     THROTTLED = "throttled"
-    """Its throttle is set: it may begin."""
+    """The throttle of the move is set: it may begin."""
     SUBMITTED = "submitted"
     """The controller was asked."""
     COPYING = "copying"
@@ -83,7 +83,7 @@ NEXT: Final[Mapping[Stage, Mapping[Seen, Stage]]] = {
     Stage.BLOCKED: dict.fromkeys(Seen, Stage.BLOCKED),
     Stage.CANCELLED: dict.fromkeys(Seen, Stage.CANCELLED),
 }
-"""From a stage, by what is seen. An active move seen where it was, or elsewhere, goes on for a while only (``BELIEVED_AFTER_MS``)."""
+"""The next stage, by stage and place. An active move seen where it was, or elsewhere, goes on only for ``BELIEVED_AFTER_MS``."""
 
 BELIEVED_AFTER_MS: Final = 15_000
 """The time for which an active move may be seen where it does not belong: far more than a broker's metadata lags behind the controller."""

@@ -60,7 +60,7 @@ def throttled_replicas(copying: Mapping[TopicPartition, Copying]) -> dict[str, d
 
 
 def brokers_of(copying: Mapping[TopicPartition, Copying]) -> set[int]:
-    """All brokers that send or get a copy."""
+    """Return the brokers that send or receive a copy."""
     return {broker for each in copying.values() for broker in each.sources | each.destinations}
 
 

@@ -106,7 +106,7 @@ def encode_records(records: Sequence[NewRecord], timestamps: Sequence[int]) -> b
 
     Args:
         records: at least one.
-        timestamps: of each record, in milliseconds; the first one is the base of all.
+        timestamps: the timestamp of each record, in milliseconds; the first one is the base of all.
     """
     base_timestamp = timestamps[0]
     body = bytearray()
@@ -133,7 +133,7 @@ def seal_batch(
     Args:
         payload: the records, compressed by the codec that ``attributes`` names.
         record_count: the number of records in ``payload``, whose offset deltas are 0 to one less.
-        base_timestamp: from which the records' timestamps are counted.
+        base_timestamp: the timestamp from which the records' timestamps are counted.
         max_timestamp: the latest timestamp.
         attributes: the header's bits.
         base_offset: see :func:`build_batch`, as the rest.

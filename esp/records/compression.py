@@ -95,12 +95,12 @@ def decompress(codec: int, data: Buffer, limit: int) -> bytes:
 
 
 def decompress_uncopied(codec: int, data: Buffer, limit: int, allocate: Allocate | None = None) -> Buffer:
-    """As :func:`decompress`, for a large result, which is to be held only once.
+    """Return the decompressed ``data`` without a copy of a large result, see :func:`decompress`.
 
     Args:
-        codec: as there.
-        data: as there.
-        limit: as there.
+        codec: the number of the codec.
+        data: the compressed bytes.
+        limit: the most bytes that the result may have.
         allocate: where memory for a large result comes from that costs nothing until it is written to (:class:`esp.ports.cpu.Cpu`). So
             much of it is taken at once that the data are decompressed once. Without it, memory is zeroed here, and grows in small steps.
     """

@@ -24,9 +24,9 @@ def read_even_keys(data: bytes, position: int, end: int, count: int) -> list[byt
 
     Args:
         data: holds the records, decompressed.
-        position: where the first record begins.
-        end: where the last record ends.
-        count: of the records.
+        position: the position of the first record.
+        end: the position behind the last record.
+        count: the number of records.
 
     Returns:
         None if they are not like that, or not sound.

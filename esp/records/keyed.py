@@ -54,8 +54,8 @@ def index_keys(data: bytes, position: int, end: int, header: BatchHeader) -> dic
 
     Args:
         data: holds the records, decompressed.
-        position: where the first record begins.
-        end: where the last record ends.
+        position: the position of the first record.
+        end: the position behind the last record.
         header: the batch's.
 
     Raises:
@@ -117,8 +117,8 @@ def choose_records(
 
     Args:
         data: holds the records, decompressed.
-        position: where the first record begins.
-        end: where the last record ends.
+        position: the position of the first record.
+        end: the position behind the last record.
         header: the batch's.
         superseded: keys that have later records.
         surviving: twice the offsets of the records that nothing supersedes, few; None if they are not known.
@@ -186,7 +186,7 @@ def pick_records(data: bytes, position: int, header: BatchHeader, numbers: Seque
 
     Args:
         data: holds the records, decompressed.
-        position: where the first record begins.
+        position: the position of the first record.
         header: the batch's.
         numbers: from 0 on, in their order.
 

@@ -35,7 +35,7 @@ _BEFORE_KEY: Final = bytes((2 * (_RECORD.size - 1), 0, 0, 0, 2 * _KEY.size))
 _VALUE_LENGTH: Final = 2 * _VALUE.size
 _SIZE: Final = HEADER_SIZE + _RECORD.size
 _BATCH: Final = struct.Struct(f">8xi4xb4xhi30xi{_RECORD_FORMAT}")
-"""Of the header: length, magic, attributes, last offset delta and number of records. Then the record."""
+"""The fields of a batch that are looked at: length, magic, attributes, last offset delta, number of records; then the record."""
 _HEADER: Final = (_SIZE - SIZE_BEFORE_LENGTH_ENDS, MAGIC)
 
 
@@ -52,7 +52,7 @@ def build_marker(
     """Return the batch, of 78 bytes; base offset and leader epoch are stamped when it is appended.
 
     Args:
-        producer_id: of the producer whose transaction ends.
+        producer_id: the id of the producer whose transaction ends.
         producer_epoch: its epoch, or the one that follows it (KIP-890).
         is_commit: whether the transaction's records count.
         coordinator_epoch: the leader epoch of the coordinator's partition.
@@ -112,7 +112,7 @@ def _read_any(batch: Buffer) -> Marker:
 
 
 def find_marker(batch: Buffer) -> Marker | None:
-    """As :func:`read_marker`, None where that raises: for batches that stand in a log already."""
+    """Read a marker, or return None where :func:`read_marker` raises: for batches that stand in a log already."""
     try:
         return read_marker(batch)
     except CorruptionError:

@@ -10,7 +10,7 @@ from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
 
 GOES_ON: Final = 0x80
-"""From this value on a byte is not the last one of its integer."""
+"""The bit that says that another byte of the integer follows."""
 
 _VARINT_BYTES: Final = 5
 _VARLONG_BYTES: Final = 10

@@ -11,7 +11,7 @@ BUMPED_EPOCH_FROM: Final = 2
 
 
 class EndMarker(NamedTuple):
-    """One producer's transaction is to be committed or aborted."""
+    """A coordinator's request to commit or abort the transaction of a producer."""
 
     producer_id: int
     producer_epoch: int

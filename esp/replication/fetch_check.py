@@ -30,7 +30,7 @@ class FetchOffsets(NamedTuple):
 
 
 def check_leader_epoch(asked: int, current: int) -> None:
-    """TRUNC-3.2: hold the leader epoch that the asker knows against this replica's; comes before the role is looked at (KAFKA-14078).
+    """Compare the leader epoch that the asker knows with this replica's, before the role is looked at (TRUNC-3.2, KAFKA-14078).
 
     Raises:
         ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.

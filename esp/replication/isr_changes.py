@@ -54,7 +54,7 @@ TRANSITIONS: Final[Mapping[tuple[Phase, Event], Phase]] = {
     (Phase.RESEND, Event.INSTALLED): Phase.COMMITTED,
     (Phase.UNSURE, Event.INSTALLED): Phase.COMMITTED,
 }
-"""Every legal transition; anything else is a bug."""
+"""The legal transitions; any other is a bug."""
 
 VERDICTS: Final[Mapping[ErrorCode, Event]] = {
     ErrorCode.none: Event.INSTALLED,
@@ -72,7 +72,7 @@ VERDICTS: Final[Mapping[ErrorCode, Event]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IsrChange:
-    """One proposal: the fields of AlterPartition for a partition (ISR-6), but for the sender's id.
+    """A proposal to the controller: the fields of AlterPartition for a partition (ISR-6), but for the sender's id.
 
     ``members`` pairs each member of the wanted ISR with its broker epoch, -1 if this leader does not know it.
     """
@@ -116,7 +116,7 @@ class IsrChanges:
         self.phase = Phase.COMMITTED
         self._unconfirmed: frozenset[NodeId] = frozenset()
         self.maximal_isr = frozenset(state.isr)
-        """All replicas that are in the ISR or might be (HW-3)."""
+        """The replicas that are in the ISR or may be, as a change is pending (HW-3)."""
 
     @property
     def needs_confirmation(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from esp.model.retention_hold import BrokenHold, RetentionHold
 
 UNHEARD: Final = "(not known)"
-"""In place of a group where not every coordinator has told its groups' offsets."""
+"""Stands for a group while a coordinator has not told its groups' offsets."""
 
 
 class GroupHold(NamedTuple):

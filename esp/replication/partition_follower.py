@@ -41,8 +41,8 @@ def iterate_fetched(
     Args:
         records: the bytes as fetched.
         next_offset: the log end.
-        latest_epoch: of the log, None if it has none.
-        leader_epoch: of the leader that sent them: no batch can be of a later one (KAFKA-18723).
+        latest_epoch: the log's latest leader epoch, None if it has none.
+        leader_epoch: the epoch of the leader that sent them: no batch can be of a later one (KAFKA-18723).
         log_is_empty: whether the log starts where it ends.
 
     Raises:
@@ -148,7 +148,7 @@ def is_still_firm(
         before: the last state that the replica followed; None after a start.
         after: the state that gives it another role.
         was_leader: whether it has led until now; then it knows what is committed.
-        follower: what it was, if it has followed.
+        follower: the follower that it was, if it has followed.
         kept: for a replica that has done neither: what was said of it last.
     """
     firm = follower.high_watermark_is_firm if follower is not None else was_leader or kept
@@ -159,7 +159,7 @@ _NO_RECORDS: Final = b""
 
 
 class CommittedDataLossError(Exception):
-    """To follow its leader the replica would have to drop records that are committed, though no unclean election explains that (TRUNC-8).
+    """Raised where a replica would have to drop committed records to follow its leader, and no unclean election explains that (TRUNC-8).
 
     The replica must be taken offline, with its files as they are.
     """

@@ -4,20 +4,21 @@ Invariants: appends carry the epoch of this object (LOG-5); the high watermark o
 still while the committed ISR is below the minimum (HW-1, HW-2); an append that :meth:`PartitionLeader.append` refused left no byte behind
 (PRODUCE-5). Everything is called from the node's loop. Times are monotonic microseconds.
 
-The leader also hides the records that a client asks it to delete (DeleteRecords, KIP-107).
+:func:`delete_records` hides the records that a client asks the leader to delete (DeleteRecords, KIP-107).
 """
 
 from collections.abc import Callable, Container, Iterable
 from typing import Final
 
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import NO_BROKER_EPOCH, NodeId
+from esp.model.ids import NodeId
 from esp.model.offset_floor import CONTINUE, OFFSET_RESERVE, OFFSET_SPAN
 from esp.model.partition import PartitionState
 from esp.records.batch_header import CODEC_MASK, TRANSACTIONAL_BIT, HeaderFields, read_fields, stamp
 from esp.records.transaction_marker import build_marker
 from esp.replication.end_marker import EndMarker, check_end_marker
 from esp.replication.fetch_check import FetchOffsets, check_leader_epoch, check_position
+from esp.replication.follower_progress import FollowerProgress
 from esp.replication.isr_changes import ChangeKind, IsrAnswer, IsrChange, IsrChanges
 from esp.replication.keyless import can_be_looked_at_once, require_keys
 from esp.replication.produced_batch import stamp_append_time, validate_produced
@@ -26,6 +27,9 @@ from esp.replication.topic_codec import RecompressionNeededError, require_topic_
 from esp.replication.transaction_clients import TransactionClients
 from esp.replication.verification import OPEN, Guard, Verifications
 from esp.settings.topic import TopicSettings
+
+_NO_END: Final = (1 << 63) - 1
+"""The end of a log without an end: the largest offset that Kafka's protocol can tell."""
 
 ALL_COMMITTED: Final = -1
 """The value in place of an offset that means "up to the high watermark"."""
@@ -50,82 +54,15 @@ def delete_records(log: ReplicaLog, offset: int) -> int:
 
 
 def effective_min_isr(min_insync_replicas: int, replica_count: int) -> int:
-    """HW-1: a partition never needs more in-sync replicas than it has replicas."""
+    """Return the number of in-sync replicas that a partition needs: never more than it has replicas (HW-1)."""
     return min(min_insync_replicas, replica_count)
 
 
 def _end_max(settings: TopicSettings, state: PartitionState) -> int:
-    """The offset beyond which a log takes no records of producers (FLOOR-4)."""
+    """Return the offset beyond which a log takes no records of producers (FLOOR-4)."""
     if settings.topic_recreate_offsets != CONTINUE:
         return _NO_END
     return state.start_offset + OFFSET_SPAN - OFFSET_RESERVE
-
-
-_NO_END: Final = (1 << 63) - 1
-UNKNOWN_OFFSET: Final = -1
-LONG_AGO_US: Final = -(1 << 62)
-"""Before every time that a monotonic clock shows."""
-
-
-class FollowerProgress:
-    """The progress of one follower, by its fetches in this leader epoch.
-
-    A fetch says that the follower's log holds everything below the fetch offset, the same as the leader's: offsets are taken over only
-    after the divergence check (TRUNC-3.6).
-
-    Args:
-        caught_up_us: the last time at which it was caught up, as far as the new leader assumes.
-    """
-
-    __slots__ = (
-        "_leader_end_at_last_fetch",
-        "broker_epoch",
-        "last_caught_up_us",
-        "last_fetch_us",
-        "log_end_offset",
-        "log_start_offset",
-    )
-
-    def __init__(self, caught_up_us: int = LONG_AGO_US) -> None:
-        self.last_caught_up_us = caught_up_us
-        self._forget()
-
-    def _forget(self) -> None:
-        self.log_end_offset = UNKNOWN_OFFSET
-        self.log_start_offset = UNKNOWN_OFFSET
-        self.broker_epoch: int = NO_BROKER_EPOCH
-        """The broker epoch of the incarnation that fetched last: the other fields are about that one."""
-        self.last_fetch_us = LONG_AGO_US
-        self._leader_end_at_last_fetch = 0
-
-    def on_fetch(
-        self, now_us: int, broker_epoch: int, fetch_offset: int, log_start_offset: int, leader_end_offset: int
-    ) -> None:
-        """Take in a valid fetch of this follower (ISR-2), of the incarnation last seen or a newer one (ISR-5)."""
-        assert broker_epoch >= self.broker_epoch
-        if broker_epoch != self.broker_epoch:
-            if self.broker_epoch != NO_BROKER_EPOCH:
-                # Another process, perhaps with less on its disk: it has caught up with nothing yet.
-                self._forget()
-                self.last_caught_up_us = LONG_AGO_US
-            self.broker_epoch = broker_epoch
-        if fetch_offset >= leader_end_offset:
-            self.last_caught_up_us = now_us
-        elif fetch_offset >= self._leader_end_at_last_fetch:
-            self.last_caught_up_us = max(self.last_caught_up_us, self.last_fetch_us)
-        self.log_end_offset = fetch_offset
-        self.log_start_offset = log_start_offset
-        self.last_fetch_us = now_us
-        self._leader_end_at_last_fetch = leader_end_offset
-
-    def lags(self, now_us: int, leader_end_offset: int, lag_time_max_us: int) -> bool:
-        """True if it is out of sync (ISR-3): not at the leader's end, and not there for too long. At the end silence does not matter."""
-        return self.log_end_offset != leader_end_offset and now_us - self.last_caught_up_us > lag_time_max_us
-
-    def note_idle(self, now_us: int, leader_end_offset: int) -> None:
-        """A follower at the leader's end is caught up now, though it has nothing to fetch (ISR-3)."""
-        if self.log_end_offset == leader_end_offset:
-            self.last_caught_up_us = now_us
 
 
 ALL_REPLICAS = -1
@@ -205,7 +142,7 @@ class PartitionLeader:
         self.clients = TransactionClients()
         """The clients of transactions that are open."""
         self._once_complete: set[NodeId] = set()
-        """All replicas that were in the ISR or the ELR in this leader epoch."""
+        """The replicas that were in the ISR or the ELR at any time of this leader epoch."""
         self._min_insync_replicas = log.settings.min_insync_replicas
         """The setting in the metadata that ``state`` came with: see :meth:`update`."""
         self._end_max = _end_max(log.settings, state)
@@ -226,7 +163,7 @@ class PartitionLeader:
 
     @property
     def maximal_isr(self) -> frozenset[NodeId]:
-        """All replicas that are in the ISR or might be, as changes are pending (HW-3)."""
+        """The replicas that are in the ISR or may be, as a change is pending (HW-3)."""
         return self._isr_changes.maximal_isr
 
     @property
@@ -326,7 +263,7 @@ class PartitionLeader:
         return base_offset, base_offset + count, append_time_ms
 
     def _refuse_beyond_span(self, end_offset: int) -> ApiError:
-        """FLOOR-4: POLICY_VIOLATION, to be raised."""
+        """Return the POLICY_VIOLATION of a batch that would end beyond the span of the log's offsets (FLOOR-4)."""
         return ApiError(
             ErrorCode.policy_violation,
             f"The log ends at offset {end_offset}; with topic.recreate.offsets=continue it takes no records beyond {self._end_max}, so that"
@@ -334,7 +271,7 @@ class PartitionLeader:
         )
 
     def _require_minimum(self) -> None:
-        """PRODUCE-1.
+        """Refuse a batch that needs more in-sync replicas than there are (PRODUCE-1).
 
         Raises:
             ApiError: NOT_ENOUGH_REPLICAS.
@@ -355,9 +292,9 @@ class PartitionLeader:
         Unless it is OPEN, the coordinator must confirm the transaction, for this partition, before the batch is appended.
 
         Args:
-            producer_id: of the batch.
-            producer_epoch: of the batch.
-            base_sequence: of the batch; NO_SEQUENCE for one that a coordinator of groups writes.
+            producer_id: the batch's producer.
+            producer_epoch: the producer's epoch in the batch.
+            base_sequence: the batch's first sequence; NO_SEQUENCE for a batch that a coordinator of groups writes.
             starts_at_zero: see :meth:`Verifications.begin`.
 
         Raises:
@@ -375,7 +312,7 @@ class PartitionLeader:
         return self._verifications.begin(producer_id, producer_epoch, base_sequence, starts_at_zero=starts_at_zero)
 
     def forget_verification(self, producer_id: int, producer_epoch: int, guard: Guard) -> None:
-        """The coordinator has refused the transaction that this guard is for."""
+        """Forget a guard whose transaction the coordinator has refused."""
         self._verifications.forget(producer_id, producer_epoch, guard)
 
     def append_of_coordinator(self, batch: memoryview, guard: Guard, now_ms: int) -> Appended:
@@ -538,7 +475,7 @@ class PartitionLeader:
         fetch_offset: int,
         last_fetched_epoch: int,
     ) -> FetchOffsets:
-        """TRUNC-3 from step 2 on, changing nothing: for a fetch that was taken in before and waited.
+        """Check a follower's fetch by TRUNC-3 from step 2 on, and change nothing: for a fetch that was taken in before and waited.
 
         Raises:
             ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE.
@@ -611,7 +548,7 @@ class PartitionLeader:
     def check_consumer_fetch(
         self, current_leader_epoch: int, fetch_offset: int, last_fetched_epoch: int
     ) -> FetchOffsets:
-        """TRUNC-3 from step 2 on for a consumer, which may not know leader epochs (-1); it may read up to the high watermark (TRUNC-7).
+        """Check a consumer's fetch by TRUNC-3 from step 2 on. It may know no leader epoch (-1), and reads to the high watermark (TRUNC-7).
 
         Raises:
             ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, OFFSET_OUT_OF_RANGE.

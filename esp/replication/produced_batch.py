@@ -1,7 +1,7 @@
 """The leader's demands on a batch that a client sends, before the first byte of it is written (PRODUCE-5).
 
-Records are not opened, unless they are to be recompressed (:mod:`esp.replication.topic_codec`): the header is held against itself, against
-the bytes and against the topic's settings. The error codes and their order are Kafka's (``ProduceRequest.validateRecords``,
+Records are not opened, unless they are to be recompressed (:mod:`esp.replication.topic_codec`): the fields of the header are compared with
+one another, with the bytes and with the topic's settings. The error codes and their order are Kafka's (``ProduceRequest.validateRecords``,
 ``UnifiedLog.analyzeAndValidateRecords``, ``LogValidator``).
 """
 

@@ -16,8 +16,8 @@ def preferred_read_replica(
     lowest id.
 
     Args:
-        leader: of the partition.
-        fetch_offset: where the consumer stands.
+        leader: the partition's leader.
+        fetch_offset: the consumer's position.
         client_rack: its ``client.rack``, empty if it has none.
         rack_of: a broker's ``broker.rack``; None if it has none, or does not serve at present.
     """

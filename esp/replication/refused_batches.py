@@ -43,7 +43,7 @@ FOR_NOW: Final = frozenset(
 """The error codes after which a producer sends the refused batch again as it is. (So it does after CORRUPT_MESSAGE, see above.)"""
 
 SETTLING_US: Final = 10_000_000
-"""For so long after the leader changed, a producer may have batches on their way back from the one before."""
+"""The time after a change of leader in which a producer may get batches back from the leader before."""
 
 _SEQUENCES: Final = 1 << 31
 

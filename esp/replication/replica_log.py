@@ -9,7 +9,7 @@ from esp.settings.topic import TopicSettings
 
 
 class ProducerFacts(Protocol):
-    """One producer as a log knows it: the epochs that it, and the coordinator of its transactions, were seen with last."""
+    """A log's knowledge of a producer: the last epochs of the producer and of the coordinator of its transactions."""
 
     epoch: int
     coordinator_epoch: int
@@ -24,16 +24,19 @@ class ProducerChecks(Protocol):
     """False if no transaction holds the last stable offset below the high watermark."""
 
     def items(self) -> Iterator[tuple[int, ProducerFacts]]:
-        """All producers, by id."""
+        """Iterate over the producers, with their ids."""
 
     def get(self, producer_id: int) -> ProducerFacts | None:
-        """One producer; None if the log does not know it."""
+        """Find a producer; None if the log does not know it."""
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
         """True if the producer has a transaction under that epoch in the log, which no marker has ended."""
 
     def check(self, header: HeaderFields) -> int | None:
-        """None if the batch may be appended; the base offset it already has if it is a duplicate (PROD-5).
+        """Check a batch against its producer's last batches (PROD-5).
+
+        Returns:
+            None if the batch may be appended; if it is a duplicate, the base offset that it has in the log.
 
         Raises:
             ApiError: epoch or sequence do not follow (PROD-1..3).
@@ -56,7 +59,7 @@ class EpochStarts(Protocol):
 
 
 class ReplicaLog(Protocol):
-    """One replica's log, as far as replication drives it. Invariant (LOG-1): log start <= high watermark <= log end.
+    """The log of a replica, as far as replication drives it. Invariant (LOG-1): log start <= high watermark <= log end.
 
     ``recovery_point`` is the offset up to which everything was synced.
     """

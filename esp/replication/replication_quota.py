@@ -54,7 +54,7 @@ class ReplicationQuota:
 
     @property
     def opens_at_us(self) -> int | None:
-        """From when on something may be taken, unless more is taken before; None: never at this rate."""
+        """The time from which bytes may be taken, unless more are taken before; None if the rate is 0."""
         return None if self._rate == 0 else self._paid_up_us
 
     def share(self, duration_us: int) -> int:

@@ -53,8 +53,8 @@ class Verifications:
         """Return the guard for a batch, which is that of earlier batches of the same transaction that are not appended yet.
 
         Args:
-            producer_id: of the batch.
-            epoch: of the batch.
+            producer_id: the batch's producer.
+            epoch: the producer's epoch in the batch.
             sequence: the batch's first; the lowest one of a guard is remembered (TXN-5).
             starts_at_zero: True if the client begins each transaction under a new epoch, with sequence 0 (transaction version 2).
         """

@@ -78,7 +78,7 @@ class ValueReader:
         return self._take(size) if size > 0 else b""
 
     def nullable_count(self) -> int | None:
-        """As :meth:`count`; None for an array that is null."""
+        """Read the number of elements of an array, see :meth:`count`; None for an array that is null."""
         count = self._unsigned_varint() - 1 if self.is_flexible else self.i32()
         if count > len(self._data):
             raise CorruptionError(f"an array of {count} elements in {len(self._data)} bytes")

@@ -20,7 +20,7 @@ class TransactionStatus(IntEnum):
     """Kafka's numbers of the states of a transactional id."""
 
     EMPTY = 0
-    """It has a producer id, and no transaction yet under its present epoch."""
+    """The id has a producer id, and no transaction yet under its present epoch."""
     ONGOING = 1
     PREPARE_COMMIT = 2
     """The commit is decided; markers are on their way."""
@@ -54,7 +54,7 @@ class TransactionValue(NamedTuple):
     timeout_ms: int
     status: TransactionStatus
     partitions: tuple[PartitionsOfTopic, ...] | None
-    """None (null) in the state Empty."""
+    """The partitions in the transaction; None (null) in the state Empty."""
     last_update_ms: int
     start_ms: int
     previous_producer_id: int = NO_PRODUCER_ID

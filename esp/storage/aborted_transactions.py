@@ -1,8 +1,8 @@
 """The aborted transactions of one log, searched by offsets in the transaction indexes of its segments (LSO-2).
 
 A marker's entry stands in the marker's segment. The index of the active segment is in memory; that of a sealed one is read when a search
-first needs it, and held against the batches if an earlier process wrote it (:mod:`esp.storage.transaction_proof`). A log without an aborted
-transaction, the usual case, is known to be one.
+first needs it, and compared with the batches if an earlier process wrote it (:mod:`esp.storage.transaction_proof`). A log without an
+aborted transaction, the usual case, is known to be one.
 """
 
 from collections.abc import Generator, Iterable
@@ -19,7 +19,7 @@ from esp.storage.transaction_proof import TransactionProof
 
 
 class Search:
-    """One search. Iterating over it yields the proofs that must be read, and concluded, before it goes on; the result is there at the end.
+    """A search. Iterating over it yields the proofs that must be read, and concluded, before it goes on; the result is there at the end.
 
     A transaction that has records in the range, and whose marker stands in a later segment, was open at that segment's base.
 
@@ -119,7 +119,7 @@ class AbortedTransactions:
         return search.found
 
     def find_blocking(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """As :meth:`find`, reading on the calling thread.
+        """Find the transactions of :meth:`find`, reading on the calling thread.
 
         Raises:
             CorruptionError: batches are broken.
@@ -133,7 +133,7 @@ class AbortedTransactions:
         return search.found
 
     async def find_cold(self, start_offset: int, end_offset: int, cpu: Cpu) -> list[AbortedTransaction]:
-        """As :meth:`find_blocking`, off the loop. If the log is cut meanwhile, the result means nothing."""
+        """Find the transactions of :meth:`find`, reading off the loop. If the log is cut meanwhile, the result means nothing."""
         search = Search(self._disk, self._segments, start_offset, end_offset)
         for proof in search:
             with closing(proof):

@@ -63,7 +63,7 @@ class RunningMarker:
         return NO_BROKER_EPOCH
 
     def write(self, boot_id: str, broker_epoch: BrokerEpoch) -> None:
-        """All that the registration with ``broker_epoch`` rests on is in the directory, and will be unless the machine ends.
+        """Write the marker: all that the registration with ``broker_epoch`` rests on is in the directory unless the machine ends.
 
         A device that does not take it is no reason to stop: without it the next start counts as unclean.
         """
@@ -99,7 +99,7 @@ class LoadingMarker:
         self._is_over = False
 
     def begin(self) -> bool:
-        """A log is about to be opened; returns whether the names in its directory have to be synced before it is used."""
+        """Write the marker before a log is opened; True if the names in the log's directory have to be synced before it is used."""
         if self._was_left is None:
             self._was_left = self._disk.exists(self._path)
             try:
@@ -109,7 +109,7 @@ class LoadingMarker:
         return self._was_left or self._is_over
 
     def end(self) -> None:
-        """All logs that were found are open; those that are opened later are synced one by one."""
+        """Remove the marker: all logs that were found are open. Logs that are opened later are synced one by one."""
         self._is_over = True
         with contextlib.suppress(OSError):  # the next start takes longer
             self._disk.remove(self._path)
@@ -151,7 +151,7 @@ class CleanMarker:
         return stop
 
     def write_blocking(self, stop: CleanStop) -> None:
-        """All logs were closed.
+        """Write the marker: all logs were closed.
 
         Raises:
             OSError: the device failed or is full: the next start finds an unclean stop.

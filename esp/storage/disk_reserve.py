@@ -20,7 +20,7 @@ ROOM_TO_RESERVE_BYTES: Final = 8 * RESERVE_BYTES
 """The reserve is only made where this much is free: otherwise the reserve itself would fill the disk."""
 
 ROOM_TO_WORK_BYTES: Final = RESERVE_BYTES // 2
-"""With less than this a node can hardly start, or shut down cleanly."""
+"""The free bytes below which a node can hardly start, or shut down cleanly."""
 
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -45,7 +45,7 @@ class DiskReserve:
         return self._disk.exists(self._path)
 
     def keep_blocking(self) -> None:
-        """From now on have room in reserve whenever there is plenty. On a disk that is full, spend the reserve of an earlier run."""
+        """Keep room in reserve from now on, whenever there is plenty. On a disk that is full, spend the reserve of an earlier run."""
         self._is_kept = True
         self.make_room_blocking()
         self.replenish_blocking()

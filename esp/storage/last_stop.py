@@ -15,7 +15,7 @@ def previous_broker_epoch(
 
     Args:
         directories: all that are there.
-        boot_id: of the machine, since it was started last.
+        boot_id: the id of the machine's last start.
         trusts_running_markers: whether the end of a process alone counts as such a stop (``running.marker.enable``).
     """
 

@@ -61,7 +61,7 @@ class LeaderEpochs:
         return ("\n".join(lines) + "\n").encode()
 
     def entries(self) -> list[tuple[int, int]]:
-        """All (epoch, start offset) entries in order."""
+        """Return the entries (epoch, start offset), both rising."""
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start: int) -> None:

@@ -62,7 +62,7 @@ def _keep_nothing() -> None:
 
 
 class Log:
-    """One replica's log; made by :mod:`esp.storage.recovery`. Offsets are plain attributes, cheap to read.
+    """The log of a replica; made by :mod:`esp.storage.recovery`. Offsets are plain attributes, cheap to read.
 
     Args:
         partition: the log's name.
@@ -232,7 +232,7 @@ class Log:
             self.on_offline()
 
     def note_rot(self, error: CorruptionError) -> None:
-        """Bytes were found that are not the ones that were written; the first report counts."""
+        """Note corruption: bytes are not the ones that were written. The first report counts."""
         if self.rot is None:
             self.rot = error
             _logger.error("%s: %s", self.path, error)
@@ -252,7 +252,7 @@ class Log:
             self.leader_epochs.truncate_from_start(offset)
 
     def lower_recovery_point(self, offset: int) -> None:
-        """Lower it before bytes from ``offset`` on go: beyond that, it would vouch for later batches there that were never synced.
+        """Lower the recovery point before bytes from ``offset`` on go: it would vouch for later batches there that were never synced.
 
         Raises:
             OSError: the device failed.
@@ -262,7 +262,7 @@ class Log:
             self.checkpoint_offsets()
 
     def lower_high_watermark(self, offset: int) -> None:
-        """Bytes from ``offset`` on are about to go. A checkpoint beyond it would report them lost after the end of the process (REC-11).
+        """Lower the high watermark before bytes from ``offset`` on go: its checkpoint would report them lost after a kill (REC-11).
 
         Raises:
             OSError: the device failed.
@@ -272,7 +272,7 @@ class Log:
             self.checkpoint_high_watermarks()
 
     def note_cleaned(self, offset: int) -> None:
-        """A round of compaction has cleaned all below ``offset``; the owner writes that down."""
+        """Note that a round of compaction has cleaned all below ``offset``; the owner writes the checkpoint."""
         self.cleaned_to = offset
 
     def begin_segment(self, base_offset: int, now_ms: int) -> None:
@@ -325,7 +325,7 @@ class Log:
         self.aborted.load_blocking(unindexed_from, loaded.ended)
 
     def set_roll_jitter(self) -> None:
-        """Another segment is the active one."""
+        """Choose the jitter of ``segment.jitter.ms`` for the segment that is active now."""
         self.roll_jitter_ms = roll_jitter_ms(self.settings, self.partition, self._segments.active.base_offset)
 
     # --- append --------------------------------------------------------------------------------------------------------------------
@@ -375,7 +375,7 @@ class Log:
         self.log_end_offset = last_offset + 1
 
     def _end_transaction(self, marker: Buffer, header: HeaderFields) -> None:
-        """A control batch of a producer was appended."""
+        """Note the end of a transaction, whose marker was appended."""
         completed = self.producers.update(header, find_marker(marker))
         if completed is not None:
             self.aborted.add(completed)
@@ -437,7 +437,7 @@ class Log:
         Args:
             offset: the reader's position.
             max_bytes: the most that is returned.
-            end_offset: where the visible part ends: the high watermark or the log end, where a batch begins or the log ends.
+            end_offset: the end of the visible part: the high watermark or the log end, where a batch begins or the log ends.
             at_least_one: return the first batch whole, whatever its size.
 
         Returns:
@@ -458,7 +458,7 @@ class Log:
             raise
 
     async def read_cold(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> Buffer:
-        """As :meth:`read`, waiting for the device off the loop."""
+        """Read like :meth:`read`, waiting for the device off the loop."""
 
         def start() -> Reading[Buffer]:
             log_end_offset = self.log_end_offset
@@ -515,7 +515,7 @@ class Log:
         Args:
             start_offset: the first offset that is read.
             end_offset: the offset after the last one; at most the last stable offset, as undecided transactions are left out.
-            cpu: holds indexes against batches.
+            cpu: reads the batches that indexes have to be compared with.
 
         Raises:
             CorruptionError: a segment is broken.
@@ -565,7 +565,7 @@ class Log:
             raise
 
     def flush_blocking(self) -> bool:
-        """As :meth:`flush`, on the calling thread."""
+        """Flush like :meth:`flush`, on the calling thread."""
         if self.is_offline:
             return False
         try:
@@ -603,9 +603,9 @@ class Log:
             raise
 
     def settling(self) -> Generator[None, None, None]:
-        """As :meth:`settle_blocking`, in steps; yields where everything that was written before must be on the device, names included.
+        """Settle like :meth:`settle_blocking`, in steps; yields where all that was written before must be on the device, names included.
 
-        Only for a log that :attr:`is_of_this_process`. Raises OSError, as the other one, also what is thrown at a yield.
+        Only for a log that :attr:`is_of_this_process`. Raises OSError if the device failed, also if it is thrown at a yield.
         """
         if self.is_settled:
             return
@@ -666,7 +666,7 @@ class Log:
             # Segments were cut or taken out meanwhile: what is there now is flushed instead.
 
     def relocate(self, path: str) -> None:
-        """The replica's directory was renamed (:meth:`esp.storage.log_directory.LogDirectory.adopt_future`); no flush is running."""
+        """Follow the replica's directory to its new path (:meth:`.LogDirectory.adopt_future`); no flush is running."""
         self.files.relocate(path)
 
     # --- cut -----------------------------------------------------------------------------------------------------------------------
@@ -744,7 +744,7 @@ class Log:
         return await sync(self._dropping_segments(below, now_ms), self.files.disk)
 
     def delete_old_segments_blocking(self, now_ms: int) -> int:
-        """All of retention on the calling thread, its checkpoint too; return how many segments were put aside. Raises OSError."""
+        """Do all of retention on the calling thread, its checkpoint too; return the number of segments put aside. Raises OSError."""
         disk = self.files.disk
         while (proof := self.begin_time_proof(now_ms)) is not None:
             with closing(proof):
@@ -843,7 +843,7 @@ class Log:
         self.check_offsets()
 
     def _begin_truncation(self, offset: int) -> None:
-        """Bytes from ``offset`` on are about to go: batches that come in their place are not clean, nor is a round right that read them.
+        """Void what compaction knows of bytes from ``offset`` on: later batches there are not clean, nor is a round right that read them.
 
         The checkpoint of compaction goes down with that of recovery points, as only flushed batches are ever cleaned.
         """

@@ -1,22 +1,16 @@
-"""One entry of ``log.dirs``: its lock and identity, the logs in it, their checkpoints, and the clean shutdown marker.
+"""A data directory, an entry of ``log.dirs``: its lock and identity, the logs in it, their checkpoints, the clean shutdown marker.
 
 The files are described in docs/OPERATIONS.md, "The data directory". A directory is clean if it was left by
 :meth:`LogDirectory.close_blocking`; the marker holds the broker epoch of that, and is gone, durably, before anything is read or written
 (REC-1).
 
-:class:`ReplicaPaths` says where the directories of replicas are, and how one makes room for another; :func:`find_replica` reads what such a
-directory says of itself at the start, before its log is opened.
-
-Stray replicas are put aside because the metadata did not know them (REASSIGN-4): a broker held them that was away while they were moved to
-other brokers. They are kept for the operator, as Kafka keeps them, because the node cannot know whether one holds the only copy of a
-record. They are never served, listed, counted or removed, and a replica of the same partition that comes back is begun anew beside them.
-So the node warns of them at each start.
+Each replica has a directory of its own below it (:mod:`esp.storage.replica_directory`). Its name says whether the replica is in use, moves
+here from another data directory, is to be removed, or is kept as a stray or in the trash; a replica changes its standing by a rename.
 """
 
 import logging
-import uuid
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from esp.model.errors import CorruptionError, OperatorError
 from esp.model.ids import METADATA_PARTITION, NO_BROKER_EPOCH, ZERO_UUID, BrokerEpoch, TopicId, TopicPartition
@@ -26,133 +20,23 @@ from esp.storage.clean_marker import CleanMarker, CleanStop, LoadingMarker, Runn
 from esp.storage.disk_reserve import DiskReserve
 from esp.storage.layout import (
     LOCK_FILE,
-    LOG_SUFFIX,
     META_PROPERTIES_FILE,
     PARTITION_METADATA_FILE,
     TEMPORARY_SUFFIX,
     DirectoryKind,
-    marked_directory_name,
     parse_directory_name,
-    parse_offset_file_name,
-    replica_directory_name,
 )
 from esp.storage.log import Log
 from esp.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties_blocking
 from esp.storage.offset_checkpoints import OffsetCheckpoints
-from esp.storage.partition_metadata import is_torn, read_topic_id, write_topic_id, write_topic_id_blocking
+from esp.storage.partition_metadata import read_topic_id, write_topic_id, write_topic_id_blocking
 from esp.storage.recovery import KnownOffsets, count_segments, load_log_blocking, may_have_gaps
+from esp.storage.replica_directory import ReplicaPaths, find_replica, remove_remains_blocking, warn_of_strays
 from esp.storage.settling import JointSettling, settle_all_blocking
 from esp.storage.trash import Trash
 from esp.storage.trashed_replicas import TRASH_FILE, TrashedReplica, TrashedReplicas, name_in_trash
 
 _logger = logging.getLogger(__name__)
-
-
-class FoundReplica(NamedTuple):
-    """A directory that bears the name of a replica."""
-
-    topic_id: TopicId | None
-    """The topic of the replica; None if a crash cut its creation off, or took ``partition.metadata`` before the log's first flush."""
-    has_files: bool
-    has_records: bool
-    """True if there are bytes in a segment."""
-
-    @property
-    def is_nameless(self) -> bool:
-        """True if there are records of an unknown topic: they may be those of an earlier topic of the same name."""
-        return self.topic_id is None and self.has_records
-
-
-def find_replica(disk: Disk, path: str, *, was_flushed: bool) -> FoundReplica:
-    """Look into a replica's directory.
-
-    Args:
-        disk: where it lives.
-        path: the directory.
-        was_flushed: whether the checkpoint says that something of it was: then its ``partition.metadata`` was too (decision 13).
-
-    Raises:
-        OperatorError: that file is damaged, and not by a power loss before it was flushed.
-        OSError: the device failed.
-    """
-    try:
-        topic_id = read_topic_id(disk, path)
-    except OperatorError:
-        if was_flushed or not is_torn(disk, path):
-            raise
-        topic_id = None
-    files = [name for name in disk.listdir(path) if not name.endswith(TEMPORARY_SUFFIX)]
-    has_records = topic_id is None and any(
-        name.endswith(LOG_SUFFIX) and disk.stat(f"{path}/{name}").size for name in files
-    )
-    return FoundReplica(topic_id, bool(files), has_records)
-
-
-def remove_remains_blocking(disk: Disk, path: str) -> None:
-    """Remove, durably, the empty files that a power loss left of a log's segments: a new log begins at its beginning.
-
-    Raises:
-        OSError: the device failed.
-    """
-    remains = [name for name in disk.listdir(path) if parse_offset_file_name(name) is not None]
-    for name in remains:
-        disk.remove(f"{path}/{name}")
-    if remains:
-        disk.sync_directory_blocking(path)
-
-
-def warn_of_strays(disk: Disk, directory: str, strays: Collection[str]) -> None:
-    """Say at each start that there are some in a data directory, and how large they are; ``strays`` are their paths.
-
-    Raises:
-        OSError: the device failed.
-    """
-    if strays:
-        size = sum(disk.stat(f"{path}/{name}").size for path in strays for name in disk.listdir(path))
-        _logger.warning(
-            "%s: %d directories that end in -stray, %d bytes: replicas that moved to other nodes, or belong to deleted topics; they are "
-            "kept until you remove them",
-            directory,
-            len(strays),
-            size,
-        )
-
-
-class ReplicaPaths:
-    """The paths below one data directory.
-
-    Args:
-        disk: where it lives.
-        directory: the data directory's path.
-    """
-
-    def __init__(self, disk: Disk, directory: str) -> None:
-        self._disk = disk
-        self._directory = directory
-
-    def replica(self, partition: TopicPartition) -> str:
-        """The path of the replica's own directory."""
-        return f"{self._directory}/{replica_directory_name(partition)}"
-
-    def free(self, partition: TopicPartition, unique: TopicId, kind: DirectoryKind) -> str:
-        """One of a marked directory that is not there yet: the same topic may have been put aside before."""
-        number = unique.int
-        while self._disk.exists(
-            path := f"{self._directory}/{marked_directory_name(partition, TopicId(uuid.UUID(int=number)), kind)}"
-        ):
-            number = (number + 1) % 2**128
-        return path
-
-    def put_aside(self, partition: TopicPartition, unique: TopicId, kind: DirectoryKind) -> str:
-        """Rename the directory of a replica, and return its new path; durable with the data directory's next sync.
-
-        Raises:
-            OSError: the device failed.
-        """
-        path = self.free(partition, unique, kind)
-        self._disk.rename(self.replica(partition), path)
-        return path
-
 
 SYNCS_OF_A_LOG: Final = 8
 """The syncs that it takes to settle a log by itself: of its segment, its indexes, its small files and their names."""
@@ -162,7 +46,7 @@ PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 
 
 class LogDirectory:
-    """One data directory, locked by this process; made by :meth:`open_blocking`."""
+    """A data directory, locked by this process; made by :meth:`open_blocking`."""
 
     def __init__(
         self, disk: Disk, path: str, lock: Lock, file_system: FileSystem, producer_id_expiration_ms: int
@@ -179,7 +63,7 @@ class LogDirectory:
         self.replicas: dict[TopicPartition, TopicId | None] = {}
         """The replica directories that are there, loaded or not, with the topic id that each says it has."""
         self.logs: dict[TopicPartition, Log] = {}
-        """The loaded ones."""
+        """The logs that are loaded, of replicas that are in use."""
         self.futures: dict[TopicPartition, Log] = {}
         """The logs that are moving here from other data directories (KIP-113)."""
         self.left_futures: dict[str, TopicId | None] = {}
@@ -303,7 +187,7 @@ class LogDirectory:
         self._lock.release()
 
     def begin_to_close_blocking(self) -> list[Log]:
-        """Make room for the end; the logs that have something to be synced, which may be settled before the directory is closed.
+        """Spend the reserve; return the logs that have something to be synced, which may be settled before the directory is closed.
 
         They are settled side by side, with :func:`esp.storage.settling.settle_all_blocking`, or first with :meth:`joint_settling`.
         """
@@ -467,7 +351,7 @@ class LogDirectory:
         return log
 
     def end_loading(self) -> None:
-        """All logs that were found in the directory are open."""
+        """Note that the logs that were found in the directory are all open."""
         self._loading_marker.end()
 
     def schedule_delete_blocking(self, logs: Iterable[Log], now_ms: int) -> None:
@@ -508,7 +392,7 @@ class LogDirectory:
         Args:
             logs: all in this directory.
             now_ms: wall time.
-            metadata_offset: of the metadata that have the topics in the trash.
+            metadata_offset: the offset of the metadata that have the topics in the trash.
             epoch_of: the leader epoch of a log's partition in these metadata.
 
         Raises:
@@ -541,9 +425,9 @@ class LogDirectory:
         """Put a replica directory, not loaded, aside, whose topic was deleted while the node was down (TRASH-2).
 
         Args:
-            partition: of the replica.
-            metadata_offset: of the metadata that have the topic in the trash.
-            leader_epoch: of the partition in these metadata.
+            partition: the replica's partition.
+            metadata_offset: the offset of the metadata that have the topic in the trash.
+            leader_epoch: the partition's leader epoch in these metadata.
             is_last: whether this is the log that the node had last, as far as the metadata say. It counts as complete only then, and
                 after a clean stop.
 
@@ -747,7 +631,7 @@ class LogDirectory:
         return log
 
     def discard_future(self, path: str) -> None:
-        """A move that an earlier process began goes on no more: remove its directory soon. Raises OSError."""
+        """End a move that an earlier process began, and remove its directory soon. Raises OSError."""
         parsed = parse_directory_name(path.rpartition("/")[2])
         assert parsed is not None
         topic_id = self.left_futures.pop(path, None) or TopicId(ZERO_UUID)
@@ -756,7 +640,7 @@ class LogDirectory:
         self._trash.add(aside, 0)
 
     def drop_future(self, partition: TopicPartition) -> None:
-        """A move was cancelled: put its log aside, to be removed soon. Raises OSError."""
+        """Put the log of a cancelled move aside, to be removed soon. Raises OSError."""
         log = self.futures.pop(partition)
         log.release()
         self.discard_future(log.path)

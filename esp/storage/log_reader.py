@@ -9,7 +9,7 @@ headers. All of it can run from the page cache or wait for the device (:mod:`esp
 
 Bytes that came back from the device are checked to be the batches that were written there (REC-4). Batches that this process appended were
 checked on arrival, and readers get them from the page cache as they are. Bytes that the device gave back
-(:attr:`~esp.storage.segment.Segment.suspect_end`) may have rotted: they are held against their checksums before a reader gets them, once
+(:attr:`~esp.storage.segment.Segment.suspect_end`) may have rotted: they are compared with their checksums before a reader gets them, once
 for as long as the page cache keeps them. Kafka leaves that to the consumers and followers, and some of them never check.
 
 Fields that no checksum covers can be checked in part only: a base offset must not overlap its neighbours', and a batch must hold the offset
@@ -112,16 +112,16 @@ class LogReader:
     def __init__(self, segments: Segments) -> None:
         self._segments = segments
         self._places: dict[int, tuple[Segment, int]] = {}
-        """For offsets at which a batch begins, or the log ends: segment and position in it."""
+        """The segment and the position of offsets at which a batch begins, or the log ends."""
 
     def forget_places(self) -> None:
-        """Segments were cut or removed."""
+        """Forget the remembered places: segments were cut or removed."""
         self._places.clear()
 
     def read(
         self, offset: int, max_bytes: int, end_offset: int, log_end_offset: int, at_least_one: bool
     ) -> Buffer | None:
-        """As :meth:`reading`, from the page cache; None if something is not there.
+        """Read like :meth:`reading`, from the page cache; None if something is not there.
 
         Most reads go on where one ended and may see the segment to its end: these are done here, without a generator.
         """
@@ -197,7 +197,7 @@ class LogReader:
     def _reading_of_segment(
         self, offset: int, max_bytes: int, visible: _Visible, *, at_least_one: bool
     ) -> Reading[tuple[Buffer, int | None]]:
-        """As :meth:`reading`, from one segment; and the offset behind it, if there were no records in what was left of it."""
+        """Read like :meth:`reading`, from one segment. Returns, too, the offset behind it, if the rest of it has no records."""
         end_offset = visible.end_offset
         place = self._places.get(offset)
         if place is None or offset >= place[0].next_base_offset:  # the log was rolled where the last read ended

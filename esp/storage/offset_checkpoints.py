@@ -18,8 +18,8 @@ class OffsetCheckpoints:
     """The checkpoint files of a data directory, read and brought up to date. Entries of replicas that are there and not loaded are kept.
 
     Args:
-        disk: where they are.
-        path: of the data directory.
+        disk: the disk of the data directory.
+        path: the path of the data directory.
         reserve: room for them.
         logs: the open logs of the directory.
         is_there: whether a replica has a directory here, be it loaded or not.
@@ -73,7 +73,7 @@ class OffsetCheckpoints:
                 known[partition] = offset
 
     def forget_blocking(self, partition: TopicPartition) -> None:
-        """No earlier log of that name may lend its offsets to a new one. Raises OSError.
+        """Drop the offsets of earlier logs of that name, so that a new one does not get them. Raises OSError.
 
         Entries of all replicas that are gone are dropped with the same write: a topic that comes again costs one write, not one
         for each of its partitions.

@@ -114,7 +114,7 @@ def load_producers_blocking(
 ) -> LoadedProducers:
     """The state at ``end``: the newest snapshot up to there that is whole, and the batches since (PROD-9).
 
-    Each batch is held against its checksum, as what a header says of producers outlasts it (REC-4); all of its bytes are read anyway.
+    Each batch is compared with its checksum, as what a header says of producers outlasts it (REC-4); all of its bytes are read anyway.
 
     Args:
         disk: where the log lives.

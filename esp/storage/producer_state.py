@@ -56,7 +56,7 @@ class CompletedTransaction(NamedTuple):
 
 
 class ProducerState:
-    """One producer: its epoch and its last batches under that epoch, oldest first. Times in milliseconds since the Unix epoch."""
+    """A producer's state: its epoch and its last batches under it, oldest first. Times are milliseconds since the Unix epoch."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "marker_offset", "transaction_first_offset")
 
@@ -82,7 +82,7 @@ class ProducerState:
 
 
 class ProducerStates:
-    """All producers of one log by their id."""
+    """The producers of one log, by id."""
 
     __slots__ = ("_completed", "_open", "_states", "has_transactions")
 
@@ -100,7 +100,7 @@ class ProducerStates:
         return len(self._states)
 
     def items(self) -> Iterator[tuple[int, ProducerState]]:
-        """Each producer's id and state."""
+        """Iterate over the producers: id and state."""
         return iter(self._states.items())
 
     def get(self, producer_id: int) -> ProducerState | None:

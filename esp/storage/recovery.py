@@ -197,7 +197,7 @@ def load_log_blocking(
         unsynced_directory: the directory above, if the first flush is to sync the replica's own name in it, and whose replica it is.
         segments_left: the number of segments that the clean shutdown left, if it is known.
         is_new: whether the directory was just made: then it is not looked at.
-        start_offset: where the first log of the partition began, at the least.
+        start_offset: the least offset at which the first log of the partition may have begun.
         syncs_names: whether a process that died while it opened the log may have removed files: that is made durable.
 
     Raises:
@@ -528,7 +528,7 @@ def is_cut_off(rest: Buffer, size: int, next_offset: int, max_message_bytes: int
 
     rest: the first of these bytes.
     size: the number of these bytes.
-    size: how many there are.
+    size: their number.
     next_offset: the offset that the next batch has.
     max_message_bytes: no batch is larger; a rotten length is mostly larger.
     """

@@ -82,7 +82,7 @@ def _deletable(
     high_watermark: int,
     hold: RetentionHold | None,
 ) -> Iterator[str | None]:
-    """For each segment that may go, from the oldest on, the cap that it takes for that; None if it is not held."""
+    """Yield, for each segment that may go, from the oldest on, the cap that breaks its hold; None if no hold is broken."""
     by_limits = "delete" in settings.cleanup_policy
     size = sum(segment.size for segment in segments)
     for number, segment in enumerate(segments):
@@ -107,8 +107,8 @@ def _find_cap(segment: SegmentSummary, size: int, hold: RetentionHold, now_ms: i
 
     Args:
         segment: the oldest one left.
-        size: of the segments that are left.
-        hold: by which it is held.
+        size: the size of the segments that are left.
+        hold: the hold that keeps it.
         now_ms: wall time.
     """
     if hold.max_ms != NO_CAP and segment.is_proven and now_ms - segment.largest_timestamp > hold.max_ms:

@@ -1,4 +1,4 @@
-"""One segment of a log: a file of batches, and the two sparse indexes over it.
+"""A segment of a log: a file of batches, and the two sparse indexes over it.
 
 A segment keeps its indexes in memory while it is active. The indexes of a sealed segment are read when a search first needs them and may be
 let go again once they stand in their files. A batch adds the same entries to the indexes whether it is appended, recovered or searched
@@ -97,9 +97,9 @@ class SegmentIndexes:
         self.offsets = OffsetIndex(base_offset)
         self.times = TimeIndex(base_offset)
         self.is_from_file = False
-        """True if entries were read from the files: they have no checksum, so each is held against its batch before it is used (REC-4)."""
+        """True if entries were read from the files: they have no checksum, so each is compared with its batch before it is used (REC-4)."""
         self.is_unproven = False
-        """True if the entries were made from headers that were not held against their checksums: no search by time relies on them."""
+        """True if the entries were made from headers whose checksums were not verified: no search by time relies on them."""
 
     @property
     def unsaved(self) -> int:
@@ -176,11 +176,11 @@ class Segment:
         self.suspect_end = 0
         """Bytes below this position may have come from the device since they were written (:mod:`esp.storage.log_reader`)."""
         self.checked_start = self.checked_end = 0
-        """The range of such bytes that was held against its checksums since."""
+        """The range of such bytes whose checksums were verified since."""
         self.aborted: TransactionIndex | None = TransactionIndex()
         """The aborted transactions whose markers stand here; None: the file was not read yet."""
         self.aborted_checksum: int | None = 0
-        """Of the index that was let go; None: the index rests on a file that was not held against the batches yet
+        """The checksum of the index that was let go; None: the index is from a file that was not compared with the batches yet
         (:mod:`esp.storage.transaction_proof`)."""
         self.oldest_open_offset: int | None = None
         """The first offset of the oldest transaction that was open at the base, larger than any offset if there was none; None: unknown."""
@@ -307,7 +307,7 @@ class Segment:
         self.save_aborted()
 
     def note_saved(self) -> None:
-        """All index entries in memory stand in the files."""
+        """Note that all index entries in memory stand in the files."""
         assert self.indexes is not None
         self.indexes.offsets.saved = len(self.indexes.offsets)
         self.indexes.times.saved = len(self.indexes.times)
@@ -315,7 +315,7 @@ class Segment:
             self.aborted.saved = len(self.aborted)
 
     def save_aborted(self) -> None:
-        """As :meth:`save_indexes`, of the transaction index, whose file is there only if there are entries."""
+        """Write the transaction index like :meth:`save_indexes`; its file exists only if there are entries."""
         aborted = self.aborted
         if aborted is None or aborted.saved == len(aborted):
             return
@@ -484,7 +484,7 @@ class Segment:
         return found[0]
 
     def visit(self, position: int, header: BatchHeader) -> bool:
-        """As :meth:`note`, for :func:`find_batch`, which it lets go on.
+        """Note a batch like :meth:`note`, as the predicate of :func:`find_batch`; False, so that it goes on.
 
         Raises:
             CorruptionError: an offset that cannot be in this segment.

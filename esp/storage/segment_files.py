@@ -35,7 +35,7 @@ class SegmentFiles:
     """The segments, their reader, and their files that are not on the device.
 
     Args:
-        disk: where they live.
+        disk: the disk of the log.
         path: the replica's directory.
         segments: at least one, the active one with its indexes in memory.
         unsynced: the files that already wait for a sync.

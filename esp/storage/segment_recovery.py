@@ -40,7 +40,7 @@ class IndexTrust(Enum):
     FLUSHED = "flushed"
     """Entries of flushed batches; the ends of the files may be missing."""
     EVERYTHING = "everything"
-    """All entries: the files were completed in a clean shutdown, and nothing before the last entry needs a look."""
+    """The files were completed in a clean shutdown: no batch before the last entry needs a look."""
 
 
 class SegmentEnd(NamedTuple):
@@ -64,12 +64,12 @@ def iterate_headers_blocking(
     note_rot: NoteRot | None = None,
     note_flushed_rot: NoteRot | None = None,
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield position and header of each batch in ``[position, end)``; from offset ``verify_from`` on checksums are held against the bytes.
+    """Yield position and header of each batch in ``[position, end)``; checksums are verified from offset ``verify_from`` on.
 
     Args:
-        file: of the segment.
-        position: where a batch begins.
-        end: where the last one ends.
+        file: the segment's file.
+        position: the position at which a batch begins.
+        end: the position at which the last one ends.
         verify_from: an offset.
         note_rot: told of batches that do not match their checksums, which are passed over then; None: they are an error.
         note_flushed_rot: told of batches before ``verify_from`` that do not match their checksums, which are yielded all the same; None:
@@ -128,7 +128,7 @@ def iterate_known_headers_blocking(
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Positions and headers of the batches in ``[position, end)``, where batches are known to stand.
 
-    With ``note_rot`` their checksums are held against the bytes: see :func:`iterate_headers_blocking`.
+    With ``note_rot`` their checksums are verified: see :func:`iterate_headers_blocking`.
 
     Raises:
         CorruptionError: they do not.

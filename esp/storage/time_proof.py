@@ -24,12 +24,12 @@ _STEP_BYTES: Final = 8 * 1024 * 1024
 
 
 class TimeProof:
-    """One reading of a segment, in steps.
+    """Reads a segment, in steps, to find its largest timestamp.
 
     The loop may append to the segment between two steps and during one. A cut or removal makes the proof void, which ``cuts`` shows.
 
     Args:
-        segment: whose largest timestamp is to be found.
+        segment: the segment whose largest timestamp is to be found.
         cuts: the number of cuts of its log so far.
     """
 
@@ -60,7 +60,7 @@ class TimeProof:
             await cpu.run(self._step_blocking)
 
     def read_blocking(self) -> None:
-        """As :meth:`read`, on the calling thread."""
+        """Read like :meth:`read`, on the calling thread."""
         while self._has_more():
             self._step_blocking()
 
@@ -90,13 +90,13 @@ class TimeProof:
             )
             segment.take_over(found, is_active=is_active)
         segment.has_unproven_time = False
-        if not self.rot:  # else a search holds the file's word against its batch
+        if not self.rot:  # else a search compares the file's entry with its batch
             segment.unchecked_time = None
         elif self.is_wrong:
             segment.time_rot = self.rot[0]
 
     def adopt(self, *, is_active: bool) -> None:
-        """As :meth:`conclude`, for memory alone: the files of a sealed segment stay, and the indexes that were found are kept instead."""
+        """Correct the segment like :meth:`conclude`, in memory alone: its files stay, and the indexes that were found are kept instead."""
         if not is_active:
             self._found.seal()
         known = self.segment.max_timestamp, self.segment.max_timestamp_offset

@@ -49,7 +49,7 @@ async def search_timestamp(
 ) -> TimestampAndOffset | None:
     """The first record in ``[start_offset, end_offset)`` with this timestamp or a later one.
 
-    The word of a time index file is held against the batch that it names before the search relies on it (REC-4).
+    An entry of a time index file is compared with the batch that it names before the search relies on it (REC-4).
 
     Raises:
         CorruptionError: a segment is broken where it stands, or a batch has rotted before the one that would be found.
@@ -90,7 +90,7 @@ async def search_max_timestamp(
 ) -> TimestampAndOffset | None:
     """The first record that carries the largest timestamp of the log; None if none has a timestamp.
 
-    The word of every time index file is held against the batch that it names, once (REC-4).
+    What every time index file says is compared with the batch that it names, once (REC-4).
 
     Raises:
         CorruptionError, ApiError: as :func:`search_timestamp`.

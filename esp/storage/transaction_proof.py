@@ -26,7 +26,7 @@ _logger = logging.getLogger(__name__)
 
 
 class TransactionProof:
-    """One reading of a segment, and of those before it as far as snapshots are missing.
+    """Reads a segment, and the segments before it as far as producer snapshots are missing, to find its aborted transactions.
 
     The loop may append to the segment meanwhile. A cut or removal makes the proof void.
 
@@ -41,7 +41,7 @@ class TransactionProof:
         self.segment: Final = segments[-1]
         self._sources = [(segment.emptied(), segment.size) for segment in segments]
         self._known = len(self.segment.aborted or ())
-        """The number of entries in memory, which are held against the batches; later ones are right."""
+        """The number of entries in memory, which are compared with the batches; later ones are right."""
         self._wanted_below = wanted_below
         self._checksum = self.segment.aborted_checksum
         self._index: TransactionIndex | None = None
@@ -69,7 +69,7 @@ class TransactionProof:
             pass
 
     def step_blocking(self) -> bool:
-        """As :meth:`read_blocking`, a part of it, of some milliseconds; True if there is more. May run in a worker thread."""
+        """Read some milliseconds' worth like :meth:`read_blocking`; True if there is more. May run in a worker thread."""
         return next(self._steps, False)
 
     def _reading(self) -> Iterator[bool]:

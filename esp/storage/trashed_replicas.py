@@ -19,7 +19,7 @@ from esp.storage.recovery import KnownOffsets
 TRASH_FILE: Final = "trash.metadata"
 
 UNKNOWN_EPOCH: Final = -1
-"""Of a mark that an earlier release has written."""
+"""The leader epoch of a mark that an earlier release wrote without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +29,18 @@ class TrashedReplica:
     path: str
     topic_id: TopicId
     number: int
-    """Of the partition."""
+    """The number of the partition."""
     offsets: KnownOffsets
     is_complete: bool
     """True if all of it was made durable when it was put aside; it has every record then that it ever had."""
     metadata_offset: int
     """The offset of the metadata that had the topic in the trash: older ones do not know it."""
     leader_epoch: int = UNKNOWN_EPOCH
-    """Of the partition, when its topic was deleted."""
+    """The leader epoch of the partition when its topic was deleted."""
 
     @property
     def key(self) -> tuple[TopicId, int]:
-        """Of the partition, whatever its topic is called."""
+        """The id of the topic, and the number of the partition."""
         return self.topic_id, self.number
 
     def is_of_last_deletion(self, restored_epoch: int) -> bool:

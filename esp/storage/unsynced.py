@@ -181,7 +181,7 @@ class Unsynced:
         self._names_synced = changed
 
     def syncing_names(self) -> Syncing[None]:
-        """As :meth:`sync_names_blocking`, until no name in the directory waits; nothing is done if none does."""
+        """Sync names like :meth:`sync_names_blocking`, until none in the directory waits; nothing is done if none does."""
         self._require_sound()
         while self.has_names:
             changed = self._names_changed

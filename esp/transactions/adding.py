@@ -44,7 +44,7 @@ class Adding:
     """Lets partitions join, and tells if they have.
 
     Args:
-        state: of the coordinator.
+        state: the coordinator's state.
     """
 
     def __init__(self, state: CoordinatorState) -> None:

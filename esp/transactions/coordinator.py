@@ -28,8 +28,10 @@ from esp.transactions.transaction import PREPARE, loaded
 
 
 class TransactionCoordinator:
-    """One state. First the partition's records are replayed from the log's start to its end, then :meth:`begin` makes it serve;
-    :meth:`unload` ends it, once and for all. A ticket is any object but None by which the driver knows a request; each is answered once.
+    """The coordinator of the transactional ids of one partition of ``__transaction_state``.
+
+    The partition's records are replayed first, from the log's start to its end; then :meth:`begin` makes it serve, and :meth:`unload` ends
+    it for good. A ticket is any object but None by which the driver knows a request; each is answered once.
 
     Args:
         settings: the operator's.
@@ -71,7 +73,7 @@ class TransactionCoordinator:
             self._read[record.transactional_id] = record.value
 
     def begin(self, now: Now) -> list[Effect]:
-        """All records are replayed: decisions that were found are carried out from now on."""
+        """Begin to serve: all records are replayed, and decisions that were found in them are carried out from now on."""
         for transactional_id, value in self._read.items():
             self._directory.install(transactional_id, loaded(value, now))
         self._read.clear()
@@ -82,7 +84,7 @@ class TransactionCoordinator:
         return self._outbox.take()
 
     def unload(self) -> list[Effect]:
-        """Another broker coordinates these ids: open requests are answered NOT_COORDINATOR. Nothing may be called afterwards."""
+        """Stop serving: open requests are answered NOT_COORDINATOR, as another broker coordinates these ids. Call nothing afterwards."""
         self._directory.abandon()
         return self._outbox.take()
 
@@ -166,7 +168,7 @@ class TransactionCoordinator:
         return self._outbox.take()
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
-        """One id of DescribeTransactions."""
+        """Answer DescribeTransactions for one transactional id."""
         return describe(self._directory, transactional_id)
 
     def list_transactions(self, request: ListTransactions, now: Now) -> list[ListedTransaction]:

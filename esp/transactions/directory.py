@@ -42,7 +42,7 @@ Settled = Callable[["Entry", bool, Now], None]
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """One transactional id."""
+    """A transactional id: its committed state, and the move that is on its way into the log."""
 
     transactional_id: str
     current: Transaction | None = None
@@ -70,10 +70,10 @@ class _Move:
 
 
 class Directory:
-    """All ids, and all moves that have not settled, in the order of the log.
+    """The transactional ids of a partition, and their moves that have not settled, in the order of the log.
 
     Args:
-        outbox: where the effects go.
+        outbox: takes the effects.
         feature_level: tells the cluster's ``transaction.version``, which the form of the records follows.
         timeout_ms: the longest time that an answer waits.
     """
@@ -91,7 +91,7 @@ class Directory:
         return self._entries.get(transactional_id)
 
     def __iter__(self) -> Iterator[Entry]:
-        """All ids that have a state."""
+        """Iterate over the ids that have a committed state."""
         return (entry for entry in tuple(self._entries.values()) if entry.current is not None)
 
     def install(self, transactional_id: str, transaction: Transaction) -> None:
@@ -142,7 +142,7 @@ class Directory:
         self._settle(move, _ANSWERS.get(error, ErrorCode.unknown_server_error), now)
 
     def abandon(self) -> None:
-        """No append will be reported any more: open requests are answered NOT_COORDINATOR."""
+        """Answer open requests with NOT_COORDINATOR: no append will be reported any more."""
         moves, self._moves = self._moves, {}
         for move in moves.values():
             self._answer(move, ErrorCode.not_coordinator)

@@ -47,9 +47,9 @@ class WriteMarkers(NamedTuple):
     producer: Producer
     is_commit: bool
     transaction_version: int
-    """By which the partition leaders judge the epoch (TXN-7)."""
+    """The ``transaction.version`` by which partition leaders judge the epoch (TXN-7)."""
     partitions: Mapping[TopicPartition, uuid.UUID | None]
-    """With the ids of their topics, as far as they are known: they are not stored."""
+    """The partitions, with the ids of their topics as far as they are known: they are not stored."""
 
 
 class MarkerRefused(NamedTuple):
@@ -71,10 +71,10 @@ class Outbox:
         self._effects: list[Effect] = []
 
     def add(self, effect: Effect) -> None:
-        """Something is to be done."""
+        """Add an effect, to be carried out after the effects before it."""
         self._effects.append(effect)
 
     def take(self) -> list[Effect]:
-        """All effects so far, which are forgotten here."""
+        """Return the effects collected so far, and forget them."""
         effects, self._effects = self._effects, []
         return effects

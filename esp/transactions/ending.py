@@ -29,18 +29,18 @@ class Attempt(Enum):
     """The relation of the request's producer to the id's."""
 
     FIRST = auto()
-    """It is the id's producer."""
+    """The request names the id's producer."""
     RETRY = auto()
-    """It is the producer before the epoch was raised: the answer may have been lost."""
+    """The request names the producer as it was before the epoch was raised: the answer may have been lost."""
 
 
 class Verdict(Enum):
     """The consequence of a request that is not refused."""
 
     DECIDE = auto()
-    """The transaction is ended so."""
+    """The transaction is committed or aborted, as the request asks."""
     DONE = auto()
-    """It has ended so already."""
+    """The transaction has ended already, as the request asks."""
 
 
 class Cell(NamedTuple):
@@ -108,7 +108,7 @@ class Ending:
     """Decides how transactions end.
 
     Args:
-        state: of the coordinator.
+        state: the coordinator's state.
         markers: carries decisions out.
     """
 

@@ -25,13 +25,13 @@ class Claim(Enum):
     """The claim of a request to the transactional id."""
 
     NEW = auto()
-    """No producer is named: the request comes from a new instance of the application, which fences the others."""
+    """The request names no producer: it comes from a new instance of the application, which fences the others."""
     CURRENT = auto()
     """The producer that the id has."""
     PREVIOUS = auto()
     """The producer that the id had before an answer that may have been lost."""
     FOREIGN = auto()
-    """Another one: a zombie."""
+    """Any other producer: a zombie."""
 
 
 class Step(Enum):
@@ -40,7 +40,7 @@ class Step(Enum):
     NEXT = auto()
     """The next epoch, or another producer id if there is none."""
     NEXT_OF_KNOWN = auto()
-    """The same, and the request may be repeated."""
+    """As NEXT, and the epoch before is kept, by which a repetition of the request is known."""
     REPEAT = auto()
     """The producer that was given before."""
     FENCE = auto()
@@ -92,7 +92,7 @@ class Initialising:
     """Answers InitProducerId.
 
     Args:
-        state: of the coordinator.
+        state: the coordinator's state.
         ending: aborts transactions that are fenced.
     """
 

@@ -18,7 +18,7 @@ _OPEN: Final = frozenset((TransactionStatus.ONGOING, *PREPARE))
 
 
 def describe(directory: Directory, transactional_id: str) -> DescribedTransaction:
-    """One id; TRANSACTIONAL_ID_NOT_FOUND if it is not known. Partitions stand in the answer while they wait for their end."""
+    """Describe a transactional id; TRANSACTIONAL_ID_NOT_FOUND if it is unknown. Partitions are named while they wait for their end."""
     entry = directory.find(transactional_id)
     if entry is None or entry.current is None:
         return DescribedTransaction(ErrorCode.transactional_id_not_found)
@@ -46,7 +46,7 @@ def oldest_start_us(directory: Directory) -> int | None:
 
 
 def list_transactions(directory: Directory, request: ListTransactions, now: Now) -> list[ListedTransaction]:
-    """All ids that pass the filters. The duration counts from the start of the transaction: an id without one passes every duration."""
+    """List the ids that pass the filters. The duration is that of the transaction: an id without one passes every duration."""
     return [
         ListedTransaction(entry.transactional_id, entry.current.producer_id, entry.current.status.kafka_name)
         for entry in directory

@@ -60,7 +60,7 @@ class Markers:
     """The decisions of a coordinator that are not completed.
 
     Args:
-        state: of the coordinator.
+        state: the coordinator's state.
     """
 
     def __init__(self, state: CoordinatorState) -> None:

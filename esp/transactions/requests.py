@@ -32,7 +32,7 @@ class AddPartitions:
     transactional_id: str
     producer: Producer
     partitions: Mapping[TopicPartition, uuid.UUID | None]
-    """With the ids of their topics."""
+    """The partitions, with the ids of their topics."""
     client_version: int = 0
     """2 if a partition leader asks for a client that leaves the adding to the brokers (KIP-890), else 0."""
 

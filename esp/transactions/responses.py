@@ -32,7 +32,7 @@ Result = ProducerResult | PartitionsResult
 
 
 class DescribedTransaction(NamedTuple):
-    """One id as DescribeTransactions shows it."""
+    """The answer of DescribeTransactions for a transactional id."""
 
     error: ErrorCode
     state: str = ""
@@ -43,7 +43,7 @@ class DescribedTransaction(NamedTuple):
 
 
 class ListedTransaction(NamedTuple):
-    """One id as ListTransactions shows it."""
+    """An entry of the answer of ListTransactions."""
 
     transactional_id: str
     producer_id: int

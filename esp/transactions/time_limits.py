@@ -22,7 +22,7 @@ class TimeLimits:
     """Looks at all ids from time to time.
 
     Args:
-        state: of the coordinator.
+        state: the coordinator's state.
         ending: aborts what has timed out.
         is_trashed: tells if a topic of that name is in the trash.
     """

@@ -59,7 +59,7 @@ class Transaction(NamedTuple):
     timeout_ms: int
     last_update_ms: int
     partitions: Mapping[TopicPartition, uuid.UUID | None] = NO_PARTITIONS
-    """With the ids of their topics as they were when the partition joined; None for those that were read from the log."""
+    """The partitions, with the ids that their topics had when they joined; None for partitions that were read from the log."""
     start_ms: int = NO_TIMESTAMP
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
@@ -218,7 +218,7 @@ def decided(
 
 
 def completed(before: Transaction, now: Now) -> Transaction:
-    """All markers are written."""
+    """Return the state after all markers are written."""
     producer_id, epoch = before.next_producer
     return _moved(
         before,
@@ -232,7 +232,7 @@ def completed(before: Transaction, now: Now) -> Transaction:
 
 
 def forgotten(before: Transaction, now: Now) -> Transaction:
-    """The id has expired; a tombstone stands for this state."""
+    """Return the state of an id that has expired; a tombstone stands for it."""
     return _moved(before, _S.DEAD, now)
 
 

@@ -18,7 +18,7 @@ TRASH_MUTANTS: Final = (
         "restored-logs-begin-anew",
         "TRASH-3 broken",
         "TRASH-3",
-        "esp.broker.replication.host",
+        "esp.broker.replication.replica_files",
         "        if (found := self.find_trashed(replica.topic_id, name.partition)) is not None:\n",
         "        if (found := self.find_trashed(replica.topic_id, name.partition)) is not None and not replica.name:\n",
         kind=TRASHED_TOPICS,

@@ -22,7 +22,7 @@ EQUIVALENT: Final[Mapping[Key, str]] = {
         "(item.share is not None)",
     ): "a partition that waits for the device was allowed bytes: if it has a share, these are reserved until the read settles it",
     _await_before(
-        "esp/broker/replication/host.py",
+        "esp/broker/replication/replica_files.py",
         "ReplicaFiles._aside",
         "await self._env.cpu.run(work_blocking, directory, former_logs)",
     ): "the logs of a second directory wait for those of the first anyway: what may come between the look and their turn comes there",

@@ -87,16 +87,16 @@ class LogCleaner:
         self.rounds = 0
         """Rounds that were completed."""
         self.read_bytes = self.written_bytes = 0
-        """Of all rounds."""
+        """The bytes that all rounds have read and written."""
         self.failures = 0
         """Rounds that ended with an error of the device."""
         self.map_utilization = 0.0
-        """Of the last round's map, from 0 to 1."""
+        """The part of its memory that the last round's map of keys took, from 0 to 1."""
         self.last_round_s = 0.0
         self.last_memory_bytes = 0
         """The most memory that the last round held at one time."""
         self.dirty_ratio = 0.0
-        """Of the dirtiest log, from 0 to 1, when a worker last looked for it; those that were being cleaned do not count."""
+        """The dirty part of the dirtiest log, from 0 to 1, when a worker last looked for one; logs being cleaned do not count."""
         self._env = env
         self._replicas = replicas
         self._tasks = tasks
@@ -356,7 +356,7 @@ def _clean_elsewhere_blocking(plan: RoundPlan, process: WorkerProcess) -> Genera
 
 
 def _step_blocking(steps: Iterator[RoundStep]) -> RoundStep | None:
-    """One step; None behind the last one."""
+    """Run the next step of a round; return None if there is none."""
     return next(steps, None)
 
 

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 RETRY_US: Final = 1_000_000
 PARTITIONS_MAX: Final = 2_250
-"""Of one request, as in Kafka: each costs the controller a record, and a batch of records has a limit."""
+"""The most partitions of one request, as in Kafka: each costs the controller a record, and a batch of records has a limit."""
 
 _SETTLED: Final = frozenset(
     (ErrorCode.none, ErrorCode.unknown_topic_id, ErrorCode.unknown_topic_or_partition, ErrorCode.not_leader_or_follower)
@@ -46,7 +46,7 @@ class DirectoryAssignments:
     Args:
         env: the outside.
         node_id: this node.
-        channel: to the controller.
+        channel: the channel to the controller.
         broker_epoch: this node's, as registered last.
         tasks: where the work lives.
     """
@@ -69,12 +69,12 @@ class DirectoryAssignments:
         tasks.start(self._send_forever(), name="assignments to directories")
 
     def tell(self, hosted: HostedPartition, directory: DirectoryId) -> None:
-        """The replica is in that directory, whatever the metadata says."""
+        """Report that the replica is in that directory, whatever the metadata says."""
         self._wanted[hosted] = directory
         self._something.set()
 
     def withdraw(self, hosted: HostedPartition) -> None:
-        """The metadata is right by now, or the replica is gone."""
+        """Report nothing of a replica any more: the metadata is right by now, or the replica is gone."""
         self._wanted.pop(hosted, None)
 
     def close(self) -> None:

@@ -150,7 +150,7 @@ class ReplicaFetcher:
         peer: the connection to it, this fetcher's own.
         broker_epoch: this node's, as registered last.
         tasks: the tasks in which it waits.
-        host: of the replicas.
+        host: the host of the replicas.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class ReplicaFetcher:
             self._forgotten[hosted.key] = None
 
     def followed(self) -> list[HostedPartition]:
-        """All partitions that are fetched."""
+        """The partitions that are being fetched."""
         return [item.hosted for item in self._followed.values()]
 
     def retry_now(self) -> None:

@@ -24,7 +24,7 @@ class ReplicaFetchers:
         settings: the node's own.
         broker_epoch: this node's, as registered last.
         tasks: where the fetchers live.
-        host: of the replicas.
+        host: the host of the replicas.
     """
 
     def __init__(

@@ -11,18 +11,21 @@ nevertheless.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
 from esp.broker.controller_client.channel import ControllerCalls
 from esp.broker.replication.directory_assignments import PARTITIONS_MAX, assign
+from esp.broker.tasks import Tasks
 from esp.controller.directories import NOWHERE
 from esp.controller.image import ClusterImage, TopicImage
 from esp.controller.partition_change import has_others
 from esp.model.ids import NO_NODE, RESERVED_DIRECTORIES, BrokerEpoch, NodeId, TopicId, TopicPartition, uuid_to_base64
 from esp.model.partition import PartitionState
 from esp.ports.env import Env
+from esp.storage.log_directory import LogDirectory
+from esp.storage.trashed_replicas import TrashedReplica
 
 log = logging.getLogger(__name__)
 
@@ -40,13 +43,108 @@ class GoneLog(NamedTuple):
 
     @property
     def name(self) -> TopicPartition:
-        """Of the partition."""
+        """The name of its partition."""
         return TopicPartition(self.topic.name, self.state.partition)
 
     @property
     def key(self) -> tuple[TopicId, int]:
-        """Of the partition, whatever its topic is called."""
+        """The id of its topic, and the number of its partition."""
         return self.topic.topic_id, self.state.partition
+
+
+class GoneLogs:
+    """The logs of this node that are gone, and the reports of them to the controller.
+
+    A replica whose log is gone may still be elected by what it is believed to have. So no log is made in its place before the controller
+    has recorded the loss.
+
+    Args:
+        env: the outside.
+        node_id: this node.
+        tasks: keeps the reports that no start waits for.
+        find_trashed: finds the log of a partition in this node's trash, and its data directory.
+        on_reported: called when the controller has recorded such a report: the logs of these replicas may be made, empty.
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        node_id: NodeId,
+        tasks: Tasks,
+        find_trashed: Callable[[TopicId, int], tuple[LogDirectory, TrashedReplica] | None],
+        on_reported: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._env = env
+        self._node_id = node_id
+        self._tasks = tasks
+        self._find_trashed = find_trashed
+        self._on_reported = on_reported
+        self.found: list[GoneLog] = []
+        """The logs that were missing when the data directories were opened, until :meth:`report_found` has reported them."""
+        self._reported: set[tuple[TopicId, int]] = set()
+        """The logs that the controller has recorded as gone, as long as the metadata here does not say so."""
+        self._reporting: set[tuple[TopicId, int]] = set()
+        """The logs of restored topics that are being reported."""
+
+    async def report_found(self, channel: ControllerCalls, broker_epoch: Callable[[], BrokerEpoch]) -> None:
+        """Report :attr:`found`; return when the controller has recorded it (BRK-11)."""
+        await tell_gone(self._env, self._node_id, self.found, channel, broker_epoch)
+        self._reported = {lost.key for lost in self.found}
+        self.found = []
+
+    def is_reported(self, key: tuple[TopicId, int]) -> bool:
+        """True if the controller has recorded that this replica's log is gone, and the metadata here does not say so yet."""
+        return key in self._reported
+
+    def forget(self, key: tuple[TopicId, int]) -> None:
+        """Forget the report of a replica: the metadata here says so by now, or its partition has a leader."""
+        self._reported.discard(key)
+
+    def report_unrestored(
+        self,
+        missing: Iterable[tuple[TopicImage, PartitionState]],
+        channel: tuple[ControllerCalls, Callable[[], BrokerEpoch]] | None,
+    ) -> tuple[list[tuple[TopicImage, PartitionState]], list[tuple[TopicId, int]]]:
+        """Report, in the background, the replicas of restored topics that should be in the trash here and are not (TRASH-3).
+
+        Args:
+            missing: replicas that this node should have, and does not.
+            channel: the channel to the controller, and this node's epoch as registered last; None while there is none.
+
+        Returns:
+            The missing replicas that may be made now, and the keys of the others, which wait until the controller has recorded the loss.
+        """
+        ready, withheld, lost = [], [], []
+        for topic, state in missing:
+            key = topic.topic_id, state.partition
+            is_candidate = self._node_id in (*state.isr, *state.elr, *state.last_known_elr)
+            if state.restored_epoch < 0 or not is_candidate or key in self._reported:
+                ready.append((topic, state))
+                continue
+            found = self._find_trashed(*key)
+            is_last = found is not None and found[1].is_of_last_deletion(state.restored_epoch)
+            if found is not None and found[1].is_complete and is_last:
+                ready.append((topic, state))
+                continue
+            withheld.append(key)
+            if key in self._reporting:
+                continue
+            self._reporting.add(key)
+            why = "it is not in the trash" if found is None else f"{found[1].path} may have lost its end"
+            lost.append(GoneLog(topic, state, why))
+        if lost and channel is not None:
+            self._tasks.start(self._report(lost, *channel), name="logs that were not restored")
+        return ready, withheld
+
+    async def _report(
+        self, lost: Sequence[GoneLog], channel: ControllerCalls, broker_epoch: Callable[[], BrokerEpoch]
+    ) -> None:
+        try:
+            await tell_gone(self._env, self._node_id, lost, channel, broker_epoch)
+        finally:
+            self._reporting.difference_update(each.key for each in lost)
+        self._reported.update(each.key for each in lost)
+        await self._on_reported()
 
 
 def find_gone(
@@ -66,7 +164,7 @@ def find_gone(
 
 
 def where_it_was(state: PartitionState, node_id: NodeId) -> str:
-    """In which directory the metadata has a node's replica, in words."""
+    """Name, for a message, the data directory in which the metadata has a node's replica; empty if it names none."""
     directory = state.directories[state.replicas.index(node_id)] if state.directories else None
     return (
         ""
@@ -87,9 +185,9 @@ async def tell_gone(
     Args:
         env: the outside.
         node_id: this node.
-        gone: of which logs.
-        channel: to the controller.
-        broker_epoch: as registered last.
+        gone: the logs.
+        channel: the channel to the controller.
+        broker_epoch: this node's, as registered last.
     """
     for lost in gone[:TOLD_ONE_BY_ONE]:
         log.error("the log of %s is gone: %s. %s", lost.name, lost.reason, _what_follows(lost.state, node_id))

@@ -1,30 +1,27 @@
-"""All replicas on this node: makes, leads, follows and deletes them as the metadata says.
+"""The replicas of this node, which are made, led, followed and deleted as the metadata says.
 
 Invariants: a partition is found here only after its log is open, and is led here only after its log knows its leader epoch (LOG-8);
 changes of metadata are applied one after another, each whole, and :attr:`ReplicaHost.applied_offset` names the last one.
-
-The files of new replicas are made, and the files of deleted replicas put aside, in a worker thread, many in one call. So the creation or
-deletion of a topic of thousands of partitions does not hold up the loop, and needs few syncs. Its caller holds
-:attr:`~esp.broker.replication.host.ReplicaHost.directories_lock`.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from itertools import islice
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from esp.broker.controller_client.channel import ControllerCalls
 from esp.broker.live_settings import LiveSettings
 from esp.broker.replication.directories import ReplicaDirectories
 from esp.broker.replication.directory_assignments import DirectoryAssignments
 from esp.broker.replication.final_ends import find_final_ends
-from esp.broker.replication.gone_logs import GoneLog, tell_gone
+from esp.broker.replication.gone_logs import GoneLogs
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.replication.loading import LoadedReplica, ReplicaLoading
 from esp.broker.replication.log_dir_moves import LogDirMoves
+from esp.broker.replication.replica_files import NewReplica, ReplicaFiles
 from esp.broker.replication.roles import ReplicaRoles
 from esp.broker.replication.rotten_replicas import RottenReplicas
 from esp.broker.replication.throttles import ReplicaThrottles
@@ -33,19 +30,15 @@ from esp.controller.directories import NOWHERE
 from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
 from esp.controller.leadership import acceptable_leaders
 from esp.controller.offset_floors import FinalEnd
-from esp.model.errors import CorruptionError
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, BrokerEpoch, DirectoryId, NodeId, TopicId, TopicPartition
 from esp.model.partition import PartitionState
 from esp.ports.env import Env
 from esp.settings.broker import BrokerSettings
 from esp.settings.throttled_replicas import REPAIRED_REPLICAS
-from esp.settings.topic import TopicSettings
 from esp.storage.log import Log
-from esp.storage.log_directory import LogDirectory, find_last_trashed
-from esp.storage.trashed_replicas import TrashedReplica
+from esp.storage.log_directory import LogDirectory
 
 log = logging.getLogger(__name__)
-
 
 TURN_MAX: Final = 64
 """Replicas that change in one turn of the loop, or of a worker: some milliseconds of work."""
@@ -53,134 +46,11 @@ TURN_MAX: Final = 64
 Item = TypeVar("Item")
 
 
-class NewReplica(NamedTuple):
-    """A replica that is to be made."""
-
-    name: TopicPartition
-    topic_id: TopicId
-    settings: TopicSettings
-    start_offset: int
-
-
 def in_turns(items: Iterable[Item]) -> Iterator[Sequence[Item]]:
-    """All items in their order, divided so that the loop need not take more at a time."""
+    """Yield the items, in their order, in parts of :data:`TURN_MAX`: the work of one turn of the loop."""
     iterator = iter(items)
     while turn := list(islice(iterator, TURN_MAX)):
         yield turn
-
-
-class ReplicaFiles:
-    """The files of replicas in all data directories.
-
-    Args:
-        env: the outside.
-        directories: where they are.
-    """
-
-    def __init__(self, env: Env, directories: ReplicaDirectories) -> None:
-        self._env = env
-        self._directories = directories
-
-    async def create(self, wanted: Sequence[NewReplica]) -> list[Log | None]:
-        """Begin a log for each; None for one whose disk is full or failed, which is no reason to end the others."""
-        return await self._env.cpu.run(self._create_blocking, wanted) if wanted else []
-
-    def _create_blocking(self, wanted: Sequence[NewReplica]) -> list[Log | None]:
-        return [self._create_log_blocking(replica) for replica in wanted]
-
-    def _create_log_blocking(self, replica: NewReplica) -> Log | None:
-        name = replica.name
-        if (found := self.find_trashed(replica.topic_id, name.partition)) is not None:
-            return self._restore_log_blocking(*found, replica)
-        directory = self._directories.for_new(name)
-        try:
-            return directory.create_log_blocking(
-                name, replica.topic_id, replica.settings, start_offset=replica.start_offset
-            )
-        except OSError as error:
-            log.error("%s cannot be created in %s and is retried: %s", name, directory.path, error)
-            return None
-
-    def _restore_log_blocking(
-        self, directory: LogDirectory, trashed: TrashedReplica, replica: NewReplica
-    ) -> Log | None:
-        name, now_ms = replica.name, self._env.clock.wall_ms()
-        try:
-            try:
-                return directory.restore_log_blocking(trashed, name, replica.settings, now_ms, replica.start_offset)
-            except CorruptionError as error:
-                directory.trashed.keep_as_stray_blocking(trashed)
-                log.error(
-                    "%s is damaged, and is not restored from %s: %s. The directory is kept until you remove it",
-                    name,
-                    trashed.path,
-                    error,
-                )
-        except OSError as error:
-            log.error("%s cannot be restored from %s and is retried: %s", name, trashed.path, error)
-        return None
-
-    def find_trashed(self, topic_id: TopicId, number: int) -> tuple[LogDirectory, TrashedReplica] | None:
-        """The log of a partition of a topic that was in the trash, and the data directory in which it is."""
-        return find_last_trashed(self._directories.online, topic_id, number)
-
-    async def put_in_trash(self, logs: Iterable[Log], image: ClusterImage) -> dict[LogDirectory, OSError]:
-        """As :meth:`put_aside`, for logs of topics that can be restored, and that this image has in the trash (TRASH-2)."""
-        now_ms = self._env.clock.wall_ms()
-
-        def epoch_of(log: Log) -> int:
-            return image.trashed_topics[log.topic_id].topic.partitions[log.partition.partition].leader_epoch
-
-        return await self._aside(
-            logs, lambda directory, former: directory.trash_logs_blocking(former, now_ms, image.offset, epoch_of)
-        )
-
-    async def purge(self, topic_ids: Collection[TopicId]) -> dict[LogDirectory, OSError]:
-        """Remove the logs of topics that were in the trash (TRASH-5); return the data directories that failed at that."""
-        failures: dict[LogDirectory, OSError] = {}
-        for directory in tuple(self._directories.online):
-            replicas = directory.trashed.of_topics(topic_ids)
-            try:
-                if replicas:
-                    await self._env.cpu.run(directory.discard_trashed_blocking, replicas)
-            except OSError as error:
-                failures[directory] = error
-        return failures
-
-    async def put_aside(self, logs: Iterable[Log]) -> dict[LogDirectory, OSError]:
-        """Rename the directories of logs that are no longer used, durably (REASSIGN-4); return the data directories that failed at that."""
-        now_ms = self._env.clock.wall_ms()
-        return await self._aside(logs, lambda directory, former: directory.schedule_delete_blocking(former, now_ms))
-
-    async def _aside(
-        self, logs: Iterable[Log], work_blocking: Callable[[LogDirectory, list[Log]], None]
-    ) -> dict[LogDirectory, OSError]:
-        logs = tuple(logs)
-        has_copies = any(directory.futures for directory in self._directories.online)
-        failures = await self._env.cpu.run(self._drop_copies_blocking, logs) if has_copies else {}
-        held: dict[LogDirectory, list[Log]] = {}
-        for former in logs:
-            directory = self._directories.holding(former)
-            if directory is not None:
-                held.setdefault(directory, []).append(former)
-        for directory, former_logs in held.items():
-            try:
-                await self._env.cpu.run(work_blocking, directory, former_logs)
-            except OSError as error:
-                failures[directory] = error
-        return failures
-
-    def _drop_copies_blocking(self, logs: Sequence[Log]) -> dict[LogDirectory, OSError]:
-        """Drop the copies of logs whose directories failed in the midst of a move: they were left for the next start."""
-        failures: dict[LogDirectory, OSError] = {}
-        for directory in tuple(self._directories.online):
-            for former in logs:
-                if former.partition in directory.futures:
-                    try:
-                        directory.drop_future(former.partition)
-                    except OSError as error:
-                        failures[directory] = error
-        return failures
 
 
 class ReplicaFlushes:
@@ -249,7 +119,7 @@ class ReplicaHost:
         self._env = env
         self._node_id = node_id
         self.settings = LiveSettings(node_id, settings)
-        """As they are in effect now."""
+        """The settings in effect now, with what was changed at run time."""
         self._tasks = tasks
         self._directories = ReplicaDirectories(env.host, directories)
         self._files = ReplicaFiles(env, self._directories)
@@ -258,7 +128,7 @@ class ReplicaHost:
         self.by_topic: dict[str, dict[int, HostedPartition]] = {}
         """The replicas here by topic name and partition: the hot paths look here directly."""
         self.by_topic_id: dict[bytes, dict[int, HostedPartition]] = {}
-        """The same by the 16 bytes of the topic's id."""
+        """The replicas here by the 16 bytes of the topic's id, and by partition."""
         self.applied_offset = -1
         """Metadata offset up to which the replicas here are as the metadata says."""
         self.directories_lock = directories_lock
@@ -277,11 +147,7 @@ class ReplicaHost:
         self._channel: tuple[ControllerCalls, Callable[[], BrokerEpoch]] | None = None
         """The way to the controller, and this node's epoch, once it is connected."""
         self._unfinished_moves: list[LoadedReplica] = []
-        self._gone: list[GoneLog] = []
-        self._told_gone: set[tuple[TopicId, int]] = set()
-        """Logs of which the controller has written down that they are gone, as long as the metadata here does not say so."""
-        self._reporting: set[tuple[TopicId, int]] = set()
-        """Logs of which the controller is being told that they are not in the trash."""
+        self._gone = GoneLogs(env, node_id, tasks, self._files.find_trashed, self.make_missing)
         self._on_leading = on_leading
         self._on_directory_failed = on_directory_failed
         self._on_final_ends = on_final_ends
@@ -296,12 +162,12 @@ class ReplicaHost:
         return self._roles.image
 
     def find(self, topic: str, partition: int) -> HostedPartition | None:
-        """One replica here, or None."""
+        """Find a replica of this node; None if it is not here."""
         partitions = self.by_topic.get(topic)
         return partitions.get(partition) if partitions is not None else None
 
     def __iter__(self) -> Iterator[HostedPartition]:
-        """All replicas here, by topic in the order in which the topics were first seen."""
+        """Iterate over the replicas here, by topic in the order in which the topics were first seen."""
         for partitions in tuple(self.by_topic.values()):
             yield from tuple(partitions.values())
 
@@ -338,7 +204,7 @@ class ReplicaHost:
         """Fetch from other brokers and speak to the controller from now on; before, the node lives for itself.
 
         Args:
-            channel: to the controller.
+            channel: the channel to the controller.
             broker_epoch: this node's, as registered last.
         """
         self._channel = channel, broker_epoch
@@ -357,16 +223,16 @@ class ReplicaHost:
             self._assignments = self._channel = None
 
     def stop_leading(self) -> None:
-        """This broker's registration counts no more: lead nothing until newer metadata says so (BRK-4)."""
+        """Lead no partition until newer metadata says so: this broker's registration counts no more (BRK-4)."""
         for hosted in tuple(self.led()):
             self._roles.give_up(hosted)
 
     def began_to_lead(self, hosted: HostedPartition) -> None:
-        """A partition is led here in an epoch that is new."""
+        """Notify the owner that a partition is led here in a new epoch."""
         self._on_leading(hosted)
 
     def may_join(self, hosted: HostedPartition) -> None:
-        """A follower of a partition that is led here may join its in-sync set."""
+        """Propose, soon, that a follower of a partition that is led here joins its in-sync set."""
         self._roles.may_join(hosted)
 
     # Metadata.
@@ -396,23 +262,21 @@ class ReplicaHost:
         for loaded in loading.replicas.values():
             self._add(loaded.topic, loaded.log)
         self._unfinished_moves = list(loading.copies.values())
-        self._gone = loading.gone
+        self._gone.found = loading.gone
 
     async def tell_gone(self, channel: ControllerCalls, broker_epoch: Callable[[], BrokerEpoch]) -> None:
         """Tell the controller which logs are not there though they should be, and return when it knows (BRK-11); none is made before."""
         for directory in tuple(self._directories.online):
             if directory.is_offline:  # it failed when it was asked for what is in it
                 self.fail(directory, f"{directory.path} cannot be flushed")
-        await tell_gone(self._env, self._node_id, self._gone, channel, broker_epoch)
-        self._told_gone = {lost.key for lost in self._gone}
-        self._gone = []
+        await self._gone.report_found(channel, broker_epoch)
 
     async def apply(self, image: ClusterImage, delta: ClusterDelta, publish: Callable[[ClusterImage], None]) -> None:
         """Make the replicas here what ``image`` says, then ``publish`` it.
 
         Args:
             image: the metadata now.
-            delta: what changed since the image that was applied last.
+            delta: the changes since the image that was applied last.
             publish: tells clients.
         """
         async with self.directories_lock:
@@ -485,7 +349,8 @@ class ReplicaHost:
             for topic, state in states
             if self._node_id in state.replicas and self.find(topic.name, state.partition) is None
         ]
-        missing = self._without_unreported(missing)
+        missing, withheld = self._gone.report_unrestored(missing, self._channel)
+        self._unmade.update(dict.fromkeys(withheld))
         wanted = [
             NewReplica(
                 TopicPartition(topic.name, state.partition),
@@ -500,45 +365,6 @@ class ReplicaHost:
                 self._unmade[topic.topic_id, state.partition] = None
             else:
                 self._add(topic, opened)
-
-    def _without_unreported(
-        self, missing: Sequence[tuple[TopicImage, PartitionState]]
-    ) -> list[tuple[TopicImage, PartitionState]]:
-        """The replicas that may be made now: not those of restored topics that should be in the trash here, and are not (TRASH-3).
-
-        Such a replica may be elected by what it is believed to have. So the controller is first to know that it has lost that (BRK-11).
-        """
-        ready, lost = [], []
-        for topic, state in missing:
-            key = topic.topic_id, state.partition
-            is_candidate = self._node_id in (*state.isr, *state.elr, *state.last_known_elr)
-            if state.restored_epoch < 0 or not is_candidate or key in self._told_gone:
-                ready.append((topic, state))
-                continue
-            found = self._files.find_trashed(*key)
-            is_last = found is not None and found[1].is_of_last_deletion(state.restored_epoch)
-            if found is not None and found[1].is_complete and is_last:
-                ready.append((topic, state))
-                continue
-            self._unmade[key] = None
-            if key in self._reporting:
-                continue
-            self._reporting.add(key)
-            why = "it is not in the trash" if found is None else f"{found[1].path} may have lost its end"
-            lost.append(GoneLog(topic, state, why))
-        if lost and self._channel is not None:
-            self._tasks.start(self._report_lost(lost, *self._channel), name="logs that were not restored")
-        return ready
-
-    async def _report_lost(
-        self, lost: Sequence[GoneLog], channel: ControllerCalls, broker_epoch: Callable[[], BrokerEpoch]
-    ) -> None:
-        try:
-            await tell_gone(self._env, self._node_id, lost, channel, broker_epoch)
-        finally:
-            self._reporting.difference_update(each.key for each in lost)
-        self._told_gone.update(each.key for each in lost)
-        await self.make_missing()
 
     def _update_throttles(self, image: ClusterImage) -> None:
         repairs = any(REPAIRED_REPLICAS in topic.configs for topic in image.topics_by_id.values())
@@ -558,7 +384,7 @@ class ReplicaHost:
         return hosted
 
     def watch_log(self, hosted: HostedPartition) -> None:
-        """The replica's log is a new one: hear of what rots in it, and of what was found while it was opened.
+        """Watch a replica's new log for rot, also for rot that was found while it was opened.
 
         Rot of the log before concerns the replica no more: a copy in another directory has only batches that match their checksums.
         """
@@ -627,7 +453,7 @@ class ReplicaHost:
         state = hosted.state
         known = state.directories[state.replicas.index(self._node_id)] if state.directories else here
         if state.leader != NO_NODE or known == LOST_DIRECTORY:
-            self._told_gone.discard((hosted.topic_id, state.partition))
+            self._gone.forget((hosted.topic_id, state.partition))
         if self.withholds_directory(hosted):
             # An empty log counts as gone until there is a leader (BRK-11): it is reported again of a log that was begun anew while
             # there was a leader, if that leader went before anything was fetched. Where other replicas are candidates that matters only
@@ -652,7 +478,7 @@ class ReplicaHost:
         if state is None or state.leader != NO_NODE or hosted.log.log_end_offset > state.start_offset:
             return False
         is_candidate = self._node_id in (*state.isr, *state.elr, *state.last_known_elr)
-        return not is_candidate or (hosted.topic_id, state.partition) in self._told_gone
+        return not is_candidate or self._gone.is_reported((hosted.topic_id, state.partition))
 
     def _place_to_tell(self, hosted: HostedPartition) -> DirectoryId | None:
         """Where the controller is to know a replica: nowhere that is online if it cannot lead; None if nothing is to be told.

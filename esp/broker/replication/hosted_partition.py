@@ -1,4 +1,4 @@
-"""One partition on this node: its log, its role, and the requests that wait for it.
+"""A partition on this node: its log, its role, and the requests that wait for it.
 
 Waiters (consumers, producers) are called once per turn of the loop and only if something changed for them: more was committed, or the role
 is another one. Followers' sessions are notified at once, and look at the log in the next turn, so that a burst of produce requests in one

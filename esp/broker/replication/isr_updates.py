@@ -46,7 +46,7 @@ class IsrUpdates:
         env: the outside.
         node_id: this node.
         lag_time_max_ms: ``replica.lag.time.max.ms``; laggards are looked for twice in it (ISR-3).
-        channel: to the controller.
+        channel: the channel to the controller.
         broker_epoch: this node's, as registered last.
         tasks: where the work lives.
         leaders: the partitions that are led here.

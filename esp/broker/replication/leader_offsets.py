@@ -26,9 +26,9 @@ async def ask_leader_offsets(
     Args:
         peer: the leader.
         node_id: this node: a replica is told of the log end, where a consumer is told of the high watermark.
-        name: of the partition.
+        name: the partition's name.
         leader_epoch: in which this node follows.
-        timeout_ms: for each of the two answers.
+        timeout_ms: the time limit of each of the two answers.
 
     Raises:
         ApiError: the leader refuses.

@@ -50,9 +50,9 @@ class ReplicaLoading:
         self._settings = settings
         self._now_ms = now_ms
         self.replicas: dict[TopicPartition, LoadedReplica] = {}
-        """The replicas."""
+        """The replicas whose logs are open."""
         self.copies: dict[TopicPartition, LoadedReplica] = {}
-        """Of some of them, what an unfinished move has copied to another directory."""
+        """The copies in other data directories that unfinished moves of replicas have begun."""
         self.gone: list[GoneLog] = []
         """Replicas that could make this node a leader, and whose logs are gone (BRK-11)."""
         self._adopted: set[TopicPartition] = set()

@@ -1,4 +1,4 @@
-"""One replica on its way from a data directory of this node to another: copies, announces, changes places."""
+"""The move of a replica from one data directory of this node to another: copy its log, announce the new directory, change places."""
 
 import asyncio
 from typing import Final, Protocol
@@ -41,7 +41,7 @@ class MoveHost(Protocol):
         """The entries of ``log.dirs``."""
 
     def find(self, topic: str, partition: int) -> HostedPartition | None:
-        """One replica here, or None."""
+        """Find a replica of this node; None if it is not here."""
 
     def tell_directory(self, hosted: HostedPartition) -> None:
         """Make sure that the controller knows in which directory a replica is."""
@@ -57,7 +57,7 @@ class MoveHost(Protocol):
 
 
 class LogDirMove:
-    """One move of a replica to another data directory of this node: it copies the log, announces the new directory, changes places.
+    """Moves a replica to another data directory of this node.
 
     Args:
         env: the outside.
@@ -66,7 +66,7 @@ class LogDirMove:
         target: the directory that it moves to.
         copy: the log there.
         throttle: the limit of all moves together.
-        host: of the replicas.
+        host: the host of the replicas.
     """
 
     def __init__(

@@ -25,14 +25,14 @@ log = logging.getLogger(__name__)
 
 
 class LogDirMoves:
-    """All moves of a node, at most one for each replica.
+    """The moves of replicas between the data directories of a node, at most one for each replica.
 
     Args:
         env: the outside.
         node_id: this node.
         tasks: where the copying lives.
-        host: of the replicas.
-        throttle: what all moves together may copy.
+        host: the host of the replicas.
+        throttle: the limit of all moves together.
     """
 
     def __init__(self, env: Env, node_id: NodeId, tasks: Tasks, host: MoveHost, throttle: ReplicationThrottle) -> None:

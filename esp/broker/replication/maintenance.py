@@ -45,9 +45,9 @@ class Maintenance:
         env: the outside.
         settings: the node's own.
         replicas: the replicas with the logs that it maintains.
-        directories: where they are.
+        directories: the node's data directories.
         trash_guard: keeps the trash there within bounds.
-        holds: what readers keep of the logs.
+        holds: the holds by which readers keep records.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ BURST_US: Final = 100_000
 
 
 class Share:
-    """One throttled partition's share of the quota.
+    """A throttled partition's share of the quota.
 
     Args:
         throttle: the throttle that has the quota.
@@ -59,7 +59,7 @@ class ReplicationThrottle:
     """The quota of one direction of replication, shared in turns by the partitions that are being built.
 
     Args:
-        clock: of the node.
+        clock: the node's clock.
         window_us: the quota window.
     """
 
@@ -69,7 +69,7 @@ class ReplicationThrottle:
         self._clock = clock
         self._quota = ReplicationQuota(window_us, BURST_US)
         self._waiting: dict[Share, None] = {}
-        """In the order in which they came; a share stays until something is reserved for it, or it is given up."""
+        """The shares that wait, in the order in which they came; one stays until something is reserved for it, or it is given up."""
         self._timer: Timer | None = None
 
     def update(self, rate: int) -> None:
@@ -100,7 +100,7 @@ class ReplicationThrottle:
         return share.reserved
 
     def claim(self, item: Throttled, on_turn: Callable[[], None], most: int) -> int:
-        """As :meth:`reserve`, for something that is throttled and may not have been so before, or by another throttle."""
+        """Reserve bytes as :meth:`reserve` does, for an item that may have had no share, or one of another throttle, until now."""
         share = item.share
         if share is None or share.throttle is not self:
             release(item)
@@ -108,7 +108,7 @@ class ReplicationThrottle:
         return self.reserve(share, most)
 
     def forget(self, share: Share) -> None:
-        """A share neither waits any more nor has anything reserved."""
+        """Give a share up: it waits no more, and what was reserved for it is given back."""
         self._stop_waiting(share)
         self.settle(share, 0)
 

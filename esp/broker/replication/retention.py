@@ -90,7 +90,7 @@ def _directory_of(replicas: ReplicaHost, hosted: HostedPartition) -> LogDirector
 
 
 class _Retention:
-    """One slice."""
+    """Retention of one slice of the logs: their old segments are hidden, then removed."""
 
     def __init__(
         self, env: Env, replicas: ReplicaHost, holds: RetentionHolds, held: Mapping[HostedPartition, Held]

@@ -110,8 +110,8 @@ class RetentionHolds:
         Args:
             hosted: its replica here. If that leads, what is known of groups that were deleted counts.
             names: the groups of ``retention.hold.groups``.
-            positions: what was heard.
-            high_watermark: of its leader; None: not known.
+            positions: the positions that coordinators have sent.
+            high_watermark: its leader's high watermark; None if it is not known.
         """
         leader = None if hosted is None else hosted.leader
         known = (
@@ -140,14 +140,14 @@ class RetentionHolds:
             )
 
     def note_held(self, hosted: HostedPartition, held_bytes: int) -> None:
-        """A pass has found so many bytes of a log that only a hold keeps."""
+        """Take in the bytes of a log that a pass found to be kept by a hold alone."""
         if held_bytes and hosted.leader is not None:
             self.held_bytes[hosted] = held_bytes
         else:
             self.held_bytes.pop(hosted, None)
 
     def retain(self, replicas: Iterable[HostedPartition]) -> None:
-        """These replicas are here, and no others."""
+        """Drop what is known of replicas that are not among ``replicas``."""
         if not self._logs and not self.held_bytes:
             return
         here = frozenset(replicas)

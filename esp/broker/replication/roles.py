@@ -49,7 +49,7 @@ class ReplicaRoles:
         node_id: this node.
         settings: the node's own.
         tasks: where background work lives.
-        host: of the replicas.
+        host: the host of the replicas.
     """
 
     def __init__(self, env: Env, node_id: NodeId, settings: BrokerSettings, tasks: Tasks, host: RoleHost) -> None:

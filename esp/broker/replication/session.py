@@ -53,7 +53,7 @@ COMMITS_DELAY_US: Final = 10_000
 """The time for which a parked request waits for records once something was committed; then the follower is notified of the commit alone."""
 
 _NO_ROOM: Final = FetchResult(b"", -1)
-"""In place of an answer: the first batch is larger than what is left of the answer."""
+"""Stands for an answer whose first batch is larger than the room that is left."""
 
 FindReplica = Callable[[TopicRef, int], HostedPartition]
 PartitionKey = tuple[TopicRef, int]
@@ -111,7 +111,7 @@ class ReplicaSession:
         self._due: dict[PartitionKey, None] = {}
         self._request: Request | None = None
         self._asked = asked
-        """By the newest request."""
+        """The newest request."""
         self._is_full = False
         self._is_reading = False
         self._behind: deque[tuple[Request, FetchRequest]] = deque()
@@ -129,7 +129,7 @@ class ReplicaSession:
         """Answer now or later; see :meth:`esp.broker.connections.dispatcher.Dispatcher.dispatch`.
 
         Args:
-            request: to be answered.
+            request: the request to be answered.
             asked: its body.
             full: it begins the session, and is answered at once, so that the follower knows the session.
         """
@@ -173,7 +173,7 @@ class ReplicaSession:
         return LATER
 
     def _restate(self) -> None:
-        """The same process is registered anew: where it stood it stands in its new epoch too (ISR-5)."""
+        """Take over the positions of a follower that was registered anew: the same process stands where it stood (ISR-5)."""
         for key, item in self._items.items():
             if item.open:
                 item.stated = True

@@ -28,9 +28,9 @@ class ReplicaSessions:
     """Answers Fetch requests of other brokers.
 
     Args:
-        around: what sessions work with.
+        around: the parts of the node that sessions work with.
         random: makes session ids.
-        max_bytes: of one answer, whatever the follower asks for.
+        max_bytes: the most bytes of one answer, whatever the follower asks for.
         is_broker: whether a node is known; only such get a session.
     """
 

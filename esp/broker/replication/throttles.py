@@ -17,7 +17,7 @@ class DirectionThrottles:
     A replica goes by one of them only: what an operator says of it counts instead of the budget of self-repair (REPAIR-4).
 
     Args:
-        clock: of the node.
+        clock: the node's clock.
         window_us: the quota window.
     """
 
@@ -54,7 +54,7 @@ class DirectionThrottles:
 
         Args:
             hosted: the replica here.
-            state: of the partition, as it counts here.
+            state: the partition's state, as it counts here.
             listed: the replicas that an operator has throttled in the role that this node has.
             listed_node: the node that has to be among them: this node.
             follower: the follower that gets the copy.
@@ -72,10 +72,10 @@ class DirectionThrottles:
 
 
 class ReplicaThrottles:
-    """All of them, each one quota for the whole node.
+    """The throttles of replication, each one quota for the whole node.
 
     Args:
-        clock: of the node.
+        clock: the node's clock.
         settings: the node's own.
     """
 
@@ -97,7 +97,7 @@ class ReplicaThrottles:
         """The settings of the node, or of topics, may be others now.
 
         Args:
-            settings: of the node.
+            settings: the node's settings.
             repairs: whether self-repair is building replicas anywhere.
         """
         repair_rate = settings.rebalance_bytes_per_second_max

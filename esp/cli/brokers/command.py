@@ -18,7 +18,7 @@ _COLUMNS = (("ID", 4), ("ADDRESS", 21), ("RACK", 6), ("STATE", 10), ("REPLICAS",
 
 
 class BrokerRow(NamedTuple):
-    """One broker in the list; the fields have the names of the JSON."""
+    """A broker in the list; the fields have the names of the JSON."""
 
     id: int
     address: str | None
@@ -29,7 +29,7 @@ class BrokerRow(NamedTuple):
     replicas: int
     leaders: int
     bytes: int | None
-    """Of all its replicas on disk; None if it does not answer."""
+    """The size of its replicas on disk; None if it does not answer."""
     controller: str | None
     """``active`` or ``voter``; None if it has no vote in the metadata quorum."""
 

@@ -4,7 +4,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Annotated, Any, Final
 
@@ -15,7 +15,7 @@ from esp.cli.options import BootstrapServer, CommandConfig
 from esp.cli.output import print_warning
 from esp.model.errors import OperatorError
 from esp.options.durations import parse_duration_ms
-from esp.options.value_options import parse_value_options
+from esp.options.value_options import ValueOptions, parse_value_options
 from esp.rebalance.sizes import parse_size
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -142,10 +142,7 @@ def start(
     _check_together(table, threads, master, conf)
     if _NAME.fullmatch(name) is None:
         raise OperatorError(f"NAME {name}: it is no name of a capture", "Write letters, digits, _ and -.")
-    size_bytes = parse_size("--size", size)
-    if size_bytes < _SIZE_LEAST:
-        raise OperatorError(f"--size {size}: files would be too small for Parquet", "Write 1MB or more.")
-    stop = threading.Event()
+    size_bytes = _file_bytes(size)
     with telling():
         values = {
             "valueFormat": value_format,
@@ -155,29 +152,60 @@ def start(
             "mode": mode,
             "timeZone": time_zone,
         }
-        if not all(map(str.strip, topic)):
-            raise OperatorError("--topic: a name is empty", "Name topics that exist.")
-        given = {option: text for option, text in values.items() if text is not None}
-        options = parse_value_options(given, topic)
+        options = _value_options(values, topic)
         every_s = parse_duration_ms("every", every) / 1000
         runner = load("esp.capture.runner")
-        cutting = load("esp.capture.cutting")
         plan = load("esp.capture.plan").CapturePlan(
             name,
             tuple(dict.fromkeys(topic)),
             to,
             *connect(bootstrap_server, command_config),
-            cutting.Limits(every_s, size_bytes),
+            load("esp.capture.cutting").Limits(every_s, size_bytes),
             options,
             threads or min(_THREADS_MOST, os.cpu_count() or 1),
             once,
             skip_lost,
             table is not None,
         )
-        crews = {} if master is None else {"make_crew": _on_spark(name, master, conf or [])}
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, _setter(stop))
-        runner.Runner(plan, print_warning, stop, **crews).run()
+        _run(runner, plan, {} if master is None else {"make_crew": _on_spark(name, master, conf or [])})
+
+
+def _file_bytes(size: str) -> int:
+    """Return the size of a file in bytes.
+
+    Raises:
+        OperatorError: ``size`` is no size, or too small.
+    """
+    size_bytes = parse_size("--size", size)
+    if size_bytes < _SIZE_LEAST:
+        raise OperatorError(f"--size {size}: files would be too small for Parquet", "Write 1MB or more.")
+    return size_bytes
+
+
+def _value_options(values: Mapping[str, str | None], topics: Sequence[str]) -> ValueOptions:
+    """Return the options of the columns of values, by their names as options of the Spark source.
+
+    Raises:
+        OperatorError: a topic's name is empty.
+        OptionError: an option is not valid, or does not go with another one.
+    """
+    if not all(map(str.strip, topics)):
+        raise OperatorError("--topic: a name is empty", "Name topics that exist.")
+    return parse_value_options({option: text for option, text in values.items() if text is not None}, topics)
+
+
+def _run(runner: Any, plan: Any, crews: Mapping[str, Any]) -> None:
+    """Run a capture to its end, or to SIGTERM or SIGINT.
+
+    Args:
+        runner: the module :mod:`esp.capture.runner`.
+        plan: the plan of the capture.
+        crews: ``make_crew``, if another process than this one captures.
+    """
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _setter(stop))
+    runner.Runner(plan, print_warning, stop, **crews).run()
 
 
 def _check_together(table: str | None, threads: int | None, master: str | None, conf: list[str] | None) -> None:

@@ -1,6 +1,6 @@
 """The contents of one file of a log, whose kind is told by its name.
 
-Batches are shown as they stand; the entries of a segment's indexes are held against the segment, if it is beside them; a producer snapshot
+Batches are shown as they stand; the entries of a segment's indexes are compared with the segment, if it is beside them; a producer snapshot
 is shown with one entry for each producer.
 """
 
@@ -26,7 +26,7 @@ _NO_LIMIT: Final = 1 << 62
 
 
 def dump_offset_index(data: bytes, base_offset: int, segment: memoryview | None) -> Iterator[Finding]:
-    """The entries of an ``.index``, each held against the batch that it names.
+    """The entries of an ``.index``, each compared with the batch that it names.
 
     Args:
         data: the file; a rest that is no whole entry is ignored, as Kafka ignores it.
@@ -54,7 +54,7 @@ def dump_offset_index(data: bytes, base_offset: int, segment: memoryview | None)
 
 
 def dump_time_index(data: bytes, base_offset: int, segment: memoryview | None) -> Iterator[Finding]:
-    """The entries of a ``.timeindex``, each held against the batch that it names; arguments as for :func:`dump_offset_index`."""
+    """The entries of a ``.timeindex``, each compared with the batch that it names; arguments as for :func:`dump_offset_index`."""
     batches = None if segment is None else [placed.header for placed in walk(segment, _NO_LIMIT)]
     previous = (-1, -1)
     for timestamp, relative in _TIME_ENTRY.iter_unpack(_whole(data, _TIME_ENTRY.size)):
@@ -144,7 +144,7 @@ class Request:
     Attributes:
         depth: the level of detail at which a segment is shown.
         bytes_max: the bytes of a segment that are read.
-        with_segment: True if an index is held against the segment beside it.
+        with_segment: True if an index is compared with the segment beside it.
     """
 
     depth: Depth = field(default_factory=Depth)

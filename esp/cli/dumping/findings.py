@@ -1,4 +1,4 @@
-"""One thing that was found in a file."""
+"""A finding in a dumped file: an entry as a line for people and as values for programs, and what is wrong with it."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

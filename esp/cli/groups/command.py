@@ -1,5 +1,6 @@
 """``esp groups``: consumer groups, how far they are, and where they go on; the flags of ``kafka-consumer-groups``."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -171,14 +172,8 @@ def groups(
             word is each for each in (GroupAction.LIST, GroupAction.DESCRIBE, GroupAction.DELETE)
         )
         group = [*(names or []), *(group or [])] or None
-    given = (list_, describe, delete, delete_offsets_, reset_offsets_)
-    chosen = [name for name, is_given in zip(_ACTIONS, given, strict=True) if is_given]
-    if len(chosen) != 1:
-        raise OperatorError(
-            f"esp groups takes one of {', '.join(_ACTIONS)}, list, describe or delete",
-            "See esp groups --help for examples.",
-        )
-    _require_groups(chosen[0], group, all_groups)
+    chosen = _chosen((list_, describe, delete, delete_offsets_, reset_offsets_))
+    _require_groups(chosen, group, all_groups)
     reset: Reset | None = None
     if reset_offsets_:
         targets = {
@@ -191,10 +186,7 @@ def groups(
             Target.FILE: from_file,
         }
         reset = _read_reset(targets, topic, all_topics, group or [])
-        if execute and dry_run:
-            raise OperatorError("--execute and --dry-run exclude each other", "Give one of them.")
-        if not execute and not dry_run and not export:
-            print_warning("no offset is changed without --execute; --dry-run silences this warning")
+        _check_execution(execute=execute, dry_run=dry_run, export=export)
     elif delete_offsets_ and not topic:
         raise OperatorError("--delete-offsets needs --topic", "Write --topic NAME or --topic NAME:0,1")
     _check_view(describe=describe, members=members, offsets=offsets, state=state is not None, times=times)
@@ -203,14 +195,14 @@ def groups(
             list_groups(admin, state, type_, json)
             return
         named = [each.group_id for each in known_groups(admin)] if all_groups else list(dict.fromkeys(group or []))
-        if describe:
-            if is_whole:
-                describe_whole(admin, named, verbose, json, servers=bootstrap_server)
-            elif members or state is not None:
-                show = describe_members if members else describe_states
-                show(admin, named, verbose, json)
-            else:
-                describe_offsets(admin, named, verbose, json, times_from=bootstrap_server if times else None)
+        if is_whole:
+            describe_whole(admin, named, verbose, json, servers=bootstrap_server)
+        elif describe and members:
+            describe_members(admin, named, verbose, json)
+        elif describe and state is not None:
+            describe_states(admin, named, verbose, json)
+        elif describe:
+            describe_offsets(admin, named, verbose, json, times_from=bootstrap_server if times else None)
         elif delete:
             delete_groups(admin, named)
         elif delete_offsets_:
@@ -218,6 +210,21 @@ def groups(
         else:
             assert reset is not None, "read above"
             reset_offsets(admin, named, reset, execute=execute, export=export, json=json)
+
+
+def _chosen(given: Sequence[bool]) -> str:
+    """Return the one of the actions that is given.
+
+    Raises:
+        OperatorError: none is, or several are.
+    """
+    chosen = [name for name, is_given in zip(_ACTIONS, given, strict=True) if is_given]
+    if len(chosen) != 1:
+        raise OperatorError(
+            f"esp groups takes one of {', '.join(_ACTIONS)}, list, describe or delete",
+            "See esp groups --help for examples.",
+        )
+    return chosen[0]
 
 
 def _check_words(word: GroupAction, names: list[str], *, is_mixed: bool) -> None:
@@ -243,6 +250,18 @@ def _require_groups(chosen: str, group: list[str] | None, all_groups: bool) -> N
         raise OperatorError(f"{chosen} needs --group or --all-groups", f"Write esp groups {chosen} --group NAME")
     if chosen == "--delete-offsets" and len(group or ()) != 1:
         raise OperatorError("--delete-offsets takes one group", "Run it once for each.")
+
+
+def _check_execution(*, execute: bool, dry_run: bool, export: bool) -> None:
+    """Refuse --execute beside --dry-run, and warn where neither says whether offsets are to be changed.
+
+    Raises:
+        OperatorError: both are given.
+    """
+    if execute and dry_run:
+        raise OperatorError("--execute and --dry-run exclude each other", "Give one of them.")
+    if not execute and not dry_run and not export:
+        print_warning("no offset is changed without --execute; --dry-run silences this warning")
 
 
 def _since_ms(to_datetime: str | None, by_duration: str | None) -> int | None:

@@ -71,7 +71,7 @@ _SOURCES: Final = (
 
 
 class ConfigSynonym(NamedTuple):
-    """One place where a setting's value may come from; ``source`` in Kafka's word, such as ``DYNAMIC_TOPIC_CONFIG``."""
+    """A place where a setting's value may come from; ``source`` in Kafka's word, such as ``DYNAMIC_TOPIC_CONFIG``."""
 
     source: str
     name: str
@@ -185,7 +185,7 @@ class QuorumMember(NamedTuple):
     node_id: int
     directory_id: str
     addresses: tuple[str, ...]
-    """Of a voter's controller listeners, HOST:PORT."""
+    """The addresses of a voter's controller listeners, HOST:PORT."""
     log_end_offset: int
     last_fetch_timestamp: int
     last_caught_up_timestamp: int

@@ -219,7 +219,7 @@ class AdminClient(KafkaAdminClient):  # type: ignore[misc]  # the library has no
 
 
 class NoControllerError(OperatorError):
-    """No active controller answers: the quorum has no majority, or it elects a leader just now.
+    """Raised if no active controller answers: the quorum has no majority, or it elects a leader just now.
 
     Args:
         waited_s: the time for which an answer was waited for.

@@ -39,7 +39,7 @@ _ERROR_NUMBER: Final = re.compile(r"(\d+) E[A-Z]+")
 
 
 class NoBrokerError(KafkaError):  # type: ignore[misc]  # the library has no types
-    """None of the bootstrap servers answers; ``reasons`` in words, without repetition."""
+    """Raised if no bootstrap server answers; ``reasons`` are in words, without repetition."""
 
     def __init__(self, reasons: list[str]) -> None:
         super().__init__(", ".join(reasons))

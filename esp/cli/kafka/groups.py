@@ -48,7 +48,7 @@ _CLASSIC_MEMBER: Final = 0
 """``MemberType`` of a member that speaks the classic protocol."""
 
 _GROUP_KEY = 0
-"""Of FindCoordinator: the key is a group's id."""
+"""The key type of FindCoordinator for the id of a group."""
 
 
 class CoordinatorSilentError(OperatorError):

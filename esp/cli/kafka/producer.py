@@ -38,7 +38,7 @@ UNACKNOWLEDGED_BYTES_MAX: Final = 32 * 1024 * 1024
 """Bytes of records that a producer holds until the broker has taken them, as ``buffer.memory`` of Kafka's producer."""
 
 _PRODUCE_VERSIONS: Final = {"min_version": 3, "max_version": 12}
-"""From the first one with batches of format 2 to the last one with names of topics."""
+"""The versions from the first one with batches of format 2 to the last one with names of topics."""
 
 _OTHER_REQUESTS_MAX: Final = 3
 """Requests beside Produce that a connection has room for."""

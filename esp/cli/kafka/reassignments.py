@@ -41,7 +41,7 @@ class ReassignmentsAdmin(AdminConnection):
         return str(self._ask(lambda client: client.describe_cluster())["cluster_id"])
 
     def brokers(self) -> dict[int, Broker]:
-        """All registered brokers by id. Brokers before Kafka 4.0 tell of those only that are not fenced."""
+        """Return the registered brokers by id. Brokers before Kafka 4.0 do not name fenced ones."""
         told = self._ask(lambda client: client.describe_cluster())["brokers"]
         return {
             each["broker_id"]: Broker(
@@ -63,7 +63,7 @@ class ReassignmentsAdmin(AdminConnection):
         }
 
     def reassignments(self) -> dict[TopicPartition, Reassignment]:
-        """All partitions that are moving now."""
+        """Return the partitions that are moving now, with the change of each."""
         request = ListPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=None)
         told = self._ask(partial(_send, request, None)).to_dict()
         check_code(told["error_code"], told["error_message"])

@@ -24,7 +24,7 @@ from esp.model.errors import ErrorCode, OperatorError
 from esp.model.ids import NO_NODE, TRANSACTIONS_TOPIC, TopicPartition
 
 _TRANSACTION_KEY: Final = 1
-"""Of FindCoordinator: the key is a transactional id."""
+"""The key type of FindCoordinator for a transactional id."""
 _ABORT: Final = False
 _LOADING: Final = frozenset((ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available))
 

@@ -1,5 +1,6 @@
 """``esp reassign-partitions``: partitions moved as a file says; the flags, words and files of ``kafka-reassign-partitions``."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -87,19 +88,9 @@ def reassign_partitions(
 
     esp reassign-partitions --list
     """
-    actions = {
-        "--generate": generate,
-        "--execute": execute,
-        "--verify": verify,
-        "--cancel": cancel,
-        "--list": list_,
-    }
-    chosen = [name for name, given in actions.items() if given]
-    if len(chosen) != 1:
-        raise OperatorError(
-            f"Command must include exactly one action: {', '.join(actions)}",
-            "See esp reassign-partitions --help for examples.",
-        )
+    chosen = _chosen(
+        {"--generate": generate, "--execute": execute, "--verify": verify, "--cancel": cancel, "--list": list_}
+    )
     given = {
         _FILE: reassignment_json_file is not None,
         "--topics-to-move-json-file": topics_to_move_json_file is not None,
@@ -111,7 +102,7 @@ def reassign_partitions(
         "--preserve-throttles": preserve_throttles,
         "--disallow-replication-factor-change": disallow_replication_factor_change,
     }
-    _check_options(chosen[0], {name for name, is_given in given.items() if is_given})
+    _check_options(chosen, {name for name, is_given in given.items() if is_given})
     if list_:
         with ReassignmentsAdmin(bootstrap_server) as admin:
             list_reassignments(admin)
@@ -119,10 +110,7 @@ def reassign_partitions(
     if generate:
         assert topics_to_move_json_file is not None
         assert broker_list is not None
-        topics = read_topics(read_text(topics_to_move_json_file), topics_to_move_json_file)
-        brokers = _brokers(broker_list)
-        with ReassignmentsAdmin(bootstrap_server) as admin, working("asking the brokers"):
-            generate_reassignment(admin, topics, brokers, rack_aware=not disable_rack_aware)
+        _generate(bootstrap_server, topics_to_move_json_file, broker_list, rack_aware=not disable_rack_aware)
         return
     assert reassignment_json_file is not None
     assignments = read_reassignment(read_text(reassignment_json_file), reassignment_json_file)
@@ -165,7 +153,35 @@ _PERMITTED = {
 }
 
 
+def _chosen(actions: Mapping[str, bool]) -> str:
+    """Return the one action that is given.
+
+    Raises:
+        OperatorError: none is, or several are.
+    """
+    chosen = [name for name, is_given in actions.items() if is_given]
+    if len(chosen) != 1:
+        raise OperatorError(
+            f"Command must include exactly one action: {', '.join(actions)}",
+            "See esp reassign-partitions --help for examples.",
+        )
+    return chosen[0]
+
+
+def _generate(servers: str, topics_path: str, broker_list: str, *, rack_aware: bool) -> None:
+    """Propose a reassignment of the topics that a file names to these brokers."""
+    topics = read_topics(read_text(topics_path), topics_path)
+    brokers = _brokers(broker_list)
+    with ReassignmentsAdmin(servers) as admin, working("asking the brokers"):
+        generate_reassignment(admin, topics, brokers, rack_aware=rack_aware)
+
+
 def _check_options(chosen: str, given: set[str]) -> None:
+    """Refuse an action without the options that it needs, or with options of other actions.
+
+    Raises:
+        OperatorError: an option is missing, or does not belong to the action.
+    """
     missing = sorted(_REQUIRED[chosen] - given)
     if missing:
         raise OperatorError(f"Missing required argument {missing[0]}", f"{chosen} needs {' and '.join(missing)}.")

@@ -20,7 +20,7 @@ from esp.model.ids import TopicPartition
 
 _MS_PER_MINUTE: Final = 60_000
 _FIRST_COORDINATOR_EPOCH: Final = 0
-"""For a producer without a marker in the partition: no coordinator has a lower epoch (KIP-664)."""
+"""The coordinator epoch for a producer without a marker in the partition: no coordinator has a lower one (KIP-664)."""
 _ALL: Final = "--producer-id, --producer-epoch and --coordinator-epoch"
 
 

@@ -239,7 +239,7 @@ class Oldest(NamedTuple):
     state: str | None
     coordinator: int | None
     client_id: str | None
-    """Of the client that began it in this partition, if the leader tells: a broker of ESP, since it leads."""
+    """The id of the client that began it in this partition, if the leader knows it: a broker of ESP, since it leads."""
     client_host: str | None
 
 
@@ -291,7 +291,7 @@ def oldest(
 
 
 def _owners(admin: TransactionsAdmin, opened: Sequence[OpenTransaction]) -> dict[int, KnownTransaction]:
-    """By producer id, as far as coordinators answer."""
+    """Return the transactions that own the open ones, by producer id, as far as coordinators answer."""
     if not opened:
         return {}
     listed, silent = admin.list_transactions(ListFilter(producer_ids=tuple({each.producer_id for each in opened})))
@@ -311,7 +311,7 @@ _Clients: TypeAlias = Mapping[tuple[TopicPartition, int], TransactionClient]
 def _clients(
     admin: TransactionsAdmin, opened: Sequence[OpenTransaction], leaders: Mapping[int, Sequence[TopicPartition]]
 ) -> _Clients:
-    """By partition and producer id, as far as leaders tell."""
+    """Return the clients of open transactions, by partition and producer id, as far as leaders know them."""
     asked = {each.partition for each in opened}
     by_broker = {
         node: here for node, partitions in leaders.items() if (here := [each for each in partitions if each in asked])

@@ -38,7 +38,7 @@ class StoppedNodes(NamedTuple):
 
     opened: list[OpenTransaction]
     known: dict[int, KnownTransaction]
-    """By producer id; without a coordinator."""
+    """The transactions by producer id; without a coordinator."""
     problems: list[str]
     """Reasons for which a transaction may have an owner that is not known here."""
 

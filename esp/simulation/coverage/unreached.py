@@ -114,7 +114,7 @@ UNREACHED: Final[Mapping[str, str]] = MappingProxyType(
 
 SELDOM: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "esp.broker.replication.host:ReplicaHost._report_lost": "a topic is restored, and this node's log is not in its trash",
+        "esp.broker.replication.gone_logs:GoneLogs._report": "a topic is restored, and this node's log is not in its trash",
         "esp.broker.replication.loading:ReplicaLoading._last_epoch": "a node finds a replica in two of its log directories",
         "esp.broker.replication.trash_guard:TrashGuard._purge": "a disk with a trash lacks room",
         "esp.controller.brokers:listed": "a broker is to be unregistered that holds last complete copies",

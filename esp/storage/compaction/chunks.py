@@ -1,4 +1,4 @@
-"""Reads the batches of a sealed segment in chunks, from either end, each batch held against its checksum (CLEAN-6)."""
+"""Reads the batches of a sealed segment in chunks, from either end, each batch compared with its checksum (CLEAN-6)."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -123,7 +123,7 @@ class LogRound:
     Args:
         log: the log.
         cleanable: the part that is dirty.
-        limits: of memory.
+        limits: the limits of memory.
         now_ms: wall time.
         aborted: the aborted transactions below the end of that part.
     """

@@ -18,7 +18,7 @@ GONE: Final = b""
 """The fate of a batch of which nothing stays."""
 
 ANY_BATCH: Final = -1
-"""In place of the end of the first of a producer's last batches: any of its batches may be one of them."""
+"""Stands for the end of the first of a producer's last batches: any of its batches may be one of them."""
 
 
 class Aborted:
@@ -116,9 +116,9 @@ class Fates:
         end_offset: the end of that part; batches from there on stay as they are.
         malformed: the base offsets of batches of the dirty part that stay without being understood.
         now_ms: wall time.
-        delete_retention_ms: for how long a tombstone stays after the first round that finds nothing older of its key.
-        last_of_producers: of each producer that the log knows, the end of the first of its last batches below ``end_offset``.
-        last_markers: of producers, the offset of the last marker below ``end_offset``, as far as it is known.
+        delete_retention_ms: the time that a tombstone stays after the first round that finds nothing older of its key.
+        last_of_producers: the end of the first of the last batches below ``end_offset``, by producer that the log knows.
+        last_markers: the offset of the last marker below ``end_offset``, by producer, as far as it is known.
         aborted: the aborted transactions of the log.
         open_at_start: see :class:`PassedTransactions`.
     """
@@ -157,7 +157,7 @@ class Fates:
         Args:
             header: the batch's.
             chunk: holds it, whole and sound.
-            index: where it begins there.
+            index: the position there at which it begins.
             is_end: whether a segment will end with it: then a part of it stays, so that the segment ends where the next one begins.
         """
         is_first_of_epoch = header.leader_epoch != self._leader_epoch

@@ -9,7 +9,7 @@ OBJECT_BYTES: Final = 33 + 15 + 9
 (:class:`~esp.storage.compaction.survivors.Survivors`)."""
 
 _ENTRY_BYTES: Final = 16
-"""Of the table, for a key or for nothing."""
+"""The memory of an entry of the hash table, taken or free."""
 
 _SMALL_TABLE: Final = 50_000
 """Keys of a table that has four times as many entries when it grows, where a larger one has twice as many."""
@@ -35,7 +35,7 @@ class KeySet:
 
     @property
     def keys(self) -> Set[bytes]:
-        """All of them."""
+        """The keys that were learned."""
         return self._keys
 
     @property

@@ -61,10 +61,10 @@ class CleanedSegment:
         Yields after each part of the batches before them that had to be copied first, because the first one that changed is among these.
 
         Args:
-            headers: of the batches, as they are now.
+            headers: the headers of the batches, as they are now.
             data: the bytes of all of them.
             source: the file from which unchanged batches before them are copied.
-            chunk_bytes: how much of these is copied in one go.
+            chunk_bytes: the most bytes that are copied in one go.
 
         Raises:
             LeftAloneError: they do not fit in.
@@ -149,7 +149,7 @@ class CleanedSegment:
             index = copy.aborted
         if index is not None:
             joined.entries += [entry for entry in index.entries if entry.last_offset >= end_offset]
-        if not is_proven:  # the next reader that depends on it holds it against the batches
+        if not is_proven:  # the next reader that depends on it compares it with the batches
             segment.aborted_checksum = None
         return joined
 

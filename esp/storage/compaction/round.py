@@ -1,4 +1,4 @@
-"""One round of compaction of one log, in steps (Kafka's ``Cleaner``).
+"""A round of compaction of a log, in steps (Kafka's ``Cleaner``).
 
 The first pass learns the keys of the dirty part from its end on backwards: the first record of a key that it meets is the latest one, which
 stays. Where memory does not suffice for all keys, the pass begins anew with as many offsets from the start of the dirty part on as it had
@@ -47,7 +47,7 @@ class RoundCounts:
     bytes_read: int = 0
     bytes_written: int = 0
     bytes_before: int = 0
-    """Of the segments that were replaced."""
+    """The bytes of the segments that were replaced."""
     bytes_after: int = 0
     batches_malformed: int = 0
     map_utilization: float = 0.0
@@ -74,7 +74,7 @@ class RoundPlan(NamedTuple):
     """The offset of the last marker of each producer of which the log knows it."""
 
     def detached(self) -> "RoundPlan":
-        """The same for another process."""
+        """The plan for another process."""
         return self._replace(segments=[segment.detached() for segment in self.segments])
 
 

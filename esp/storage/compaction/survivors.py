@@ -28,7 +28,7 @@ class Survivors:
         self._doubled.extend(doubled)
 
     def turn(self) -> None:
-        """All offsets are there: the batches are asked about from now on."""
+        """End the collection of offsets: batches are asked about from now on."""
         self._doubled.reverse()
 
     def find(self, header: BatchHeader) -> list[int] | None:

@@ -1,4 +1,4 @@
-"""Common bytes and repeated answers, held against the codecs that decode and encode each request for itself."""
+"""Common bytes and repeated answers, compared with the codecs that decode and encode each request for itself."""
 
 import datetime as dt
 import struct

@@ -1,4 +1,4 @@
-"""REC-4: what the device gives back is held against its checksums before anybody gets it."""
+"""REC-4: bytes that the device gives back are compared with their checksums before a reader gets them."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Requests that repeat earlier ones, held against a node each of whose requests takes the ordinary way."""
+"""Requests that repeat earlier ones, compared with a node each of whose requests takes the ordinary way."""
 
 import asyncio
 import struct

@@ -1,4 +1,4 @@
-"""Transactional batches that repeat an earlier request, held against a node each of whose requests takes the ordinary way."""
+"""Transactional batches that repeat an earlier request, compared with a node each of whose requests takes the ordinary way."""
 
 import asyncio
 import struct

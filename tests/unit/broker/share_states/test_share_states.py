@@ -45,6 +45,20 @@ async def initialized(node, client, name="t"):
     return key
 
 
+async def initialized_and_unreadable(node):
+    """A share partition whose coordinator leads anew over a log with a flipped bit; its key, and a function that flips the bit back."""
+    key = await initialized(node, await node.client())
+    number = partition_for(coordinator_key(key), PARTITIONS)
+    path = f"/data/{SHARE_STATES_TOPIC}-{number}/{0:020d}.log"
+    node.disk.corrupt(path, 81)
+
+    async def lead_again():
+        node.node.broker.running.share_states.on_leading(node.hosted(SHARE_STATES_TOPIC, number))
+
+    await node.process.run(lead_again())
+    return key, lambda: node.disk.corrupt(path, 81)
+
+
 def log_of(node, key):
     return node.log(SHARE_STATES_TOPIC, partition_for(coordinator_key(key), PARTITIONS))
 
@@ -109,41 +123,21 @@ async def test_state_ends_with_its_topic(node):
 
 @simulated(**small)
 async def test_log_that_cannot_be_read_is_not_served_until_it_can(node):
-    client = await node.client()
-    key = await initialized(node, client)
-    number = partition_for(coordinator_key(key), PARTITIONS)
-    path = f"/data/{SHARE_STATES_TOPIC}-{number}/{0:020d}.log"
-    node.disk.corrupt(path, 81)
-    coordinators = node.node.broker.running.share_states
-
-    async def lead_again():
-        coordinators.on_leading(node.hosted(SHARE_STATES_TOPIC, number))
-
-    await node.process.run(lead_again())
+    key, mend = await initialized_and_unreadable(node)
     asked = asyncio.ensure_future(node.process.run(persister_of(node).read(key, 0)))
     await asyncio.sleep(8)
     assert not asked.done()
-    node.disk.corrupt(path, 81)
+    mend()
     assert await asked == PersistedRead(5, -1, ())
 
 
 @simulated(**small)
 async def test_log_that_cannot_be_read_for_long_does_not_end_the_node(node):
     """It is read again every few seconds: each time from where the last one began, not from within it."""
-    client = await node.client()
-    key = await initialized(node, client)
-    number = partition_for(coordinator_key(key), PARTITIONS)
-    path = f"/data/{SHARE_STATES_TOPIC}-{number}/{0:020d}.log"
-    node.disk.corrupt(path, 81)
-    coordinators = node.node.broker.running.share_states
-
-    async def lead_again():
-        coordinators.on_leading(node.hosted(SHARE_STATES_TOPIC, number))
-
-    await node.process.run(lead_again())
+    key, mend = await initialized_and_unreadable(node)
     await asyncio.sleep(3_000)
-    assert coordinators.unreadable_count == 1
-    node.disk.corrupt(path, 81)
+    assert node.node.broker.running.share_states.unreadable_count == 1
+    mend()
     assert (await node.process.run(persister_of(node).read(key, 0))).state_epoch == 5
 
 

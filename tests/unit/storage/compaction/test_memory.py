@@ -1,4 +1,4 @@
-"""The memory of a round, as it is estimated, held against what the interpreter allocates (CLEAN-8)."""
+"""The estimated memory of a round, compared with what the interpreter allocates (CLEAN-8)."""
 
 import gc
 import tracemalloc

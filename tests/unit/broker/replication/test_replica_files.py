@@ -4,7 +4,8 @@ import asyncio
 import uuid
 
 from esp.broker.replication.directories import ReplicaDirectories
-from esp.broker.replication.host import TURN_MAX, NewReplica, ReplicaFiles, in_turns
+from esp.broker.replication.host import TURN_MAX, in_turns
+from esp.broker.replication.replica_files import NewReplica, ReplicaFiles
 from esp.model.ids import BrokerEpoch, TopicId, TopicPartition
 from esp.settings.topic import TopicSettings
 from esp.storage.log_directory import LogDirectory
