@@ -44,8 +44,11 @@ _PROCESS_FROM_BYTES: Final = 16 * 1024 * 1024
 PROCESS_OWN_BYTES: Final = 20_000_000
 """Memory of such a process that is neither its keys' nor its chunks': Python and what it imports, without the pages of their files."""
 
-_STEP_BYTES: Final = 1024 * 1024
-"""Read between two messages of the process: after each of them the loop has a turn."""
+_STEP_BYTES: Final = 8 * 1024 * 1024
+"""Read between two messages of the process, some 50 ms: a message costs both ends a millisecond, and the loop a turn."""
+
+_STEPS_PER_SECOND: Final = 10
+"""Messages of the process at the least, where ``log.cleaner.io.max.bytes.per.second`` is low: it reads no more at once."""
 
 _LOOK_US: Final = 1_000_000
 """The longest sleep: then the settings are looked at, which may have changed, and whether the round must end."""
@@ -72,6 +75,17 @@ def limits_of(settings: BrokerSettings, *, own_bytes: int = 0) -> CleanerLimits:
     map_bytes = max(0, int(filled / threads))
     missing = own_bytes - max(0, left // threads - _MEMORY_OF_CHUNK * chunk_bytes) if own_bytes else 0
     return CleanerLimits(map_bytes - min(max(0, missing), map_bytes // 2), chunk_bytes)
+
+
+def chunks_of_step(limits: CleanerLimits, most_bytes_per_second: float) -> int:
+    """The number of chunks that a process reads before it tells the node what it has done, and waits to be asked on.
+
+    Args:
+        limits: of the round.
+        most_bytes_per_second: ``log.cleaner.io.max.bytes.per.second``.
+    """
+    step_bytes = min(_STEP_BYTES, most_bytes_per_second / _STEPS_PER_SECOND)
+    return max(1, int(step_bytes / limits.chunk_bytes))
 
 
 class LogCleaner:
@@ -201,7 +215,7 @@ class LogCleaner:
         cleaning = LogRound(source, cleanable, limits, env.clock.wall_ms(), aborted)
         try:
             await self._prepare(hosted, cleaning)
-            steps = _begin(cleaning, process)
+            steps = _begin(cleaning, process, chunks_of_step(limits, self._most_bytes_per_second))
             try:
                 await self._run(hosted, cleaning, steps, waits=process is not None)
             except asyncio.CancelledError:
@@ -342,16 +356,15 @@ class LogCleaner:
         return (hosted for hosted in self._replicas if hosted.log.settings.is_compacted and hosted.log.rot is not None)
 
 
-def _begin(cleaning: LogRound, process: WorkerProcess | None) -> Generator[RoundStep, None, None]:
-    """The steps of a round, which has not begun then."""
+def _begin(cleaning: LogRound, process: WorkerProcess | None, chunks: int) -> Generator[RoundStep, None, None]:
+    """The steps of a round, which has not begun then, in ``process`` each of as many chunks."""
     if process is None:
         return cleaning_blocking(cleaning.log.files.disk, cleaning.plan, 1)
-    return _clean_elsewhere_blocking(cleaning.plan, process)
+    return _clean_elsewhere_blocking(cleaning.plan, process, chunks)
 
 
-def _clean_elsewhere_blocking(plan: RoundPlan, process: WorkerProcess) -> Generator[RoundStep, None, None]:
+def _clean_elsewhere_blocking(plan: RoundPlan, process: WorkerProcess, chunks: int) -> Generator[RoundStep, None, None]:
     """The steps of a round that a process computes."""
-    chunks = max(1, _STEP_BYTES // plan.limits.chunk_bytes)
     yield from process.iterate_blocking(cleaning_blocking, plan.detached(), chunks)
 
 

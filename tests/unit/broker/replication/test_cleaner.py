@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from esp.broker.replication import cleaner
-from esp.broker.replication.cleaner import LogCleaner, limits_of
+from esp.broker.replication.cleaner import LogCleaner, chunks_of_step, limits_of
 from esp.model.errors import ErrorCode
 from esp.records.batch import iterate_records
 from esp.records.batch_header import find_end_offset, read_header
@@ -113,6 +113,13 @@ def test_the_memory_that_a_process_takes_to_run_is_taken_from_the_keys():
     assert limits_of(small, own_bytes=20_000_000).map_bytes == 4_500_000
 
 
+def test_a_step_of_a_process_is_as_long_as_the_rate_allows():
+    limits = CleanerLimits(map_bytes=1, chunk_bytes=262_144)
+    assert chunks_of_step(limits, float("inf")) == 32, "8 MiB"
+    assert chunks_of_step(limits, 10_485_760.0) == 4, "a tenth of a second's"
+    assert chunks_of_step(limits, 1.0) == 1
+
+
 @simulated(log_cleaner_backoff_ms=100)
 async def test_a_topic_is_compacted_and_read_on(node):
     client = await node.client()
@@ -184,9 +191,9 @@ async def test_a_round_begins_when_the_names_of_the_log_are_on_the_device(node):
     assert not log.names_are_durable
     begun, begin = [], cleaner._begin
 
-    def watch(cleaning, process):
+    def watch(cleaning, *rest):
         begun.append((cleaning.log, cleaning.log.names_are_durable))
-        return begin(cleaning, process)
+        return begin(cleaning, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cleaner, "_begin", watch)
