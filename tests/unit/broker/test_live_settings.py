@@ -69,4 +69,4 @@ def test_a_node_with_topics_of_ever_other_settings_keeps_a_bounded_number_of_the
     for number in range(2_500):
         image, made = topic(retention_ms=str(number))
         assert live.of_topic(image, made).retention_ms == number
-    assert len(live._resolved) <= 1_000  # noqa: SLF001 - what it keeps shows nowhere else
+    assert len(live._resolved) <= 1_000
