@@ -22,7 +22,7 @@ from esp.broker.broker_role import BrokerRole
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.controller_role import ControllerRole
 from esp.broker.groups.coordinators import load_driver_class as load_group_driver
-from esp.broker.limits import REAL_LIMITS, BrokerLimits
+from esp.broker.limits import REAL_LIMITS, NodeLimits
 from esp.broker.node_directories import open_directories_blocking
 from esp.broker.raft.config import RaftConfig
 from esp.broker.raft.driver import RaftDriver
@@ -64,7 +64,7 @@ class BrokerNode:
         env: the outside.
         settings: the node's own.
         features: the levels of features that it can work at: those of this release.
-        limits: of its broker.
+        limits: see there.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class BrokerNode:
         settings: BrokerSettings,
         features: Mapping[str, FeatureRange] = SUPPORTED_FEATURES,
         *,
-        limits: BrokerLimits = REAL_LIMITS,
+        limits: NodeLimits = REAL_LIMITS,
     ) -> None:
         self._env = env
         self._settings = settings
@@ -82,7 +82,9 @@ class BrokerNode:
         """None until the metadata log is read."""
         self.metrics = _make_metrics(env) if settings.metrics_listener is not None else None
         make_dispatcher = self.metrics.dispatcher if self.metrics is not None else Dispatcher
-        self.controller = ControllerRole(env, settings, make_dispatcher) if settings.is_controller else None
+        self.controller = (
+            ControllerRole(env, settings, make_dispatcher, limits=limits) if settings.is_controller else None
+        )
         self.broker = BrokerRole(env, settings, make_dispatcher, limits=limits) if settings.is_broker else None
         self._warm_up: WarmUp | None = None
 

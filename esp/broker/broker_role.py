@@ -28,7 +28,7 @@ from esp.broker.controller_client.producer_ids import ProducerIdBlocks, Producer
 from esp.broker.groups.config import coordinator_config
 from esp.broker.groups.coordinators import GroupCoordinators
 from esp.broker.letter_desk import LetterCounts, LetterDesk
-from esp.broker.limits import REAL_LIMITS, BrokerLimits
+from esp.broker.limits import REAL_LIMITS, NodeLimits
 from esp.broker.quotas.switch import QuotaSwitch
 from esp.broker.replication.cleaner import LogCleaner
 from esp.broker.replication.host import ReplicaHost
@@ -100,7 +100,7 @@ class ClientSide:
     """The quotas of clients."""
     endpoints: dict[str, Address]
     """The addresses at which clients find the listeners, by the listeners' names; complete once they are bound."""
-    limits: BrokerLimits
+    limits: NodeLimits
 
 
 class BrokerRole:
@@ -119,7 +119,7 @@ class BrokerRole:
         settings: BrokerSettings,
         make_dispatcher: MakeDispatcher = Dispatcher,
         *,
-        limits: BrokerLimits = REAL_LIMITS,
+        limits: NodeLimits = REAL_LIMITS,
     ) -> None:
         tasks = Tasks(env.host)
         self.dispatcher = make_dispatcher(ListenerKind.BROKER, None, tasks, env.clock)

@@ -17,6 +17,7 @@ from esp.broker.controller.registrar import ControllerRegistrar
 from esp.broker.controller.services import ControllerServices
 from esp.broker.controller_client.channel import ControllerChannel
 from esp.broker.formatting import first_metadata_blocking
+from esp.broker.limits import REAL_LIMITS, NodeLimits
 from esp.broker.live_settings import LiveSettings
 from esp.broker.quotas.switch import QuotaSwitch
 from esp.broker.running_node import RunningNode
@@ -48,11 +49,20 @@ class ControllerRole:
         env: the outside.
         settings: the node's own.
         make_dispatcher: makes what is called for each request.
+        limits: see there.
     """
 
-    def __init__(self, env: Env, settings: BrokerSettings, make_dispatcher: MakeDispatcher = Dispatcher) -> None:
+    def __init__(
+        self,
+        env: Env,
+        settings: BrokerSettings,
+        make_dispatcher: MakeDispatcher = Dispatcher,
+        *,
+        limits: NodeLimits = REAL_LIMITS,
+    ) -> None:
         self._env = env
         self._settings = settings
+        self._limits = limits
         self._tasks = Tasks(env.host)
         self.dispatcher = make_dispatcher(ListenerKind.CONTROLLER, None, self._tasks, env.clock)
         """Answers what is sent to the controller listeners, and what this node's own broker asks."""
@@ -90,7 +100,7 @@ class ControllerRole:
         cluster_id, raft, metadata = node.directories.cluster_id, node.raft, node.metadata
         metadata.subscribe(lambda image, _delta: self._require_features(image, node.features))
         first = first_metadata_blocking(env, node.directories.metadata.path)
-        config = controller_config(settings, cluster_id, node.features, first)
+        config = controller_config(settings, cluster_id, node.features, first, self._limits.batch_records_max)
         quotas = QuotaSwitch()
         quotas.start(env.clock, settings, self._tasks, self.server.clients)
         metadata.subscribe(quotas.follow)

@@ -143,7 +143,7 @@ def decide_alter_configs(
 
     With a new ``min.insync.replicas`` goes a record that clears the eligible leader replicas that rest on the old one (ELR-3), with records
     that bring back those that stay complete; with a greater one, also a record for each partition that it counts for
-    (:mod:`esp.controller.changed_minimums`).
+    (:mod:`esp.controller.changed_minimums`). That of a single broker counts for no partition.
 
     Args:
         image: the newest state, committed or not.
@@ -192,7 +192,8 @@ def _change(image: ClusterImage, change: ConfigChange, rules: Rules) -> list[Met
         for name, value in fresh.items()
         if value is not None or name in current
     ]
-    if kind in (TOPIC_RESOURCE, BROKER_RESOURCE) and current.get(MIN_INSYNC_REPLICAS) != left.get(MIN_INSYNC_REPLICAS):
+    sets_minimum = kind == TOPIC_RESOURCE or change.resource == (BROKER_RESOURCE, CLUSTER_DEFAULT)
+    if sets_minimum and current.get(MIN_INSYNC_REPLICAS) != left.get(MIN_INSYNC_REPLICAS):
         records.append(ClearElrRecord(topic_name=resource_name if kind == TOPIC_RESOURCE else ""))
     return records
 

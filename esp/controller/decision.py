@@ -24,18 +24,23 @@ class Decision(Generic[Reply_co]):
     reply: Reply_co
 
 
-def divide_into_batches(records: Sequence[MetadataRecord], name: str) -> list[Sequence[MetadataRecord]]:
+def divide_into_batches(
+    records: Sequence[MetadataRecord], name: str, batch_records_max: int = BATCH_RECORDS_MAX
+) -> list[Sequence[MetadataRecord]]:
     """The batches that carry the records of one decision; several are held together by a metadata transaction (BRK-6).
 
     Args:
-        records: may be none; then there is no batch.
+        records: may be none; then there is no batch. They may be a transaction already, as the first ones of a cluster are.
         name: the transaction's name in the log.
+        batch_records_max: the most records of one batch.
     """
-    if len(records) <= BATCH_RECORDS_MAX:
+    if len(records) <= batch_records_max:
         return [records] if records else []
-    wrapped = (BeginTransactionRecord(name=name), *records, EndTransactionRecord())
+    wrapped = tuple(records)
+    if not isinstance(records[0], BeginTransactionRecord):
+        wrapped = (BeginTransactionRecord(name=name), *records, EndTransactionRecord())
     batches: list[Sequence[MetadataRecord]] = [
-        wrapped[start : start + BATCH_RECORDS_MAX] for start in range(0, len(wrapped), BATCH_RECORDS_MAX)
+        wrapped[start : start + batch_records_max] for start in range(0, len(wrapped), batch_records_max)
     ]
     assert sum(map(len, batches)) == len(wrapped), "the records of a decision are applied all or none (BRK-6)"
     return batches

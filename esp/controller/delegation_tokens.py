@@ -11,9 +11,10 @@ from typing import Final, NamedTuple
 from esp.controller.decision import Decision
 from esp.controller.image import ClusterImage
 from esp.controller.snapshot_records import delegation_token_record
+from esp.model.calendar import LATEST_MS
 from esp.model.delegation_passwords import TokensByHmac, token_hmac
 from esp.model.delegation_terms import DelegationTerms
-from esp.model.delegation_token import LATEST_MS, USER, DelegationToken, parts_of
+from esp.model.delegation_token import USER, DelegationToken, parts_of
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import uuid_to_base64
 from esp.ports.random import Random

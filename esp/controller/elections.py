@@ -32,8 +32,12 @@ def decide_elect_leaders(
     records: list[MetadataRecord] = []
     reply: list[Outcome] = []
     changed: dict[tuple[TopicId, int], PartitionState] = {}
-    everything = ((name, range(len(topic.partitions))) for name, topic in image.topics_by_name.items())
-    for name, partitions in everything if wanted is None else wanted:
+    if wanted is None:
+        wanted = [
+            (name, [state.partition for state in topic.partitions if _needs_election(state, election)])
+            for name, topic in image.topics_by_name.items()
+        ]
+    for name, partitions in wanted:
         outcomes: list[tuple[int, ApiError | None]] = []
         for number in partitions:
             error: ApiError | None = None
@@ -45,10 +49,9 @@ def decide_elect_leaders(
                 changed[topic.topic_id, number] = apply_partition_change(state, record)
             except ApiError as refusal:
                 error = refusal
-            if wanted is not None or error is None or error.code is not ErrorCode.election_not_needed:
-                outcomes.append((number, error))
+            outcomes.append((number, error))
         reply.append((name, outcomes))
-    assert wanted is None or len(reply) == len(wanted), "each topic is answered"
+    assert len(reply) == len(wanted), "each topic is answered"
     return Decision(tuple(records), reply)
 
 
@@ -92,14 +95,17 @@ def _find(image: ClusterImage, name: str, number: int) -> tuple[TopicImage, Part
     return topic, topic.partitions[number]
 
 
+def _needs_election(state: PartitionState, election: Election) -> bool:
+    return state.leader != state.replicas[0] if election is Election.PREFERRED else state.leader == NO_NODE
+
+
 def _elect(image: ClusterImage, topic: TopicImage, state: PartitionState, election: Election) -> PartitionChangeRecord:
-    is_preferred = election is Election.PREFERRED
-    if state.leader == state.replicas[0] if is_preferred else state.leader != NO_NODE:
+    if not _needs_election(state, election):
         raise ApiError(ErrorCode.election_not_needed, "Leader election not needed for topic partition.")
     record = _plan(image, topic, state, election)
     if record is not None:
         return record
-    if is_preferred:
+    if election is Election.PREFERRED:
         raise ApiError(ErrorCode.preferred_leader_not_available, "The preferred leader was not available.")
     raise ApiError(ErrorCode.eligible_leaders_not_available, "Eligible topic partition leaders are not available.")
 

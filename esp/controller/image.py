@@ -13,7 +13,7 @@ from esp.model.offset_floor import CONTINUE, RESET, NameFloors
 from esp.model.partition import PartitionState
 from esp.model.scram import ScramCredential, ScramMechanism
 from esp.ports.network import Address
-from esp.settings.setting import INT_MAX, find_integer
+from esp.settings.setting import INT_MAX, LONG_MAX, find_integer
 
 CLUSTER_DEFAULT = ""
 """The name under which the settings of all brokers stand among the settings of single brokers."""
@@ -201,7 +201,7 @@ class ClusterImage:
         text = topic.configs.get(TRASH_RETENTION)
         if text is None:
             text = self.broker_configs.get(CLUSTER_DEFAULT, {}).get(TRASH_RETENTION)
-        number = self.own_trash_retention_ms if text is None else find_integer(text.strip())
+        number = self.own_trash_retention_ms if text is None else find_integer(text.strip(), LONG_MAX + 1)
         return 0 if number is None or topic.name in INTERNAL_TOPICS else max(number, 0)
 
 

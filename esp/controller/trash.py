@@ -13,6 +13,7 @@ from esp.controller.decision import Decision
 from esp.controller.image import ClusterImage, TopicImage, TrashedTopic
 from esp.controller.snapshot_records import partition_record
 from esp.controller.trash_records import purge_record, trash_record
+from esp.model.calendar import LATEST_MS
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, UNASSIGNED_DIRECTORY, LeaderEpoch, NodeId, TopicId, uuid_to_base64
 from esp.model.partition import PartitionState
@@ -42,11 +43,11 @@ class RestoredTopic:
 
 
 def removal_record(image: ClusterImage, topic: TopicImage, now_ms: int) -> RemoveTopicRecord:
-    """The record that deletes a topic: into the trash, if it has a time there."""
+    """The record that deletes a topic: into the trash, if it has a time there, until :data:`LATEST_MS` at most."""
     retention_ms = image.trash_retention_ms(topic)
     if retention_ms == 0:
         return RemoveTopicRecord(topic_id=topic.topic_id)
-    return trash_record(TrashedTopic(topic, now_ms, now_ms + retention_ms))
+    return trash_record(TrashedTopic(topic, now_ms, min(now_ms + retention_ms, LATEST_MS)))
 
 
 def plan_overflow(image: ClusterImage, deleted: Iterable[TopicImage]) -> Iterator[ConfigRecord]:

@@ -7,11 +7,10 @@ Principals are texts such as ``User:alice``. Times are milliseconds of the clock
 from dataclasses import dataclass
 from typing import Final
 
+from esp.model.calendar import LATEST_MS
+
 USER: Final = "User"
 """The type of principals that log in, and so of owners and renewers."""
-
-LATEST_MS: Final = 253_402_300_799_999
-"""The end of the year 9999: no token is made for longer, since messages tell times as dates."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,8 @@ class EntityField(NamedTuple):
     tag: int | None
     default: object
     """The schema's default, or ``NO_DEFAULT``."""
+    is_asked: bool = False
+    """True if a peer asks with it: its class is of a request."""
 
     def implied_default(self) -> object:
         """The value of the field where a version does not have it: its default, or None or empty, or the zero of its type."""
@@ -88,10 +90,11 @@ class EntityField(NamedTuple):
 
 def entity_fields(entity: type[Entity]) -> tuple[EntityField, ...]:
     """The fields of a message class in the order in which they are written; tagged ones are written after all others."""
-    return tuple(_entity_field(field) for field in dataclasses.fields(entity))
+    is_asked = entity.__module__.endswith(".request")
+    return tuple(_entity_field(field, is_asked=is_asked) for field in dataclasses.fields(entity))
 
 
-def _entity_field(field: "dataclasses.Field[Any]") -> EntityField:
+def _entity_field(field: "dataclasses.Field[Any]", *, is_asked: bool) -> EntityField:
     field_type, is_nullable = _without_none(field.type)
     is_array = get_origin(field_type) is tuple
     if is_array:
@@ -108,6 +111,7 @@ def _entity_field(field: "dataclasses.Field[Any]") -> EntityField:
         is_nullable and kafka_type != "uuid",
         field.metadata.get("tag"),
         field.default,
+        is_asked,
     )
 
 

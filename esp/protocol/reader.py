@@ -54,6 +54,12 @@ RANGE_READERS: Final[Mapping[type[Entity], Callable[[Buffer, int, Progress], Sli
 )
 """The readers of whole arrays, by the model's class of their elements, where one element may stand for several of the wire's."""
 
+TEXT_BYTES_MAX: Final = 32_767
+"""The most bytes of a text in a request, as in Kafka, also in versions that could have longer ones: nothing has so long a name. A name of
+megabytes in the metadata log would hold up each node with each of its records."""
+
+_UNBOUNDED: Final = 2**31 - 1
+
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
 
@@ -320,11 +326,14 @@ def _number_array_reader(field: EntityField, flexible: bool) -> _Read:
 
 def _text_reader(field: EntityField, flexible: bool) -> _Read:
     read_length = _length_reader(field, flexible, _I16)
+    most = TEXT_BYTES_MAX if field.is_asked else _UNBOUNDED
 
     def read(buffer: Buffer, position: int) -> tuple[str | None, int]:
         length, position = read_length(buffer, position)
         if length < 0:
             return None, position
+        if length > most:
+            raise DecodeError(f"{field.name}: a text of {length} bytes, where {most} is the most")
         end = position + length
         if end > len(buffer):
             raise DecodeError(f"{field.name}: a length of {length} with {len(buffer) - position} bytes left")

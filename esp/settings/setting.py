@@ -1,5 +1,7 @@
 """One setting: its name, type and range, and the reading of its value from text. Types and refusals are worded as ``ConfigDef`` does."""
 
+import math
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
@@ -14,6 +16,7 @@ _INTEGER_LIMITS: Final = {"SHORT": 2**15, "INT": 2**31, "LONG": 2**63}
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 DOUBLE_MAX: Final = sys.float_info.max
+_DOUBLE: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?")
 _DIGITS_MAX: Final = len(str(2**63))
 """More are no number of any type; Python refuses to read thousands of them."""
 
@@ -228,10 +231,11 @@ def _parse_integer(kind: str) -> Callable[[str], int]:
 
 
 def _parse_double(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise SettingError("Not a number of type DOUBLE") from None
+    """The number that a text is to Java, but for NaN and Infinity: no setting has a use for them, and no range excludes NaN."""
+    number = float(text.rstrip("dDfF")) if _DOUBLE.fullmatch(text) else math.inf
+    if not math.isfinite(number):
+        raise SettingError("Not a number of type DOUBLE")
+    return number
 
 
 def _parse_list(text: str) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ import pytest
 from crc32c import crc32c
 from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from kio.schema.api_versions.v0.response import ApiVersionsResponse as ApiVersionsResponse0
-from kio.schema.describe_client_quotas.v0.request import DescribeClientQuotasRequest as DescribeClientQuotasRequest0
 from kio.schema.describe_client_quotas.v1.request import DescribeClientQuotasRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v11.request import FetchRequest as FetchRequest11
@@ -104,21 +103,17 @@ def test_a_fetch_session_does_not_name_a_topic_for_which_an_older_version_has_no
     assert wire.is_closed_by_node()
 
 
-def test_an_answer_for_which_an_old_version_has_no_room_ends_the_connection(node: NodeProcess, wire: Wire) -> None:
-    def change(*, remove: bool) -> AlterClientQuotasRequest:
-        entity = EntityData(entity_type="client-id", entity_name="c" * 32_768)
-        rate = OpData(key="producer_byte_rate", value=1e9, remove=remove)
-        return AlterClientQuotasRequest(entries=(EntryData(entity=(entity,), ops=(rate,)),), validate_only=False)
-
-    everything = {"components": (), "strict": False}
-    with Wire(node) as other:
-        assert other.call(change(remove=False)).entries[0].error_code == ErrorCode.none
-        try:
-            eventually(lambda: other.call(DescribeClientQuotasRequest(**everything)).entries)
-            wire.socket.sendall(frame(DescribeClientQuotasRequest0(**everything), 7))
-            assert wire.is_closed_by_node()
-        finally:
-            other.call(change(remove=True))
+@pytest.mark.parametrize("size", [32_768, 20_000_000])
+def test_a_name_that_is_longer_than_a_name_can_be_ends_the_connection(
+    node: NodeProcess, wire: Wire, bystander: Wire, size: int
+) -> None:
+    entity = EntityData(entity_type="client-id", entity_name="c" * size)
+    rate = OpData(key="producer_byte_rate", value=1e9, remove=False)
+    wire.socket.sendall(
+        frame(AlterClientQuotasRequest(entries=(EntryData(entity=(entity,), ops=(rate,)),), validate_only=False), 7)
+    )
+    assert wire.is_closed_by_node()
+    assert not bystander.call(DescribeClientQuotasRequest(components=(), strict=False)).entries
 
 
 def test_requests_before_the_garbage_are_answered(wire: Wire) -> None:

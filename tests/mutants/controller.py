@@ -7,6 +7,17 @@ from tests.mutants.mutant import Mutant
 
 CONTROLLER_MUTANTS: Final = (
     Mutant(
+        "transactions-go-on-after-the-epoch",
+        "BRK-6 broken",
+        "BRK-6",
+        "esp.broker.controller.proposals",
+        "            self.require_active()\n            self._metadata.propose",
+        "            self._metadata.propose",
+        is_gap=True,
+        covered_by="tests/unit/broker/controller/test_driver.py::"
+        "test_a_controller_that_loses_the_epoch_between_two_batches_of_a_decision_goes_on_as_any_other",
+    ),
+    Mutant(
         "no-eligible-replicas",
         "KIP-966",
         "ELR-1",

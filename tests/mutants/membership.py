@@ -52,8 +52,8 @@ MEMBERSHIP_MUTANTS: Final = (
         "KAFKA-16540",
         "ELR-3",
         "esp.controller.configs",
-        "    if kind in (TOPIC_RESOURCE, BROKER_RESOURCE) and current.get(MIN_INSYNC_REPLICAS) != left.get(MIN_INSYNC_REPLICAS):\n",
-        "    if kind == BROKER_RESOURCE and current.get(MIN_INSYNC_REPLICAS) != left.get(MIN_INSYNC_REPLICAS):\n",
+        "    sets_minimum = kind == TOPIC_RESOURCE or change.resource == (BROKER_RESOURCE, CLUSTER_DEFAULT)\n",
+        "    sets_minimum = change.resource == (BROKER_RESOURCE, CLUSTER_DEFAULT)\n",
     ),
     Mutant(
         "another-minimum-forgets-the-eligible",

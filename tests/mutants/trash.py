@@ -6,6 +6,15 @@ from tests.mutants.mutant import TRASHED_DIRECTORIES, TRASHED_NAMES, TRASHED_TOP
 
 TRASH_MUTANTS: Final = (
     Mutant(
+        "long-times-in-the-trash-are-none",
+        "TRASH-1 broken",
+        "TRASH-1",
+        "esp.controller.image",
+        "find_integer(text.strip(), LONG_MAX + 1)",
+        "find_integer(text.strip())",
+        kind=TRASHED_TOPICS,
+    ),
+    Mutant(
         "trash-lost-with-a-snapshot",
         "TRASH-1 broken",
         "RAFT-33",

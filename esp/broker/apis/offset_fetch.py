@@ -206,10 +206,11 @@ def _fetch(services: Services, request: Request, group: _WantedGroup) -> OffsetF
     image = services.metadata.image
     knows_topics = coordinator.has_current_topics
     # Of a topic in the trash they are kept for it if it is restored, and unknown until then (TRASH-3).
+    trashed = set(filter(image.is_trashed, {each.partition.topic for each in result.offsets}))
     offsets = tuple(
         each
         for each in result.offsets
-        if not image.is_trashed(each.partition.topic) and not (knows_topics and _is_of_another_topic(image, each))
+        if each.partition.topic not in trashed and not (knows_topics and _is_of_another_topic(image, each))
     )
     return result if len(offsets) == len(result.offsets) else replace(result, offsets=offsets)
 

@@ -16,7 +16,7 @@ from esp.broker.request import ClientContext, Request
 from esp.broker.services import Services
 from esp.controller.decision import Decision
 from esp.controller.image import ClusterImage
-from esp.model.delegation_token import LATEST_MS
+from esp.model.calendar import LATEST_MS
 from esp.model.errors import ApiError, ErrorCode
 from esp.protocol.entity_fields import EPOCH
 from esp.protocol.registry import ApiKey

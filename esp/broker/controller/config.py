@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from esp.controller.bootstrap import FIRST_METADATA, FirstMetadata
 from esp.controller.config_rules import ConfigRules
+from esp.controller.decision import BATCH_RECORDS_MAX
 from esp.controller.image import FeatureRange
 from esp.controller.self_repair import Mode, SelfRepairSettings
 from esp.controller.topics import TopicDefaults
@@ -47,6 +48,8 @@ class ControllerConfig:
     """``delegation.token.*``."""
     unclean_election_interval_ms: int = 300_000
     """``unclean.leader.election.interval.ms``."""
+    batch_records_max: int = BATCH_RECORDS_MAX
+    """The most records of one batch of the metadata log."""
 
 
 def controller_config(
@@ -54,6 +57,7 @@ def controller_config(
     cluster_id: str,
     features: Mapping[str, FeatureRange],
     first: FirstMetadata = FIRST_METADATA,
+    batch_records_max: int = BATCH_RECORDS_MAX,
 ) -> ControllerConfig:
     """The controller's share of the node's settings.
 
@@ -62,6 +66,7 @@ def controller_config(
         cluster_id: of its cluster.
         features: the levels of features that its release can work at.
         first: the features and users that a new cluster begins with.
+        batch_records_max: the most records of one batch of the metadata log.
     """
     return ControllerConfig(
         cluster_id=cluster_id,
@@ -87,4 +92,5 @@ def controller_config(
         features=features,
         first=first,
         tokens=settings.delegation_terms,
+        batch_records_max=batch_records_max,
     )

@@ -62,7 +62,7 @@ class ControllerDriver:
         self._quorum = quorum
         self._metadata = metadata
         self._tasks = tasks
-        self._proposals = Proposals(quorum, metadata)
+        self._proposals = Proposals(quorum, metadata, config.batch_records_max)
         self._term: ControllerTerm | None = None
         self._closed = False
         self._delegation_tokens: DelegationTokens | None = None

@@ -8,7 +8,7 @@ controller that no longer leads by then answers NOT_CONTROLLER, and the decision
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from esp.controller.decision import Decision, divide_into_batches
+from esp.controller.decision import BATCH_RECORDS_MAX, Decision, divide_into_batches
 from esp.controller.image import ClusterImage
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import LeaderEpoch, NodeId
@@ -80,11 +80,13 @@ class Proposals:
     Args:
         quorum: says whether this node may, and when what it proposed is committed.
         metadata: the newest state.
+        batch_records_max: the most records of one batch.
     """
 
-    def __init__(self, quorum: Quorum, metadata: NewestMetadata) -> None:
+    def __init__(self, quorum: Quorum, metadata: NewestMetadata, batch_records_max: int = BATCH_RECORDS_MAX) -> None:
         self._quorum = quorum
         self._metadata = metadata
+        self._batch_records_max = batch_records_max
 
     @property
     def newest(self) -> ClusterImage:
@@ -120,6 +122,9 @@ class Proposals:
     def propose(self, decide: Callable[[ClusterImage], Decision[Reply]], name: str) -> Reply:
         """Decide and propose; the reply is not for others before :meth:`settled` has returned.
 
+        With each batch the quorum looks at the clock, and may find that this node was away for so long that it leads no more (RAFT-7). A
+        metadata transaction ends there then, and the next controller aborts it.
+
         Args:
             decide: makes the decision.
             name: of the metadata transaction, if one is needed.
@@ -129,7 +134,8 @@ class Proposals:
         """
         self.require_active()
         decision = decide(self._metadata.newest)
-        for batch in divide_into_batches(decision.records, name):
+        for batch in divide_into_batches(decision.records, name, self._batch_records_max):
+            self.require_active()
             self._metadata.propose(self._quorum, batch)
         return decision.reply
 

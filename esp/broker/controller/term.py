@@ -27,6 +27,7 @@ from esp.controller.self_repair import PlanRequest, Proposal, SelfRepair
 from esp.controller.self_repair_marks import decide_mark_removal
 from esp.controller.trash import TrashClock, decide_purge
 from esp.model.delegation_token import DelegationToken
+from esp.model.errors import ApiError, ErrorCode
 from esp.model.features import METADATA_VERSION
 from esp.model.ids import BrokerEpoch, LeaderEpoch, NodeId
 from esp.ports.clock import Timer
@@ -240,7 +241,7 @@ class ControllerTerm:
         if request is not None:
             self._tasks.start(self._plan_repair(request), name="plan of self-repair")
         begun = self._propose(repair.decide, "Self-repair")
-        if begun is not None:
+        if begun is not None and not self._ended:
             repair.on_begun(begun, self._proposals.newest)
         return _REPAIR_INTERVAL_US
 
@@ -274,8 +275,15 @@ class ControllerTerm:
         return _AT_ONCE_US if more else self._config.unclean_election_interval_ms * 1000
 
     def _propose(self, decide: Callable[[ClusterImage], Decision[Reply]], name: str) -> Reply | None:
-        """Decide, unless the epoch is lost; no request waits for it."""
-        return None if self._ended else self._proposals.propose(decide, name)
+        """Decide, unless the epoch is lost, or is found to be lost between two batches; no request waits for it."""
+        if self._ended:
+            return None
+        try:
+            return self._proposals.propose(decide, name)
+        except ApiError as error:
+            if error.code is not ErrorCode.not_controller:
+                raise
+            return None
 
     def _schedule(self, job: _Job, delay_us: int) -> None:
         def on_time() -> None:

@@ -68,7 +68,8 @@ def limits_of(settings: BrokerSettings, *, own_bytes: int = 0) -> CleanerLimits:
         own_bytes: the memory that a process takes for nothing but to run: there are as many fewer keys, but half of them at least.
     """
     threads = max(1, settings.log_cleaner_threads)
-    filled = settings.log_cleaner_dedupe_buffer_size * settings.log_cleaner_io_buffer_load_factor
+    factor = min(max(settings.log_cleaner_io_buffer_load_factor, 0.0), 1.0)
+    filled = settings.log_cleaner_dedupe_buffer_size * factor
     left = settings.log_cleaner_dedupe_buffer_size + settings.log_cleaner_io_buffer_size - int(filled)
     chunk_bytes = min(settings.log_cleaner_io_buffer_size // 2, left // _MEMORY_OF_CHUNK) // threads
     chunk_bytes = min(max(chunk_bytes, _LEAST_CHUNK_BYTES), _MOST_CHUNK_BYTES)

@@ -1,4 +1,5 @@
-"""INV-TRASH: a restored topic is the one that was deleted, and a purged one never comes back; none goes early (TRASH-1, TRASH-3, TRASH-5).
+"""INV-TRASH: a deleted topic is in the trash if its settings say so, a restored one is the one that was deleted, and a purged one never
+comes back; none goes early (TRASH-1, TRASH-3, TRASH-5).
 
 The records of a restored topic are held against those that were committed before its deletion by the checkers that follow every
 partition: they know partitions by the id of the topic, which stays.
@@ -7,7 +8,7 @@ partition: they know partitions by the id of the topic, which stays.
 from collections.abc import Callable, Container, Iterable
 from typing import Final
 
-from esp.controller.image import ClusterImage, TopicImage, TrashedTopic
+from esp.controller.image import TRASH_RETENTION, ClusterImage, TopicImage, TrashedTopic
 from esp.controller.trash import GRACE_MS
 from esp.model.ids import TopicId, TopicPartition
 from esp.simulation.checkers.replica_view import BatchView
@@ -65,6 +66,8 @@ class TrashChecker:
 
     def on_change(self, old: ClusterImage, new: ClusterImage, now_s: float) -> None:
         """The metadata has changed. Raises ViolationError."""
+        if old.topics_by_id is not new.topics_by_id:
+            self._check_deleted(old, new)
         if old.trashed_topics is new.trashed_topics:
             return
         for topic_id, trashed in new.trashed_topics.items():
@@ -88,6 +91,13 @@ class TrashChecker:
         for topic_id in self._purged:
             if topic_id in new.topics_by_id:
                 raise ViolationError("INV-TRASH", new.topics_by_id[topic_id].name, "was purged, and is there again")
+
+    def _check_deleted(self, old: ClusterImage, new: ClusterImage) -> None:
+        for topic_id, topic in old.topics_by_id.items():
+            if topic_id in new.topics_by_id or topic_id in new.trashed_topics or self.is_asked(topic_id):
+                continue
+            if int(topic.configs.get(TRASH_RETENTION, "0")) > 0:
+                raise ViolationError("INV-TRASH", topic.name, f"was deleted, and is not in the trash: {topic.configs}")
 
     def _check_purge(self, topic_id: TopicId, trashed: TrashedTopic, lived_s: float) -> None:
         """None is purged before its time, or a moment of grace under a new controller, without a request (TRASH-5, TRASH-6)."""

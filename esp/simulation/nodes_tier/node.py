@@ -7,7 +7,7 @@ from random import Random
 from typing import Final
 
 from esp.broker.app import BrokerNode
-from esp.broker.limits import REAL_LIMITS, BrokerLimits
+from esp.broker.limits import REAL_LIMITS, NodeLimits
 from esp.controller.features import SUPPORTED_FEATURES
 from esp.controller.image import FeatureRange
 from esp.model.errors import OperatorError
@@ -48,7 +48,7 @@ class SimulatedNode:
         maybe: called with this node at the code's named points.
         timing: how long what it computes takes.
         timing_rng: decides that; its own stream.
-        limits: of its broker.
+        limits: see there.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class SimulatedNode:
         maybe: Callable[["SimulatedNode", str], None],
         timing: TimingProfile,
         timing_rng: Random,
-        limits: BrokerLimits = REAL_LIMITS,
+        limits: NodeLimits = REAL_LIMITS,
     ) -> None:
         self.node_id = settings.node_id
         self.name = f"node {settings.node_id}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
+from esp.controller.decision import BATCH_RECORDS_MAX
 from esp.controller.image import MIN_INSYNC_REPLICAS
 from esp.simulation.nodes_tier.away_profile import draw_absent_directories
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED, CompactionProfile
@@ -84,6 +85,9 @@ TOKENS_SHARE: Final = 0.25
 
 QUOTAS_SHARE: Final = 0.5
 """Of all runs: quotas of clients come and go."""
+
+BATCH_RECORDS_MAXIMA: Final = (1, 3, *(BATCH_RECORDS_MAX,) * 6)
+"""The most records of a batch of the metadata log: in a quarter of the runs most decisions are metadata transactions."""
 
 PRODUCER_CHECK_SHARE: Final = 0.1
 """Of all runs: nodes look for idle producers every second."""
@@ -216,6 +220,8 @@ class Profile:
     """True if delegation tokens come and go."""
     has_quotas: bool = False
     """True if quotas of clients come and go."""
+    batch_records_max: int = BATCH_RECORDS_MAX
+    """Records of one batch of the metadata log; a decision that has more is a metadata transaction."""
     checks_producers: bool = False
     """True if nodes look for idle producers every second: a run is too short for one to be forgotten."""
     breaks_promise: bool = False
@@ -364,6 +370,7 @@ def _with_rare_work(profile: Profile) -> Profile:
         has_users=stream("users", profile.seed).random() < USERS_SHARE,
         has_tokens=stream("delegation tokens", profile.seed).random() < TOKENS_SHARE,
         has_quotas=stream("quotas of clients", profile.seed).random() < QUOTAS_SHARE,
+        batch_records_max=stream("records of a metadata batch", profile.seed).choice(BATCH_RECORDS_MAXIMA),
         checks_producers=stream("checks of producers", profile.seed).random() < PRODUCER_CHECK_SHARE,
     )
 

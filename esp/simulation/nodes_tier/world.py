@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
-from esp.broker.limits import REAL_LIMITS, BrokerLimits
+from esp.broker.limits import REAL_LIMITS, NodeLimits
 from esp.controller.bootstrap import FirstMetadata
 from esp.model.features import SHARE_VERSION, TRANSACTION_VERSION
 from esp.settings.broker import BrokerSettings
@@ -166,9 +166,9 @@ class World:
         self.spawn(start())
 
 
-def _limits(profile: Profile) -> BrokerLimits:
-    """The limits of the brokers of a run."""
-    limits = REAL_LIMITS
+def _limits(profile: Profile) -> NodeLimits:
+    """The limits of the nodes of a run."""
+    limits = replace(REAL_LIMITS, batch_records_max=profile.batch_records_max)
     if profile.share is not None:
         limits = replace(limits, share_patience_us=profile.share.patience_us)
     if profile.consumer_group is not None:

@@ -78,8 +78,8 @@ BEHIND_SHARE: Final = 0.5
 OLD_SHARE: Final = 0.5
 """Of what is taken out there: the topic of the name that was deleted first."""
 
-RETENTIONS_MS: Final = (3_000, 60_000, 3_600_000)
-"""The times that they have there."""
+RETENTIONS_MS: Final = (3_000, 60_000, 2_592_000_000)
+"""The times that they have there. No run takes as long as the last, a month: its milliseconds are no number of 32 bits."""
 
 RESTORED_SHARE: Final = 0.8
 """Of the deletions after which something is taken out of the trash."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Set
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from esp.model.calendar import LATEST_MS
 from esp.model.errors import CorruptionError
 from esp.records.batch import DECOMPRESSED_LIMIT
 from esp.records.batch_header import DELETE_HORIZON_BIT, HEADER_SIZE, BatchHeader
@@ -142,7 +143,7 @@ class Fates:
         self._survivors = survivors
         self._end_offset = end_offset
         self._now_ms = now_ms
-        self._horizon_ms = now_ms + delete_retention_ms
+        self._horizon_ms = min(now_ms + delete_retention_ms, LATEST_MS)
         self._last_of_producers = last_of_producers
         self._last_markers = last_markers
         self._aborted = aborted

@@ -1,4 +1,5 @@
 import uuid
+from dataclasses import replace
 
 from esp.broker.live_settings import LiveSettings
 from esp.controller.image import ClusterImage, TopicImage
@@ -41,3 +42,31 @@ def test_what_is_wrong_with_a_topic_is_told_once(caplog):
     live.forget(made.topic_id)
     live.of_topic(image, made)
     assert caplog.text.count("the settings of topic t") == 2
+
+
+def test_topics_with_the_same_settings_share_them_and_others_do_not():
+    live = LiveSettings(NodeId(1), BrokerSettings())
+    image, made = topic(retention_ms="5")
+    same = replace(made, name="u", topic_id=TopicId(uuid.UUID(int=8)))
+    other = replace(made, configs={"retention.ms": "6"})
+    assert live.of_topic(image, same) is live.of_topic(image, made)
+    assert live.of_topic(image, other).retention_ms == 6
+    raised = replace(image, broker_configs={"": {"min.insync.replicas": "3"}})
+    assert live.of_topic(raised, made).min_insync_replicas == 3
+    assert live.of_topic(image, made).min_insync_replicas == 2
+
+
+def test_another_setting_of_the_node_counts_for_topics_that_were_asked_about_before():
+    live = LiveSettings(NodeId(1), BrokerSettings())
+    image, made = topic()
+    assert live.of_topic(image, made).segment_ms == BrokerSettings().log_roll_ms
+    live.update(ClusterImage(broker_configs={"": {"log.roll.ms": "8"}}))
+    assert live.of_topic(image, made).segment_ms == 8
+
+
+def test_a_node_with_topics_of_ever_other_settings_keeps_a_bounded_number_of_them():
+    live = LiveSettings(NodeId(1), BrokerSettings())
+    for number in range(2_500):
+        image, made = topic(retention_ms=str(number))
+        assert live.of_topic(image, made).retention_ms == number
+    assert len(live._resolved) <= 1_000

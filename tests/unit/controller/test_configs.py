@@ -16,7 +16,8 @@ from esp.controller.configs import (
     names_unclean_election,
 )
 from esp.model.errors import ErrorCode
-from esp.schemas.metadata_records import ClearElrRecord, ConfigRecord, PartitionChangeRecord
+from esp.model.features import ELIGIBLE_LEADER_REPLICAS
+from esp.schemas.metadata_records import ClearElrRecord, ConfigRecord, FeatureLevelRecord, PartitionChangeRecord
 from esp.settings.node import load_broker_settings
 from tests.unit.controller.samples import Cluster
 
@@ -224,6 +225,19 @@ def test_another_min_insync_replicas_leaves_who_was_eligible_if_too_few_are_in_s
     with_two_eligible(cluster, "t")
     alter(cluster, change(kind, name, ("min.insync.replicas", SET, after)))
     assert cluster.partition("t").elr == (2, 3), "by neither minimum anything is committed by one replica"
+
+
+def test_the_minimum_of_a_single_broker_leaves_who_was_eligible(cluster):
+    """Without the feature a broker may have one; it counts for no partition, so that the replicas stay as complete as they are."""
+    cluster.apply([FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS, feature_level=0)])
+    alter(cluster, change(TOPIC, "t", ("min.insync.replicas", SET, "2")))
+    with_two_eligible(cluster, "t")
+    cluster.fence(1)
+    before = cluster.partition("t")
+    assert (before.isr, before.elr, before.leader) == ((2,), (1, 3), 2)
+    for operation in (("min.insync.replicas", SET, "2"), ("min.insync.replicas", DELETE, None)):
+        assert alter(cluster, change(BROKER, "2", operation)) == [None]
+        assert cluster.partition("t") == before
 
 
 def test_what_counts_is_the_minimum_after_the_whole_request(cluster):

@@ -22,3 +22,10 @@ def test_a_larger_decision_is_held_together_by_a_transaction(count):
     assert all(0 < len(batch) <= BATCH_RECORDS_MAX for batch in batches)
     whole = [record for batch in batches for record in batch]
     assert whole == [BeginTransactionRecord(name="x"), *[NoOpRecord()] * count, EndTransactionRecord()]
+
+
+def test_records_that_are_a_transaction_already_are_not_wrapped_again():
+    records = [BeginTransactionRecord(name="x"), *[NoOpRecord()] * 5, EndTransactionRecord()]
+    batches = divide_into_batches(records, "y", 3)
+    assert [len(batch) for batch in batches] == [3, 3, 1]
+    assert [record for batch in batches for record in batch] == records

@@ -7,8 +7,8 @@ from esp.controller.delegation_tokens import (
     check_principals,
     decide_sweep,
 )
+from esp.model.calendar import LATEST_MS
 from esp.model.delegation_terms import DelegationTerms
-from esp.model.delegation_token import LATEST_MS
 from esp.model.errors import ApiError, ErrorCode
 from tests.unit.controller.samples import Cluster, SeededRandom
 

@@ -5,6 +5,8 @@ import pytest
 from esp.controller.producer_ids import decide_producer_id_block
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import BrokerEpoch, NodeId
+from esp.schemas.metadata_records import ProducerIdsRecord
+from esp.settings.setting import LONG_MAX
 from tests.unit.controller.samples import Cluster
 
 
@@ -25,3 +27,13 @@ def test_a_broker_of_an_earlier_epoch_gets_none():
     with pytest.raises(ApiError) as refused:
         decide_producer_id_block(cluster.image, NodeId(1), BrokerEpoch(1))
     assert refused.value.code is ErrorCode.stale_broker_epoch
+
+
+def test_no_block_goes_beyond_the_largest_id():
+    cluster = Cluster(1)
+    cluster.apply([ProducerIdsRecord(broker_id=1, broker_epoch=1, next_producer_id=LONG_MAX - 1500)])
+    last = _allocate(cluster, 1)
+    assert last.stop == LONG_MAX - 500
+    with pytest.raises(ApiError, match="Exhausted all producerIds") as refused:
+        _allocate(cluster, 1)
+    assert refused.value.code is ErrorCode.unknown_server_error

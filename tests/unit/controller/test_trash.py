@@ -2,6 +2,7 @@
 
 import dataclasses
 import uuid
+from datetime import UTC, datetime
 
 import pytest
 
@@ -20,7 +21,9 @@ from esp.controller.trash_records import TRASH_PREFIX, purge_record
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, OFFSETS_TOPIC, UNASSIGNED_DIRECTORY, LeaderEpoch, NodeId, TopicId
 from esp.model.partition import find_contradictions
+from esp.schemas.metadata_frames import decode_record, encode_record
 from esp.schemas.metadata_records import TOPIC_RESOURCE, ConfigRecord, PartitionChangeRecord, RemoveTopicRecord
+from esp.settings.setting import LONG_MAX
 from tests.unit.controller.samples import Cluster, accept_configs
 
 HOUR_MS = 3_600_000
@@ -124,6 +127,8 @@ def test_for_kafka_the_topic_is_deleted():
         ("t", {"topic.trash.retention.ms": "0"}, {"topic.trash.retention.ms": "7"}, 5, 0),
         ("t", {"topic.trash.retention.ms": "x"}, {}, 5, 0),
         ("t", {"topic.trash.retention.ms": "-3"}, {}, 5, 0),
+        ("t", {"topic.trash.retention.ms": "2592000000"}, {}, 0, 2_592_000_000),
+        ("t", {}, {"topic.trash.retention.ms": "2147483648"}, 0, 2_147_483_648),
         (OFFSETS_TOPIC, {"topic.trash.retention.ms": "9"}, {}, 5, 0),
     ],
 )
@@ -134,6 +139,16 @@ def test_the_time_in_the_trash_is_the_topics_then_the_clusters_then_the_nodes(na
     assert image.trash_retention_ms(topic) == expected_ms
     [record] = decide_delete_topics(image, [name], now_ms=NOW_MS).records
     assert record.trash_until_ms == (NOW_MS + expected_ms if expected_ms else -1)
+
+
+@pytest.mark.parametrize(("configs", "own"), [({"topic.trash.retention.ms": str(LONG_MAX)}, 0), ({}, LONG_MAX)])
+def test_a_topic_that_is_to_stay_in_the_trash_for_ever_stays_until_the_last_date(configs, own):
+    cluster = Cluster(brokers=1)
+    create(cluster, configs=configs)
+    image = dataclasses.replace(cluster.image, own_trash_retention_ms=own)
+    [record] = decide_delete_topics(image, ["t"], now_ms=NOW_MS).records
+    assert decode_record(encode_record(record)) == record
+    assert datetime.fromtimestamp(record.trash_until_ms / 1000, UTC).year == 9999
 
 
 def test_a_restored_topic_has_its_id_and_settings_and_waits_for_the_replicas_that_were_complete():

@@ -1,4 +1,5 @@
-from esp.model.delegation_token import LATEST_MS, DelegationToken, parts_of, principal_of
+from esp.model.calendar import LATEST_MS
+from esp.model.delegation_token import DelegationToken, parts_of, principal_of
 
 
 def token(max_ms=100, expiry_ms=50):

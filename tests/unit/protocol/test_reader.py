@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.api_versions.v4.response import ApiVersionsResponse
 from kio.schema.create_topics.v7.request import CreateTopicsRequest
-from kio.schema.delete_topics.v6.request import DeleteTopicsRequest
+from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
-from kio.schema.find_coordinator.v6.response import FindCoordinatorResponse
+from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinatorResponse
 from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 from kio.schema.metadata.v4.request import MetadataRequest as MetadataRequestV4
 from kio.schema.metadata.v10.request import MetadataRequest as MetadataRequestV10
@@ -18,6 +18,7 @@ from kio.schema.metadata.v12.request import MetadataRequest as MetadataRequestV1
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.renew_delegation_token.v2.request import RenewDelegationTokenRequest
 
+from esp.model.errors import ErrorCode
 from esp.protocol.reader import DecodeError, compile_reader, least_size
 from tests.unit.protocol.strategies import GROUPS, entities, kio_bytes, kio_read, message_id, versions_of, wire_class
 
@@ -168,3 +169,20 @@ def test_a_duration_of_millions_of_years_is_the_longest_that_there_is(number, is
     """Kafka makes and renews a token for as long as it may be where a client asks for 2^63 - 1 ms."""
     read_one = read(RenewDelegationTokenRequest, b"\x02h" + struct.pack(">q", number) + b"\x00")
     assert read_one.renew_period == (dt.timedelta.max if is_longest else dt.timedelta.min)
+
+
+def test_a_text_of_a_request_has_as_many_bytes_as_in_kafka_at_most_and_one_of_an_answer_any():
+    def deletion(size):
+        return DeleteTopicsRequest(
+            topics=(DeleteTopicState(name="n" * size, topic_id=None),), timeout=dt.timedelta(seconds=1)
+        )
+
+    assert read(DeleteTopicsRequest, kio_bytes(deletion(32_767))) == deletion(32_767)
+    with pytest.raises(DecodeError, match="name: a text of 32768 bytes, where 32767 is the most"):
+        read(DeleteTopicsRequest, kio_bytes(deletion(32_768)))
+    answer = FindCoordinatorResponse(throttle_time=dt.timedelta(0), coordinators=(coordinator("e" * 100_000),))
+    assert read(FindCoordinatorResponse, kio_bytes(answer)) == answer
+
+
+def coordinator(error_message):
+    return Coordinator(key="k", node_id=1, host="h", port=1, error_code=ErrorCode.none, error_message=error_message)

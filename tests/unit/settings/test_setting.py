@@ -19,6 +19,8 @@ def some(kind, check=None):
         (Kind.LONG, "9223372036854775807", 2**63 - 1),
         (Kind.SHORT, "-32768", -32768),
         (Kind.DOUBLE, "0.5", 0.5),
+        (Kind.DOUBLE, "-.5e-3D", -0.0005),
+        (Kind.DOUBLE, "1.", 1.0),
         (Kind.STRING, " text ", "text"),
         (Kind.LIST, "a, b,c", ("a", "b", "c")),
         (Kind.LIST, "", ()),
@@ -41,6 +43,10 @@ def test_texts_become_values(kind, text, value):
         (Kind.LONG, "٣", "Not a number of type LONG"),
         (Kind.SHORT, "32768", "Not a number of type SHORT"),
         (Kind.DOUBLE, "half", "Not a number of type DOUBLE"),
+        (Kind.DOUBLE, "1_000", "Not a number of type DOUBLE"),
+        (Kind.DOUBLE, "NaN", "Not a number of type DOUBLE"),
+        (Kind.DOUBLE, "Infinity", "Not a number of type DOUBLE"),
+        (Kind.DOUBLE, "1e309", "Not a number of type DOUBLE"),
     ],
 )
 def test_other_texts_are_refused_in_kafka_s_words(kind, text, reason):

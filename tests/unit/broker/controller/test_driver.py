@@ -317,6 +317,52 @@ async def test_a_newcomer_waits_no_longer_than_the_session_of_a_silent_one(contr
     await controller.register(1, **other)
 
 
+# --- decisions of several batches --------------------------------------------------------------------------------------------------
+
+
+def _lose_at_batch(quorum, number):
+    """Let the quorum find with this batch, counted from now on, that the node was away too long and leads no more (RAFT-7)."""
+    propose, left = quorum.propose, [number]
+
+    def propose_late(values):
+        propose(values)
+        left[0] -= 1
+        if not left[0]:
+            quorum.propose = propose
+            quorum.lose()
+
+    quorum.propose = propose_late
+
+
+@pytest.mark.parametrize("lost_at", [1, 2, 3])
+@controlled(brokers=2, batch_records_max=2, max_idle_interval_ms=0)
+async def test_a_controller_that_loses_the_epoch_between_two_batches_of_a_decision_goes_on_as_any_other(
+    controller, lost_at
+):
+    _lose_at_batch(controller.quorum, lost_at)
+    new = NewTopic(name="t", assignments=tuple((number, (NodeId(1),)) for number in range(3)))
+    refused = await _refused(create_topics(controller.driver, [new], controller.env.random))
+    assert refused is ErrorCode.not_controller
+    assert "t" not in controller.newest.topics_by_name
+    controller.quorum.lead()
+    await controller.create("u", [1])
+    assert controller.partition("u").leader == 1
+
+
+@controlled(brokers=2, batch_records_max=2, max_idle_interval_ms=0)
+async def test_a_controller_that_loses_the_epoch_while_it_fences_a_broker_goes_on_as_any_other(controller):
+    await controller.create("t", [1, 2], [1, 2], [1, 2])
+    _lose_at_batch(controller.quorum, 2)
+    await _pass(20)
+    assert not controller.driver.is_active
+    assert not controller.broker(1).fenced
+    assert not controller.broker(2).fenced
+    controller.quorum.lead()
+    await _pass(20)
+    assert controller.broker(1).fenced
+    assert controller.broker(2).fenced
+
+
 # --- sessions and fencing ----------------------------------------------------------------------------------------------------------
 
 

@@ -104,6 +104,12 @@ def test_chunks_are_smaller_where_the_map_leaves_little_room_for_their_headers()
     assert limits_of(BrokerSettings(log_cleaner_dedupe_buffer_size=10_000_000)).chunk_bytes == 95_268
 
 
+@pytest.mark.parametrize(("factor", "counted"), [(-1.0, 0.0), (2.0, 1.0), (1e300, 1.0)])
+def test_a_share_of_the_memory_that_is_none_is_taken_for_the_nearest(factor, counted):
+    expected = limits_of(BrokerSettings(log_cleaner_io_buffer_load_factor=counted))
+    assert limits_of(BrokerSettings(log_cleaner_io_buffer_load_factor=factor)) == expected
+
+
 def test_the_memory_that_a_process_takes_to_run_is_taken_from_the_keys():
     limits = limits_of(BrokerSettings(), own_bytes=20_000_000)
     assert limits.chunk_bytes == 262_144

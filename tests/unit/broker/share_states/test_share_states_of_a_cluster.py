@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from esp.broker.limits import BrokerLimits
+from esp.broker.limits import NodeLimits
 from esp.broker.share_states.coordinators import coordinator_key
 from esp.controller.bootstrap import FirstMetadata
 from esp.groups.partitioning import partition_for
@@ -134,7 +134,7 @@ async def test_each_node_reads_what_the_others_have_written(nodes):
         assert refused.value.code is ErrorCode.invalid_request
 
 
-@with_three_nodes(limits=BrokerLimits(share_patience_us=700_000))
+@with_three_nodes(limits=NodeLimits(share_patience_us=700_000))
 async def test_node_asks_for_as_long_as_it_was_told(nodes):
     key = next(key for key in nodes.keys if nodes.coordinator_of(key) == 2)
     nodes.nodes[2].broker.broker.running.share_states.coordinator_of(key).end()

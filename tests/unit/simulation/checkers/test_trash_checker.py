@@ -55,6 +55,15 @@ def test_a_topic_that_comes_back_as_another_one_is_found(restored):
         follow(image(TOPIC), IN_TRASH, image(restored))
 
 
+@pytest.mark.parametrize("retention_ms", [1, 2_592_000_000])
+def test_a_deleted_topic_that_should_be_in_the_trash_and_is_not_is_found(retention_ms):
+    kept = replace(TOPIC, configs={"topic.trash.retention.ms": str(retention_ms)})
+    with pytest.raises(ViolationError, match="was deleted, and is not in the trash"):
+        follow(image(kept), image())
+    follow(image(replace(TOPIC, configs={"topic.trash.retention.ms": "0"})), image())
+    follow(image(kept), IN_TRASH)
+
+
 def test_a_topic_that_was_purged_does_not_come_back():
     with pytest.raises(ViolationError, match="was purged, and is there again"):
         follow(image(TOPIC), IN_TRASH, image(), image(RESTORED), step_s=100.0)

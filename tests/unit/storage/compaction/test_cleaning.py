@@ -1,6 +1,7 @@
 import errno
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -137,6 +138,17 @@ def test_a_tombstone_stays_for_its_time_from_the_first_round_on() -> None:
         assert [record.value for record in records_of(log) if record.key in (b"k", b"other")] == left
         horizons = [header.base_timestamp for header in headers_of(log) if header.attributes & DELETE_HORIZON_BIT]
         assert horizons == ([2000 + HOUR] if left else []), "a horizon is set once"
+
+
+def test_a_tombstone_that_is_to_stay_for_ever_stays_until_the_last_date() -> None:
+    _, log = new_log(new_disk(), replace(COMPACTED, delete_retention_ms=2**63 - 1))
+    put(log, (b"k", b"v"))
+    put(log, (b"k", None))
+    settle(log)
+    clean(log, now_ms=2000)
+    assert [(record.key, record.timestamp, record.value) for record in records_of(log)] == [(b"k", 1000, None)]
+    [horizon] = [header.base_timestamp for header in headers_of(log) if header.attributes & DELETE_HORIZON_BIT]
+    assert datetime.fromtimestamp(horizon / 1000, UTC).year == 9999
 
 
 @pytest.mark.parametrize("set_back_to", [2000 + HOUR - 1, 3000, 1])
