@@ -2,7 +2,8 @@
 
 Life: the log is read, and once all that it holds is committed, clients are served (so no answer can be lost after it was given); it ends
 when the node leads no more, and the waiting requests are answered with the error upon which clients look for another coordinator. A
-coordinator that has ended stays so: the next epoch has its own.
+coordinator that has ended stays so: the next epoch has its own. A log that cannot be read is not served, and is read again after a while:
+the part that can be read would answer that the rest was never written.
 
 Effects of the core are done in their order. What it appends is committed when the high watermark passes it, which on a node that is the
 only replica is at once.
@@ -39,6 +40,9 @@ _REPLAY_SLICE_BYTES: Final = 8 * 1024
 
 _RECORD_BYTES: Final = 64
 """A record counts so many bytes besides its own."""
+
+LOAD_AGAIN_US: Final = 5_000_000
+"""The time after which a log that could not be read is read again."""
 
 _LOOK_AGAIN_US: Final = 1_000_000
 """The interval at which a request that waits for a commit looks although no commit was reported."""
@@ -136,20 +140,23 @@ class CoordinatorDriver(Generic[AnyCore]):
     Args:
         env: the outside.
         hosted: the partition, led by this node.
-        core: new.
+        new_core: makes a core that has replayed nothing.
         config: the node's.
     """
 
     subject: ClassVar[str]
     """The things that are coordinated, for the log."""
 
-    def __init__(self, env: Env, hosted: HostedPartition, core: AnyCore, config: DriverConfig) -> None:
+    def __init__(
+        self, env: Env, hosted: HostedPartition, new_core: Callable[[], AnyCore], config: DriverConfig
+    ) -> None:
         assert hosted.leader is not None, "a coordinator belongs to a leader"
         self._clock = env.clock
         self._hosted = hosted
         self._leader = hosted.leader
         self._config = config
-        self._core = core
+        self._new_core = new_core
+        self._core = new_core()
         self._is_loaded = False
         self._has_load_failed = False
         self._has_ended = False
@@ -164,9 +171,13 @@ class CoordinatorDriver(Generic[AnyCore]):
     # Life.
 
     async def load(self) -> None:
-        """Read the log, then serve; nothing happens if the leadership ends before. A log that cannot be read is not served."""
-        while not await self._load_once() and await self._on_load_failed():
-            pass  # in a loop: a log may stay unreadable for days
+        """Read the log, then serve; nothing happens if the leadership ends before. While the log cannot be read, requests are refused with
+        COORDINATOR_LOAD_IN_PROGRESS; a read that succeeds later, after a repair, ends that."""
+        while not await self._load_once():  # a loop: a log may stay unreadable for days
+            await self._clock.sleep_us(LOAD_AGAIN_US)
+            if not self._leads():
+                return
+            self._core = self._new_core()
 
     async def _load_once(self) -> bool:
         """Read the log, then serve; False if it cannot be read."""
@@ -198,11 +209,6 @@ class CoordinatorDriver(Generic[AnyCore]):
             (self._clock.monotonic_us() - began_us) // 1000,
         )
         return True
-
-    async def _on_load_failed(self) -> bool:
-        """The log could not be read: nothing is coordinated here. True if it is to be read again, now."""
-        self.end()
-        return False
 
     def _on_loaded(self) -> None:
         """The core serves."""
