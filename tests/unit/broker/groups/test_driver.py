@@ -301,6 +301,44 @@ async def test_log_that_cannot_be_read_is_read_again_until_it_can(node):
     assert await fetch_offsets(client, [("t", 0)]) == {("t", 0): 2}
 
 
+@simulated(offsets_topic_num_partitions=4)
+async def test_groups_that_clients_ask_for_are_loaded_before_others(node):
+    client = await node.client()
+    await create_topic(client)
+    await until_coordinated(client)
+    await commit(client, {("t", 0): 7})
+    for number in range(4):
+        hosted = node.hosted(TOPIC, number)
+        for _ in range(8):
+            filler = build_batch([NewRecord(bytes(100), b"\0\x63%d" % each) for each in range(400)])
+            hosted.leading().append(memoryview(bytearray(filler)), -1, 0, any_codec=True)
+        hosted.appended()
+    groups = node.node.broker.running.groups
+
+    async def lead_all_again():
+        for number in range(4):
+            groups.on_leading(node.hosted(TOPIC, number))
+
+    await node.process.run(lead_all_again())
+    asked = groups.coordinator_of("g")
+    while state_at(groups, 3) is not None:
+        await asyncio.sleep(0)
+    assert asked is groups.coordinator_at(3)
+    assert [state_at(groups, number) for number in range(3)] == [ErrorCode.coordinator_load_in_progress] * 3
+    while any(state_at(groups, number) for number in range(3)):
+        await asyncio.sleep(0)
+    assert await fetch_offsets(client, [("t", 0)]) == {("t", 0): 7}
+
+
+def state_at(groups, number):
+    """None if the groups of a partition are served, else why not."""
+    try:
+        assert groups.coordinator_at(number).core
+    except ApiError as error:
+        return error.code
+    return None
+
+
 @simulated(offsets_topic_num_partitions=1)
 async def test_offsets_of_a_deleted_topic_are_forgotten(node):
     client = await node.client()
