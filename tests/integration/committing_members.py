@@ -1,7 +1,8 @@
 """Members of consumer groups, of each client family, that commit what they have read, and remember what was acknowledged.
 
 A record counts as committed by a member if the member read it, and a commit of the offset behind it was acknowledged, while the member
-had the partition. Where a rebalance began in between, the client may have sent the commit in the next generation: the record does not count.
+had the partition. Where a rebalance began in between, the client may have sent the commit in the next generation: the record does not
+count.
 """
 
 import asyncio

@@ -296,8 +296,7 @@ async def test_log_that_cannot_be_read_is_read_again_until_it_can(node):
     client = await node.client()  # the node has closed the other connection, which was idle
     assert await fetch_offsets(client, [("t", 0)]) is ErrorCode.coordinator_load_in_progress
     node.disk.corrupt(path, damaged_at)
-    while groups.unreadable_count:
-        await asyncio.sleep(1)
+    await until(lambda: not groups.unreadable_count, pause_s=1)
     assert await fetch_offsets(client, [("t", 0)]) == {("t", 0): 2}
 
 
@@ -321,13 +320,16 @@ async def test_groups_that_clients_ask_for_are_loaded_before_others(node):
 
     await node.process.run(lead_all_again())
     asked = groups.coordinator_of("g")
-    while state_at(groups, 3) is not None:
-        await asyncio.sleep(0)
+    await until(lambda: state_at(groups, 3) is None)
     assert asked is groups.coordinator_at(3)
     assert [state_at(groups, number) for number in range(3)] == [ErrorCode.coordinator_load_in_progress] * 3
-    while any(state_at(groups, number) for number in range(3)):
-        await asyncio.sleep(0)
+    await until(lambda: not any(state_at(groups, number) for number in range(3)))
     assert await fetch_offsets(client, [("t", 0)]) == {("t", 0): 7}
+
+
+async def until(claim, pause_s=0.0):
+    while not claim():  # noqa: ASYNC110 - a coordinator has no event to wait for
+        await asyncio.sleep(pause_s)
 
 
 def state_at(groups, number):
