@@ -28,7 +28,6 @@ from esp.groups.responses import ConsumerGroupHeartbeatResult
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
 from esp.model.now import Now
-from esp.ports.clock import Clock
 from esp.protocol.messages import encode_response
 from esp.protocol.registry import ApiKey
 from esp.records.builder import NewRecord, build_batch
@@ -214,14 +213,14 @@ class _Driven:
         raise AssertionError("the group is not stable")
 
 
-class _Clock:
+class _Pauses:
     """Ends a turn when the loader lets others go on."""
 
     def __init__(self) -> None:
         self.turns: list[Turn] = []
         self._turn = Turn.begin()
 
-    async def sleep_us(self, _us: int) -> None:
+    async def pause(self) -> None:
         """The turn is over."""
         self.turns.append(self._turn.end())
         self._turn = Turn.begin()
@@ -235,12 +234,12 @@ def load(log: Sequence[NewRecord], catalog: _Catalog) -> list[Turn]:
         latest.by_key.pop(bytes(record.key), None)
         if record.value is not None:
             latest.by_key[bytes(record.key)] = bytes(record.value)
-    driven, clock = _Driven(catalog), _Clock()
-    asyncio.run(replay_in_slices(driven.core, latest, cast("Clock", clock)))
-    asyncio.run(clock.sleep_us(0))
+    driven, pauses = _Driven(catalog), _Pauses()
+    asyncio.run(replay_in_slices(driven.core, latest, pauses.pause))
+    asyncio.run(pauses.pause())
     driven.turn(lambda: driven.core.begin(driven.now))
     driven.work()
-    return clock.turns + driven.turns
+    return pauses.turns + driven.turns
 
 
 Subscriptions = Callable[[_Catalog, int], Mapping[str, Any]]

@@ -111,6 +111,9 @@ cost."""
 read_fields: Final[Callable[[Buffer], HeaderFields]] = _HEADER.unpack_from
 """Read the header at the front of a buffer of at least ``HEADER_SIZE`` bytes. Nothing is checked."""
 
+read_fields_at: Final[Callable[[Buffer, int], HeaderFields]] = _HEADER.unpack_from
+"""As :data:`read_fields`, at a position in a buffer."""
+
 _PRODUCER: Final = struct.Struct(f">{ATTRIBUTES_OFFSET}xh20xqh")
 """Attributes, producer id and producer epoch."""
 

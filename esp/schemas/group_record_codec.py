@@ -7,6 +7,7 @@ values are read in plain or in flexible form, field by field.
 
 import struct
 import uuid
+from functools import lru_cache
 from typing import Final
 
 from esp.model.errors import CorruptionError
@@ -53,6 +54,13 @@ _TWO_I32: Final = struct.Struct(">ii")
 _TWO_I64: Final = struct.Struct(">qq")
 _OFFSET_AND_EPOCH: Final = struct.Struct(">hqi")
 _VERSION_AND_OFFSET: Final = struct.Struct(">hq")
+_TWO_I16: Final = struct.Struct(">hh")
+_PLAIN_COMMIT: Final = struct.Struct(">hqiBqB")
+"""Version, offset, leader epoch, size of the metadata and one more, time, number of tagged fields."""
+
+_TOPIC_ID_TAG_AT: Final = _PLAIN_COMMIT.size - 1
+_TOPIC_ID_AT: Final = _TOPIC_ID_TAG_AT + 3
+_NO_METADATA: Final = 1
 _NO_TAGS: Final = b"\x00"
 _TOPIC_ID_TAG_HEAD: Final = bytes((1, _TOPIC_ID_TAG, 16))
 
@@ -124,6 +132,9 @@ def decode_group_record(key: bytes | None, value: bytes | None) -> GroupRecord |
     """
     if key is None:
         raise CorruptionError("group record without a key")
+    commit = None if value is None else _read_plain_commit(key, value)
+    if commit is not None:
+        return commit
     reader = ValueReader(key)
     type_ = reader.i16()
     if type_ in _OFFSET_COMMIT_TYPES:
@@ -135,6 +146,42 @@ def decode_group_record(key: bytes | None, value: bytes | None) -> GroupRecord |
         reader.require_end()
         return GroupMetadataRecord(group_key, None if value is None else _decode_group_metadata(value))
     return None
+
+
+def _read_plain_commit(key: bytes, value: bytes) -> OffsetCommitRecord | None:
+    """An offset without metadata, as this version writes most; None for all else, which is read field by field.
+
+    A coordinator that takes over reads them by the ten thousand.
+    """
+    try:
+        type_, group_size = _TWO_I16.unpack_from(key)
+        topic_at = 4 + group_size
+        (topic_size,) = _I16.unpack_from(key, topic_at)
+        partition_at = topic_at + 2 + topic_size
+        if type_ != _OFFSET_COMMIT_TYPE or min(group_size, topic_size) < 0 or len(key) != partition_at + _I32.size:
+            return None
+        (partition,) = _I32.unpack_from(key, partition_at)
+        version, offset, leader_epoch, metadata_size, commit_timestamp_ms, tags = _PLAIN_COMMIT.unpack_from(value)
+        if version != _OFFSET_COMMIT_VERSION or metadata_size != _NO_METADATA:
+            return None
+        if not tags and len(value) == _PLAIN_COMMIT.size:
+            topic_id = None
+        elif value[_TOPIC_ID_TAG_AT:_TOPIC_ID_AT] == _TOPIC_ID_TAG_HEAD and len(value) == _TOPIC_ID_AT + 16:
+            topic_id = _topic_id(value[_TOPIC_ID_AT:])
+        else:
+            return None
+        return OffsetCommitRecord(
+            OffsetCommitKey(key[4:topic_at].decode(), key[topic_at + 2 : partition_at].decode(), partition),
+            OffsetCommitValue(offset, leader_epoch, "", commit_timestamp_ms, NO_TIMESTAMP, topic_id),
+        )
+    except (struct.error, UnicodeDecodeError):
+        return None
+
+
+@lru_cache(maxsize=1_000)
+def _topic_id(data: bytes) -> uuid.UUID | None:
+    """The topic id of 16 bytes; None for zeros. Of a topic there are many offsets."""
+    return uuid.UUID(bytes=data) if any(data) else None
 
 
 def _decode_offset_commit(data: bytes) -> OffsetCommitValue:
@@ -156,7 +203,7 @@ def _decode_offset_commit(data: bytes) -> OffsetCommitValue:
         metadata=metadata,
         commit_timestamp_ms=commit_timestamp_ms,
         expire_timestamp_ms=expire_timestamp_ms,
-        topic_id=uuid.UUID(bytes=topic_id) if topic_id and any(topic_id) else None,
+        topic_id=_topic_id(topic_id) if topic_id else None,
     )
 
 

@@ -58,8 +58,6 @@ HOLD_MUTANTS: Final = (
         "{name: deletion.offset for name, deletion in deletions.items()}, by=DELETE_RECORDS",
         "{}, by=DELETE_RECORDS",
         kind=HELD_RECORDS,
-        is_gap=True,
-        covered_by="tests/unit/broker/holds/test_retention_holds.py::test_records_that_are_deleted_break_a_hold",
     ),
     Mutant(
         "hold-that-a-deleted-topic-breaks-is-not-told",
@@ -81,8 +79,5 @@ HOLD_MUTANTS: Final = (
         "        elif held.start_offset < end_offset:\n",
         "        elif held.start_offset > end_offset:\n",
         kind=HELD_RECORDS,
-        is_gap=True,
-        covered_by="tests/unit/broker/holds/test_retention_holds.py::"
-        "test_a_share_group_loses_what_is_deleted_from_its_start_offset_on",
     ),
 )

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from esp.broker.cluster_view.cache import MetadataCache
+from esp.broker.coordination.load_order import LoadOrder
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.tasks import Tasks
 from esp.groups.partitioning import partition_for
@@ -33,6 +34,7 @@ class PartitionCoordinators(Generic[AnyDriver]):
     def __init__(self, metadata: MetadataCache, tasks: Tasks) -> None:
         self._metadata = metadata
         self._tasks = tasks
+        self._loads = LoadOrder()
         self._coordinators: dict[int, AnyDriver] = {}
 
     @abstractmethod
@@ -48,7 +50,7 @@ class PartitionCoordinators(Generic[AnyDriver]):
         if before is not None:
             before.end()
         coordinator = self._coordinators[number] = self._new_driver(hosted)
-        self._tasks.start(coordinator.load(), name=f"load the {self.subject} of {hosted.name}")
+        self._tasks.start(coordinator.load(self._loads), name=f"load the {self.subject} of {hosted.name}")
 
     def forget_ended(self) -> None:
         """Topics were deleted: coordinators that have ended with theirs are forgotten."""

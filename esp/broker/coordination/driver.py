@@ -2,7 +2,8 @@
 
 Life: the log is read, and once all that it holds is committed, clients are served (so no answer can be lost after it was given); it ends
 when the node leads no more, and the waiting requests are answered with the error upon which clients look for another coordinator. A
-coordinator that has ended stays so: the next epoch has its own.
+coordinator that has ended stays so: the next epoch has its own. A log that cannot be read is not served, and is read again after a while:
+the part that can be read would answer that the rest was never written.
 
 Effects of the core are done in their order. What it appends is committed when the high watermark passes it, which on a node that is the
 only replica is at once.
@@ -12,11 +13,12 @@ import asyncio
 import logging
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from esp.broker.coordination.latest_records import LatestRecords
+from esp.broker.coordination.load_order import LoadOrder
 from esp.broker.deadline_timer import DeadlineTimer
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.replication.read_errors import READ_ERRORS
@@ -24,7 +26,6 @@ from esp.broker.waiting import Waiters
 from esp.model.buffers import Buffer
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.now import Now
-from esp.ports.clock import Clock
 from esp.ports.env import Env
 from esp.records.builder import NewRecord, build_batch
 from esp.replication.partition_leader import ALL_REPLICAS, Appended, PartitionLeader
@@ -39,6 +40,9 @@ _REPLAY_SLICE_BYTES: Final = 8 * 1024
 
 _RECORD_BYTES: Final = 64
 """A record counts so many bytes besides its own."""
+
+LOAD_AGAIN_US: Final = 5_000_000
+"""The time after which a log that could not be read is read again."""
 
 _LOOK_AGAIN_US: Final = 1_000_000
 """The interval at which a request that waits for a commit looks although no commit was reported."""
@@ -136,23 +140,31 @@ class CoordinatorDriver(Generic[AnyCore]):
     Args:
         env: the outside.
         hosted: the partition, led by this node.
-        core: new.
+        new_core: makes a core that has replayed nothing.
         config: the node's.
     """
 
     subject: ClassVar[str]
     """The things that are coordinated, for the log."""
 
-    def __init__(self, env: Env, hosted: HostedPartition, core: AnyCore, config: DriverConfig) -> None:
+    def __init__(
+        self, env: Env, hosted: HostedPartition, new_core: Callable[[], AnyCore], config: DriverConfig
+    ) -> None:
         assert hosted.leader is not None, "a coordinator belongs to a leader"
         self._clock = env.clock
         self._hosted = hosted
         self._leader = hosted.leader
         self._config = config
-        self._core = core
+        self._new_core = new_core
+        self._core = new_core()
         self._is_loaded = False
         self._has_load_failed = False
         self._has_ended = False
+        self._order = LoadOrder()
+        self.is_awaited = False
+        """True if a client has asked for something before it could be answered."""
+        self.left = 0
+        """The number of offsets of the log that are still to be read."""
         self._effects: deque[Any] = deque()
         self._is_working = False
         self._appended: deque[_Appended] = deque()
@@ -163,10 +175,19 @@ class CoordinatorDriver(Generic[AnyCore]):
 
     # Life.
 
-    async def load(self) -> None:
-        """Read the log, then serve; nothing happens if the leadership ends before. A log that cannot be read is not served."""
-        while not await self._load_once() and await self._on_load_failed():
-            pass  # in a loop: a log may stay unreadable for days
+    async def load(self, order: LoadOrder) -> None:
+        """Read the log, then serve; nothing happens if the leadership ends before. While the log cannot be read, requests are refused with
+        COORDINATOR_LOAD_IN_PROGRESS; a read that succeeds later, after a repair, ends that.
+
+        Args:
+            order: that of the logs which this node reads.
+        """
+        self._order = order
+        while not await self._load_once():  # a loop: a log may stay unreadable for days
+            await self._clock.sleep_us(LOAD_AGAIN_US)
+            if not self._leads():
+                return
+            self._core = self._new_core()
 
     async def _load_once(self) -> bool:
         """Read the log, then serve; False if it cannot be read."""
@@ -174,7 +195,8 @@ class CoordinatorDriver(Generic[AnyCore]):
         began_us = self._clock.monotonic_us()
         end_offset = hosted.log.log_end_offset
         try:
-            count = await self._replay_log(end_offset)
+            with self._order.taking_part(self):
+                count = await self._replay_log(end_offset)
         except READ_ERRORS as error:
             log.error("the %s of %s cannot be loaded: %s", self.subject, hosted.name, error)
             self._has_load_failed = True
@@ -199,11 +221,6 @@ class CoordinatorDriver(Generic[AnyCore]):
         )
         return True
 
-    async def _on_load_failed(self) -> bool:
-        """The log could not be read: nothing is coordinated here. True if it is to be read again, now."""
-        self.end()
-        return False
-
     def _on_loaded(self) -> None:
         """The core serves."""
 
@@ -223,15 +240,24 @@ class CoordinatorDriver(Generic[AnyCore]):
             take: takes whole batches in, and returns the offset after them.
         """
         source = self._hosted.log
-        offset = 0
+        offset = source.log_start_offset
+        self.left = end_offset - offset
+        await self._order.turn(self)
         while (offset := max(offset, source.log_start_offset)) < end_offset and self._leads():
             batches = source.read(offset, LOAD_SLICE_BYTES, end_offset, at_least_one=True)
             if batches is None:
-                batches = await source.read_cold(offset, LOAD_SLICE_BYTES, end_offset, at_least_one=True)
+                with self._order.stepping_aside(self):
+                    batches = await source.read_cold(offset, LOAD_SLICE_BYTES, end_offset, at_least_one=True)
             if not len(batches):
                 return
             offset = take(batches)
-            await self._clock.sleep_us(0)
+            self.left = end_offset - offset
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """Let the loop do something else, and logs be read that come before this one."""
+        await self._clock.sleep_us(0)
+        await self._order.turn(self)
 
     def end(self) -> None:
         """This node coordinates here no more: waiting requests are answered so."""
@@ -282,6 +308,7 @@ class CoordinatorDriver(Generic[AnyCore]):
         if not self._leads():
             raise ApiError(ErrorCode.not_coordinator)
         if not self._is_loaded:
+            self.is_awaited = True
             raise ApiError(ErrorCode.coordinator_load_in_progress)
         return self._core
 
@@ -400,11 +427,17 @@ class KeyedCoordinatorDriver(CoordinatorDriver[AnyKeyedCore]):
         return len(latest.by_key)
 
     async def _replay(self, latest: LatestRecords) -> None:
-        await replay_in_slices(self._core, latest, self._clock)
+        await replay_in_slices(self._core, latest, self._pause)
 
 
-async def replay_in_slices(core: KeyedCore, latest: LatestRecords, clock: Clock) -> None:
-    """Have a core replay the records of a log, some kilobytes in one turn of the loop."""
+async def replay_in_slices(core: KeyedCore, latest: LatestRecords, pause: Callable[[], Awaitable[None]]) -> None:
+    """Have a core replay the records of a log, some kilobytes in one turn of the loop.
+
+    Args:
+        core: new.
+        latest: the records.
+        pause: called between two turns.
+    """
     size_bytes = 0
     for key, value in latest.ended.items():  # before all that follows the tombstones in the log
         core.replay(key, value)
@@ -412,13 +445,13 @@ async def replay_in_slices(core: KeyedCore, latest: LatestRecords, clock: Clock)
         size_bytes += len(value) + _RECORD_BYTES
         if size_bytes >= _REPLAY_SLICE_BYTES:
             size_bytes = 0
-            await clock.sleep_us(0)
+            await pause()
     for key, value in latest.by_key.items():
         core.replay(key, value)
         size_bytes += len(value) + _RECORD_BYTES
         if size_bytes >= _REPLAY_SLICE_BYTES:
             size_bytes = 0
-            await clock.sleep_us(0)
+            await pause()
 
 
 def give_answer(effect: AnswerEffect) -> None:

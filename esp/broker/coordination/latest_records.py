@@ -8,10 +8,22 @@ transaction stays, as it does in a compacted log. Records of an aborted transact
 from collections.abc import Iterable
 from typing import Final
 
+from crc32c import crc32c
+
 from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
 from esp.records.batch import check_batch, iterate_records, read_whole_header
-from esp.records.batch_header import CONTROL_BIT, HEADER_SIZE, TRANSACTIONAL_BIT, BatchHeader
+from esp.records.batch_header import (
+    ATTRIBUTES_OFFSET,
+    CODEC_MASK,
+    CONTROL_BIT,
+    HEADER_SIZE,
+    MAGIC,
+    SIZE_BEFORE_LENGTH_ENDS,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    read_fields_at,
+)
 from esp.records.compression import decompress
 from esp.records.varint import GOES_ON, read_on
 
@@ -21,8 +33,11 @@ _COMMIT: Final = b"\0\0\0\1"
 _RECORDS_LIMIT: Final = 128 * 1024 * 1024
 """Bytes that the records of a batch may take: far above what a coordinator writes."""
 
-_NOT_PLAIN: Final = CONTROL_BIT | TRANSACTIONAL_BIT
+_OF_TRANSACTIONS: Final = CONTROL_BIT | TRANSACTIONAL_BIT
 """Attributes of batches that belong to transactions."""
+
+_NOT_PLAIN: Final = _OF_TRANSACTIONS | CODEC_MASK
+"""Attributes of batches whose records do not count as they stand there."""
 
 _ABSENT: Final = 1
 """-1, the length of a key or value that is not there, as it stands in the bytes."""
@@ -48,12 +63,31 @@ class LatestRecords:
     def add(self, batches: Buffer) -> int:
         """Take in whole batches, in the order of the log; return the offset after the last one.
 
+        A log of up to months is read before any request is served, mostly batches of one record: those that are neither compressed nor of a
+        transaction are checked and read in place.
+
         Raises:
             CorruptionError: the bytes are no batches, or not those that were written.
         """
-        view = memoryview(batches)
+        data = batches if isinstance(batches, bytes) else bytes(batches)
+        view = memoryview(data)
+        size = len(data)
         position = next_offset = 0
-        while position < len(view):
+        while position < size:
+            if position + HEADER_SIZE <= size:
+                base_offset, length, _, magic, crc, attributes, last_delta, *_, count = read_fields_at(data, position)
+                end = position + length + SIZE_BEFORE_LENGTH_ENDS
+                if (
+                    not attributes & _NOT_PLAIN
+                    and magic == MAGIC
+                    and position + HEADER_SIZE <= end <= size
+                    and 0 <= count <= last_delta + 1
+                    and crc32c(view[position + ATTRIBUTES_OFFSET : end]) == crc & 0xFFFF_FFFF
+                ):
+                    self._add_records(_keyed_values(data, position + HEADER_SIZE, end, count), base_offset)
+                    position = end
+                    next_offset = base_offset + last_delta + 1
+                    continue
             header = read_whole_header(view[position:])
             batch = view[position : position + header.size]
             check_batch(batch, header)
@@ -63,15 +97,15 @@ class LatestRecords:
         return next_offset
 
     def _add_batch(self, header: BatchHeader, batch: memoryview) -> None:
-        if not header.attributes & _NOT_PLAIN:
-            self._add_records(_keyed_values(header, batch), header.base_offset)
+        if not header.attributes & _OF_TRANSACTIONS:
+            self._add_records(_values_of(header, batch), header.base_offset)
         elif header.is_control:
             batches = self._open.pop(header.producer_id, {})
             if any(marker.key == _COMMIT for marker in iterate_records(batch)):
                 for base_offset, records in batches.items():
                     self._add_records(records.items(), base_offset)
         else:
-            self._open.setdefault(header.producer_id, {})[header.base_offset] = dict(_keyed_values(header, batch))
+            self._open.setdefault(header.producer_id, {})[header.base_offset] = dict(_values_of(header, batch))
 
     def pending(self) -> list[tuple[int, list[_KeyedValue]]]:
         """The records of transactions that are open at the end of the log, by producer id and batch, in the order of the log."""
@@ -103,18 +137,29 @@ class LatestRecords:
                     records.pop(key, None)
 
 
-def _keyed_values(header: BatchHeader, batch: memoryview) -> list[_KeyedValue]:
-    """Keys and values of a batch's records, without those that have no key.
-
-    A log of up to months is read before any request is served: integers of one byte, which most are, are read here, and fields that do not
-    matter are passed over.
-    """
+def _values_of(header: BatchHeader, batch: memoryview) -> list[_KeyedValue]:
+    """Keys and values of a batch's records, without those that have no key."""
     data = decompress(header.codec, batch[HEADER_SIZE:], _RECORDS_LIMIT)
-    size = len(data)
+    return _keyed_values(data, 0, len(data), header.record_count)
+
+
+def _keyed_values(data: bytes, position: int, size: int, count: int) -> list[_KeyedValue]:
+    """Keys and values of records, without those that have no key.
+
+    Integers of one byte, which most are, are read here, and fields that do not matter are passed over.
+
+    Args:
+        data: the records are in it.
+        position: where they begin.
+        size: where they end.
+        count: of records.
+
+    Raises:
+        CorruptionError: the records are not where they should be.
+    """
     found: list[_KeyedValue] = []
-    position = 0
     try:
-        for _ in range(header.record_count):
+        for _ in range(count):
             raw, position = data[position], position + 1
             if raw >= GOES_ON:
                 raw, position = read_on(data, position, raw)

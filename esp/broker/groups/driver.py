@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 from esp.broker.coordination.driver import AppendEffect, DriverConfig, KeyedCoordinatorDriver, give_answer
@@ -57,8 +58,12 @@ class GroupCoordinatorDriver(KeyedCoordinatorDriver[GroupCoordinator]):
         states: StateKeeping | None = None,
     ) -> None:
         settings = replace(config.settings, offers_share_groups=states is not None)
-        core = GroupCoordinator(settings, env.random, topics)
-        super().__init__(env, hosted, core, DriverConfig(config.codec, config.on_disk_error))
+        super().__init__(
+            env,
+            hosted,
+            partial(GroupCoordinator, settings, env.random, topics),
+            DriverConfig(config.codec, config.on_disk_error),
+        )
         self._topics = topics
         self._tasks = tasks
         self._turns = turns

@@ -6,6 +6,7 @@ on with what was found before.
 """
 
 import asyncio
+import sys
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -25,12 +26,14 @@ LIMIT_US: Final = 10_000_000
 KEPT_MAX: Final = 1_000
 """Expressions whose topics are remembered."""
 
+KEPT_BYTES_MAX: Final = 16 * 1024 * 1024
+"""The memory for them: 200 expressions that match ten thousand topics each. A client may send any number that match all."""
+
 
 class _Found(NamedTuple):
-    names: tuple[str, ...]
-    """The names among which it was looked; another object when there are other topics."""
     matching: tuple[str, ...]
-    refusal: ApiError | None = None
+    problem: str = ""
+    """Why the expression is refused; empty if it is not. An error that was kept would keep what led to each of its raises, for ever."""
 
 
 class Expressions:
@@ -51,6 +54,8 @@ class Expressions:
         self._by_name: object = None
         self._names: tuple[str, ...] = ()
         self._found: OrderedDict[str, _Found] = OrderedDict()
+        """The results for :attr:`_names`, the one that was asked for last at the end."""
+        self._found_bytes = 0
         self._looking: dict[str, asyncio.Future[None]] = {}
 
     def find(self, regex: str) -> Sequence[str] | None:
@@ -60,8 +65,8 @@ class Expressions:
             if regex not in self._looking:
                 self._tasks.start(self.look(regex), name="look for the topics of an expression")
             return None
-        if found.refusal is not None:
-            raise found.refusal
+        if found.problem:
+            raise ApiError(ErrorCode.invalid_regular_expression, found.problem)
         return found.matching
 
     def knows(self, regex: str) -> bool:
@@ -76,7 +81,10 @@ class Expressions:
         if pending is None:
             pending = self._looking[regex] = asyncio.get_running_loop().create_future()
             try:
-                self._keep(regex, await self._search(regex, self._present_names()))
+                names = self._present_names()
+                found = await self._search(regex, names)
+                if names is self._present_names():
+                    self._keep(regex, found)
             finally:
                 del self._looking[regex]
                 pending.set_result(None)
@@ -95,31 +103,38 @@ class Expressions:
                     matching += await self._cpu.run(match_names, pattern, names[start : start + SLICE])
                     spent_us += self._clock.monotonic_us() - began_us
                 if spent_us > LIMIT_US:
-                    raise ApiError(
-                        ErrorCode.invalid_regular_expression,
-                        f"SubscribedTopicRegex takes longer than {LIMIT_US // 1_000_000} s for {len(names)} topics.",
-                    )
+                    seconds = LIMIT_US // 1_000_000
+                    return _Found((), f"SubscribedTopicRegex takes longer than {seconds} s for {len(names)} topics.")
         except ApiError as refusal:
-            return _Found(names, (), refusal)
-        return _Found(names, tuple(matching))
+            return _Found((), refusal.message or refusal.code.name)
+        return _Found(tuple(matching))
 
     def _keep(self, regex: str, found: _Found) -> None:
+        """Remember a result, and forget the ones that were asked for longest ago if all take too much."""
         self._found[regex] = found
-        if len(self._found) > KEPT_MAX:
-            self._found.popitem(last=False)
+        self._found_bytes += _size_bytes(regex, found)
+        while len(self._found) > KEPT_MAX or (self._found_bytes > KEPT_BYTES_MAX and len(self._found) > 1):
+            self._found_bytes -= _size_bytes(*self._found.popitem(last=False))
 
     def _present(self, regex: str) -> _Found | None:
+        self._present_names()
         found = self._found.get(regex)
-        if found is None or found.names is not self._present_names():
-            return None
-        self._found.move_to_end(regex)
+        if found is not None:
+            self._found.move_to_end(regex)
         return found
 
     def _present_names(self) -> tuple[str, ...]:
-        """The names of all topics, in order; the same object as long as they are the same."""
+        """The names of all topics, in order; the same object as long as they are the same. Results for others are forgotten."""
         by_name = self._metadata.image.topics_by_name
         if by_name is not self._by_name:
             self._by_name = by_name
             if len(by_name) != len(self._names) or not all(name in by_name for name in self._names):
                 self._names = tuple(sorted(by_name))
+                self._found.clear()
+                self._found_bytes = 0
         return self._names
+
+
+def _size_bytes(regex: str, found: _Found) -> int:
+    """The memory that a result takes, without the names, which are there anyway."""
+    return sum(map(sys.getsizeof, (regex, found.matching, found.problem)))

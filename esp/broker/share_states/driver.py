@@ -5,6 +5,7 @@ nothing needs it, as DeleteRecords cuts it, so that the log on followers follows
 """
 
 import logging
+from functools import partial
 from typing import ClassVar, Final
 
 from esp.broker.coordination.driver import AppendEffect, CoordinatorDriver, DriverConfig, give_answer
@@ -24,9 +25,6 @@ log = logging.getLogger(__name__)
 _NAMED_AT_MOST: Final = 5
 """Share partitions that a warning names."""
 
-LOAD_AGAIN_US: Final = 5_000_000
-"""The time after which a log that could not be read is read again."""
-
 
 class ShareCoordinatorDriver(CoordinatorDriver[ShareCoordinator]):
     """The coordinator of the share partitions of one partition, in one leader epoch.
@@ -41,20 +39,13 @@ class ShareCoordinatorDriver(CoordinatorDriver[ShareCoordinator]):
     subject: ClassVar = "states of share partitions"
 
     def __init__(self, env: Env, hosted: HostedPartition, config: ShareStatesConfig, topics: Topics) -> None:
-        core = ShareCoordinator(config.settings, topics)
-        super().__init__(env, hosted, core, DriverConfig(config.codec, config.on_disk_error))
-        self._node = config
-        self._topics = topics
+        super().__init__(
+            env,
+            hosted,
+            partial(ShareCoordinator, config.settings, topics),
+            DriverConfig(config.codec, config.on_disk_error),
+        )
         self._replayed = 0
-
-    async def _on_load_failed(self) -> bool:
-        """Serve nothing, rather than the part that could be read; a read that succeeds later, after a repair, ends that."""
-        await self._clock.sleep_us(LOAD_AGAIN_US)
-        if not self._leads():
-            return False
-        self._core = ShareCoordinator(self._node.settings, self._topics)
-        self._replayed = 0
-        return True
 
     def on_topics_gone(self) -> None:
         """Topics were deleted: so are the states of their partitions. While the log is read, that follows when it is."""
@@ -62,6 +53,7 @@ class ShareCoordinatorDriver(CoordinatorDriver[ShareCoordinator]):
             self._work(self._core.on_topics_gone(self.now()))
 
     async def _replay_log(self, end_offset: int) -> int:
+        self._replayed = 0
         await self._read(end_offset, self._replay)
         return self._replayed
 

@@ -5,7 +5,8 @@ That epoch is the coordinator epoch in its markers, by which partitions refuse t
 
 import logging
 from collections.abc import Mapping
-from typing import ClassVar, Final
+from functools import partial
+from typing import ClassVar
 
 from esp.broker.coordination.driver import DriverConfig, KeyedCoordinatorDriver, give_answer
 from esp.broker.replication.hosted_partition import HostedPartition
@@ -21,9 +22,6 @@ from esp.transactions.markers import MarkerOutcome
 
 log = logging.getLogger(__name__)
 
-LOAD_AGAIN_US: Final = 5_000_000
-"""The time after which a log that could not be read is read again."""
-
 
 class TransactionCoordinatorDriver(KeyedCoordinatorDriver[TransactionCoordinator]):
     """The coordinator of the transactional ids of one partition, in one leader epoch.
@@ -38,17 +36,8 @@ class TransactionCoordinatorDriver(KeyedCoordinatorDriver[TransactionCoordinator
     subject: ClassVar = "transactions"
 
     def __init__(self, env: Env, hosted: HostedPartition, config: TransactionConfig, sender: MarkerSender) -> None:
-        super().__init__(env, hosted, _new_core(config), DriverConfig(Codec.NONE, config.on_disk_error))
-        self._node = config
+        super().__init__(env, hosted, partial(_new_core, config), DriverConfig(Codec.NONE, config.on_disk_error))
         self._sender = sender
-
-    async def _on_load_failed(self) -> bool:
-        """Serve nothing, rather than the part that could be read; a read that succeeds later, after a repair, ends that."""
-        await self._clock.sleep_us(LOAD_AGAIN_US)
-        if not self._leads():
-            return False
-        self._core = _new_core(self._node)
-        return True
 
     def end(self) -> None:
         """This node coordinates here no more: its markers are the next coordinator's to send."""

@@ -2,16 +2,18 @@
 
 A group may go back, and a commit without an answer may count or not. So a group has read up to the highest offset that it ever sent for a
 partition, at most; retention of a leader that has heard of it takes less than that. What a cap lets go all the same is said in the leader's
-log, of each group, with the offsets (HOLD-3).
+log, of each group, with the offsets (HOLD-3). So is what a client deletes, before it is answered (HOLD-7).
 """
 
 import contextlib
 import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
 from esp.model.ids import TopicPartition
+from esp.model.retention_hold import DELETE_RECORDS
 from esp.replication.log_holds import UNHEARD
 from esp.settings.topic import TopicSettings
 from esp.simulation.checkers.group_checker import GroupHistory
@@ -25,6 +27,12 @@ KNOWN_AFTER_S: Final = 20.0
 
 TELLS: Final = "esp.broker.replication.retention_holds"
 """The logger that says which holds are broken."""
+
+TELLS_UNKNOWN: Final = "esp.broker.holds.deletions"
+"""The logger that says of which groups it is not known what they lose to a deletion."""
+
+_ALL: Final = sys.maxsize
+"""The end of what a group may have lost that is not known."""
 
 TELLING_S: Final = 5.0
 """A line about a break follows the deletion in this time, unless the process ends."""
@@ -67,12 +75,15 @@ class HoldChecker(logging.Handler):
         super().__init__(logging.WARNING)
         self.breaks = 0
         """Groups that lost offsets to a cap, and of which a leader said so."""
+        self.deletions = 0
+        """Groups that lost offsets to a client's deletion, and of which a node said so."""
         self._groups = groups
         self._is_excused = is_excused
         self._clock = clock
         self._deleted: set[str] = set()
         self._broken: list[_Broken] = []
         self._said: list[_Said] = []
+        self._said_of_deletions: list[_Said] = []
 
     def on_deleting(self, group_id: str) -> None:
         """A group is about to be deleted: it holds nothing any more."""
@@ -105,6 +116,33 @@ class HoldChecker(logging.Handler):
                     _Broken(current_process(), replica, partition, group_id, start_offset, taken.end_offset, due_s)
                 )
 
+    def on_records_deleted(
+        self, partition: TopicPartition, names: Iterable[str], start_offset: int, offset: int
+    ) -> None:
+        """A client hears that records are deleted: of each group that has not read them a node has said so by now.
+
+        Args:
+            partition: of which.
+            names: the groups that hold it.
+            start_offset: the offset at which the log began before, at most.
+            offset: the end of what is deleted.
+
+        Raises:
+            ViolationError: INV-HOLD.
+        """
+        for group_id, read in self._read(partition, names).items():
+            start = max(read, start_offset)
+            if start >= offset or self._is_excused(group_id) or group_id in self._deleted:
+                continue
+            said = [each for each in self._said_of_deletions if each.partition == partition]
+            if not _covers(said, group_id, start, offset):
+                raise ViolationError(
+                    "INV-HOLD",
+                    f"{partition}",
+                    f"is deleted from offset {start} to {offset - 1}, which {group_id} has not read, and no node says so",
+                )
+            self.deletions += 1
+
     def look(self) -> None:
         """Look for breaks that were not told in time. Raises ViolationError: INV-HOLD."""
         waiting = []
@@ -125,34 +163,41 @@ class HoldChecker(logging.Handler):
             self._said.clear()
 
     def _is_told(self, broken: _Broken) -> bool:
-        place = broken.start_offset
-        for said in self._said:
-            is_about = said.group_id in (broken.group_id, UNHEARD) and said.start_offset <= place
-            if said[:2] == (broken.process, broken.partition) and is_about:
-                place = max(place, said.end_offset)
-        return place >= broken.end_offset
+        said = [each for each in self._said if each[:2] == (broken.process, broken.partition)]
+        return _covers(said, broken.group_id, broken.start_offset, broken.end_offset)
 
     def emit(self, record: logging.LogRecord) -> None:
         """See :class:`logging.Handler`."""
-        if isinstance(record.args, tuple) and record.msg.startswith("%s: the hold of group %s is broken by"):
-            partition, group_id, _cap, first, last = record.args
+        if not isinstance(record.args, tuple):
+            return
+        if record.msg.startswith("%s: the hold of group %s is broken by"):
+            partition, group_id, breaker, first, last = record.args
             assert isinstance(partition, TopicPartition), "a replica's name"
             assert isinstance(first, int), "an offset"
             assert isinstance(last, int), "an offset"
-            self._said.append(_Said(current_process(), partition, str(group_id), first, last + 1))
+            said = self._said_of_deletions if breaker == DELETE_RECORDS else self._said
+            said.append(_Said(current_process(), partition, str(group_id), first, last + 1))
+        elif record.msg.startswith("%s: groups %s hold its records, which are deleted by"):
+            partition, groups, _breaker = record.args
+            assert isinstance(partition, TopicPartition), "a replica's name"
+            self._said_of_deletions += (
+                _Said(current_process(), partition, group_id, 0, _ALL) for group_id in str(groups).split(", ")
+            )
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
         """Listen until the block ends."""
-        logger = logging.getLogger(TELLS)
-        level = logger.level
-        logger.setLevel(logging.WARNING)
-        logger.addHandler(self)
+        loggers = [logging.getLogger(name) for name in (TELLS, TELLS_UNKNOWN)]
+        levels = [logger.level for logger in loggers]
+        for logger in loggers:
+            logger.setLevel(logging.WARNING)
+            logger.addHandler(self)
         try:
             yield
         finally:
-            logger.removeHandler(self)
-            logger.setLevel(level)
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.removeHandler(self)
+                logger.setLevel(level)
 
     def _read(self, partition: TopicPartition, names: Iterable[str]) -> dict[str, int]:
         """The groups that hold a partition, and the offset up to which each can have read it."""
@@ -169,3 +214,12 @@ class HoldChecker(logging.Handler):
                 if fnmatchcase(group_id, name) and since is not None and since <= self._clock() - KNOWN_AFTER_S:
                     read[group_id] = max(each.offset for each in sent)
         return read
+
+
+def _covers(said: Iterable[_Said], group_id: str, start_offset: int, end_offset: int) -> bool:
+    """True if lines, in their order, name all of a group's offsets from one to another."""
+    place = start_offset
+    for each in said:
+        if each.group_id in (group_id, UNHEARD) and each.start_offset <= place:
+            place = max(place, each.end_offset)
+    return place >= end_offset

@@ -55,9 +55,13 @@ class LogStartChecker:
         """The largest offset up to which a client asked for deletion."""
         return self._asked.get(key, 0)
 
+    def retained_end(self, key: Key) -> int:
+        """The offset up to which records may be gone although no client asked for it."""
+        return self._permitted.get(key, 0)
+
     def permitted(self, key: Key) -> int:
         """Up to where records may be gone."""
-        return max(self._permitted.get(key, 0), self._asked.get(key, 0))
+        return max(self.retained_end(key), self.asked(key))
 
     def on_begun(self, key: Key, start_offset: int) -> None:
         """A partition begins by the metadata, where the one of its name before it has ended (FLOOR-2)."""

@@ -143,14 +143,12 @@ SELDOM: Final[Mapping[str, str]] = MappingProxyType(
         "esp.broker.share.letter_writer:LetterWriter._name": "as above, or a letter has waited for long",
         "esp.broker.share.letter_writer:LetterWriter._may_complain": "as above",
         "esp.broker.share.letter_writer:LetterWriter._wait": "a dead-letter queue has no leader, or too few replicas",
-        "esp.broker.share_states.driver:ShareCoordinatorDriver._on_load_failed": "a new share coordinator finds that its log has rotted",
         "esp.replication.transaction_clients:TransactionClients.find": "the surveyor asks for producers while a transaction is open",
         "esp.storage.log_directory:LogDirectory.trash_unloaded_blocking": "a topic goes into the trash while a node is down",
         "esp.storage.log_directory:LogDirectory.load_future_blocking": "a node starts that ended while a replica moved",
         "esp.broker.apis.list_partition_reassignments:_describe": "a controller is asked while something is reassigned",
         "esp.broker.apis.add_offsets_to_txn:_create_and_add": "a transaction wants to commit the cluster's first offsets",
         "esp.broker.transactions.joining:_refusal": "one partition that is to be added to a transaction has been deleted",
-        "esp.broker.coordination.driver:CoordinatorDriver._on_load_failed": "a new coordinator of groups finds that its log has rotted",
         "esp.broker.coordination.latest_records:LatestRecords._supersede": "an offset was committed within a transaction that is open "
         "when the coordinator loads, and once more outside it",
         "esp.broker.apis.describe_topic_partitions:_without_partitions": "a broker is asked for a topic that it does not know",
@@ -174,8 +172,6 @@ SELDOM: Final[Mapping[str, str]] = MappingProxyType(
         "esp.broker.replication.sessions:_refuse": "a broker opens a session for partitions that it has no longer",
         "esp.broker.transactions.coordinators:TransactionCoordinators._get_producer_ids": "a producer's epochs run out while its "
         "node has no producer id left",
-        "esp.broker.transactions.driver:TransactionCoordinatorDriver._on_load_failed": "a new coordinator of transactions finds that its "
-        "log has rotted",
         "esp.controller.assignment:check_assignment": "a topic is asked for with replicas of the surveyor's choice, and all else is well",
         "esp.controller.topics:TopicCreation._replicas_by_assignment": "as above",
         "esp.groups.group:Member.described": "the coordinator of a group with members is asked for it",

@@ -182,6 +182,7 @@ class Run:
     def _attach(self) -> None:
         """Be called at the turns of the loop, at the lives of the nodes, and where administrators and checkers need one another."""
         self._replicas.log_starts.on_retained = self._on_retained
+        self._clients.record_deleter.on_held_deleted = self._groups.holds.on_records_deleted
         self._clients.administrator.before_trash = self._transactions.before_trash
         self._share_groups.checker.on_words = self._nemesis.share_writes.on_words
         self._nemesis.share_writes.end_sessions = self._share_groups.end_sessions_of

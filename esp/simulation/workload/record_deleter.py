@@ -1,7 +1,7 @@
 """Deletes records up to offsets that often stand within a batch, as Kafka Streams does all the time (DeleteRecords, KIP-107)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
@@ -9,6 +9,7 @@ from esp.controller.image import ClusterImage
 from esp.model.errors import ErrorCode
 from esp.model.ids import INTERNAL_TOPICS, TopicPartition
 from esp.protocol.registry import ApiKey
+from esp.settings.topic_overrides import read_hold_groups
 from esp.simulation.checkers.log_start_checker import LogStartChecker
 from esp.simulation.workload import requests
 from esp.simulation.workload.cluster_client import ClusterClient
@@ -21,6 +22,10 @@ BACKOFF_S: Final = 0.3
 
 FindDurableStart = Callable[[int, TopicPartition, int], int | None]
 """The log start of a partition after a power loss of a node, if the node leads it in that epoch."""
+
+
+OnHeldDeleted = Callable[[TopicPartition, Sequence[str], int, int], None]
+"""Takes a partition, the groups that hold it, the largest offset at which it may have begun, and the one up to which it is deleted."""
 
 
 class RecordDeleter:
@@ -51,6 +56,8 @@ class RecordDeleter:
         self._image = image
         self._checker = checker
         self._find_durable_start = find_durable_start
+        self.on_held_deleted: OnHeldDeleted = lambda _name, _groups, _start_offset, _offset: None
+        """Told of a deletion of records that groups hold, which is answered."""
 
     async def run(self) -> None:
         """Delete records of any partitions until told to stop."""
@@ -90,4 +97,7 @@ class RecordDeleter:
         name = TopicPartition(topic.name, partition)
         durable_start = self._find_durable_start(leadership.node_id, name, leadership.leader_epoch)
         self._checker.on_deleted(f"{name}", offset, part.low_watermark, durable_start)
+        groups = read_hold_groups(topic.configs)
+        if groups:
+            self.on_held_deleted(name, groups, max(asked, self._checker.retained_end(key)), offset)
         self._history.on_done(self._client.name, "records deleted", f"{topic.name}-{partition} up to {offset}")

@@ -1,26 +1,33 @@
 """A group moves between the protocols, member by member, and its coordinator is killed at each step: what one has committed is its own."""
 
+import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from esp.groups.partitioning import partition_for
 from esp.testing.cluster import Cluster
+from esp.testing.kafka_tools import KafkaTools
 from esp.testing.pytest_plugin import ClusterFactory
 from tests.integration.cluster.observer import Observe, Observer
-from tests.integration.conftest import eventually
-from tests.integration.group_members import (
-    AiokafkaMember,
-    ConfluentMember,
-    ConsumerProtocolMember,
-    Member,
-    members_of_a_test,
+from tests.integration.committing_members import (
+    CommittingAiokafka,
+    CommittingConfluent,
+    CommittingKafkaPython,
+    CommittingMember,
+    CommittingOfConsumers,
+    Owner,
+    committed_by,
+    read_by,
 )
+from tests.integration.conftest import eventually
+from tests.integration.group_members import Member, members_of_a_test
+from tests.integration.java_member import JavaMember
 
 OFFSETS_TOPIC = "__consumer_offsets"
 GROUP = "moving"
@@ -33,54 +40,6 @@ SETTINGS = {
     "group.consumer.session.timeout.ms": "6000",
     "group.consumer.assignment.interval.ms": "0",
 }
-
-
-class Committing(ConfluentMember):
-    """librdkafka's, which commits what it has read, batch by batch, and remembers what was acknowledged."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.committed: list[tuple[int, int]] = []
-        """Partition and offset of each record of which the commit was acknowledged."""
-        self._batch: list[tuple[int, int]] = []
-
-    def _run(self) -> None:
-        consumer = Consumer(self._settings() | {"enable.auto.commit": False})
-        consumer.subscribe([self.topic], on_revoke=self._give_back, on_lost=self._lose)
-        while not self._leaving.is_set():
-            for message in consumer.consume(20, 0.1):
-                if message.error() is None:
-                    self._batch.append((message.partition() or 0, message.offset() or 0))
-            self.assigned = frozenset(each.partition for each in consumer.assignment())
-            self._commit(consumer)
-        consumer.close()
-        self.assigned = frozenset()
-
-    def _commit(self, consumer: Consumer) -> None:
-        """Commit the batch; until that is acknowledged, nobody knows whether it is committed."""
-        ends = {partition: offset + 1 for partition, offset in sorted(self._batch)}
-        if not ends:
-            return
-        offsets = [TopicPartition(self.topic, partition, offset) for partition, offset in ends.items()]
-        try:
-            told = consumer.commit(offsets=offsets, asynchronous=False)
-        except KafkaException:
-            return
-        taken = {each.partition for each in told or () if each.error is None}
-        self.committed += [record for record in self._batch if record[0] in taken]
-        self._batch = [record for record in self._batch if record[0] not in taken]
-
-    def _give_back(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._commit(consumer)
-        self._lose(consumer, partitions)
-
-    def _lose(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        gone = {each.partition for each in partitions}
-        self._batch = [record for record in self._batch if record[0] not in gone]
-
-
-class CommittingOfConsumers(Committing, ConsumerProtocolMember):
-    """The same, which speaks the consumer protocol."""
 
 
 class Load:
@@ -122,8 +81,9 @@ def kill_coordinator(cluster: Cluster, observer: Observer) -> int:
     return dead
 
 
-def settle(*members: Member) -> None:
+def settle(members: Iterable[Owner]) -> None:
     """Wait until the members share the partitions."""
+    members = list(members)
 
     def share_all() -> bool:
         owned = sorted(number for member in members for number in member.assigned)
@@ -132,52 +92,107 @@ def settle(*members: Member) -> None:
     eventually(share_all, WITHIN_S)
 
 
+def await_commits(members: Iterable[Owner]) -> None:
+    """Wait until each member has committed something more."""
+    before = {member: len(committed_by(member)) for member in members}
+    eventually(lambda: all(len(committed_by(member)) > count for member, count in before.items()), WITHIN_S)
+
+
+class Mover:
+    """A member of one family that leaves, and comes back speaking the other protocol; with all that it was.
+
+    Args:
+        start: starts the member, by its protocol.
+    """
+
+    def __init__(self, start: Callable[[str], Owner]) -> None:
+        self._start = start
+        self.member = start("classic")
+        self.former = [self.member]
+
+    def return_as(self, protocol: str) -> None:
+        """Join again."""
+        self.member = self._start(protocol)
+        self.former.append(self.member)
+
+
+@pytest.mark.kafka
 @pytest.mark.timeout(400)
-def test_group_moves_there_and_back_while_its_coordinators_are_killed(
-    make_cluster: ClusterFactory, observe: Observe, topic: str, members: list[Member]
+def test_group_of_four_families_moves_there_and_back_while_its_coordinators_are_killed(
+    make_cluster: ClusterFactory,
+    observe: Observe,
+    topic: str,
+    members: list[Member],
+    kafka_tools: KafkaTools,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.CRITICAL, "kafka")  # what kafka-python logs of a failed connection keeps its socket open
     cluster = make_cluster(settings=SETTINGS)
     observer = observe(cluster)
     observer.create(topic, partitions=PARTITIONS)
-    stays = AiokafkaMember(cluster.bootstrap, topic, GROUP, session_ms=30_000).start()
-    moving: list[Committing] = [Committing(cluster.bootstrap, topic, GROUP).start() for _ in range(2)]
-    all_committing = list(moving)
-    members += [stays, *moving]
-    settle(stays, *moving)
-    load = Load(cluster, topic)
-    for family in (CommittingOfConsumers, Committing):
-        for place in (0, 1):
-            leaver = moving[place]
-            leaver.leave()
-            members.remove(leaver)
-            dead = kill_coordinator(cluster, observer)
-            moving[place] = family(cluster.bootstrap, topic, GROUP).start()
-            members.append(moving[place])
-            all_committing.append(moving[place])
-            cluster.nodes[dead].start()
-            observer.wait_until_whole(OFFSETS_TOPIC)
-            dead = kill_coordinator(cluster, observer)
-            settle(stays, *moving)
-            cluster.nodes[dead].start()
-            observer.wait_until_whole(OFFSETS_TOPIC)
-    load.end()
-    count = Counter(record for member in all_committing for record in set(member.committed))
-    assert not [record for record, times in count.items() if times > 1], "committed by two"
-    ends = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-    asker = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": GROUP})
+    java: list[JavaMember] = []
 
-    def is_read() -> bool:
-        """All records are committed: so each was handled."""
-        return sum(max(0, offset) for offset in committed().values()) == load.count
+    def start_confluent(protocol: str) -> CommittingMember:
+        family = CommittingOfConsumers if protocol == "consumer" else CommittingConfluent
+        members.append(member := family(cluster.bootstrap, topic, GROUP).start())
+        return member
+
+    def start_java(protocol: str) -> JavaMember:
+        java.append(JavaMember(kafka_tools, cluster.bootstrap, topic, GROUP, tmp_path, protocol=protocol).start())
+        return java[-1]
+
+    stays = [
+        family(cluster.bootstrap, topic, GROUP, session_ms=30_000).start()
+        for family in (CommittingKafkaPython, CommittingAiokafka)
+    ]
+    members += stays
+    try:
+        movers = [Mover(start_confluent), Mover(start_java)]
+
+        def now() -> list[Owner]:
+            return [*stays, *(mover.member for mover in movers)]
+
+        settle(now())
+        load = Load(cluster, topic)
+        await_commits(now())
+        for protocol in ("consumer", "classic"):
+            for mover in movers:
+                mover.member.leave()
+                dead = kill_coordinator(cluster, observer)
+                mover.return_as(protocol)
+                cluster.nodes[dead].start()
+                observer.wait_until_whole(OFFSETS_TOPIC)
+                dead = kill_coordinator(cluster, observer)
+                settle(now())
+                await_commits(now())
+                cluster.nodes[dead].start()
+                observer.wait_until_whole(OFFSETS_TOPIC)
+        load.end()
+        await_all_committed(cluster, topic, load.count)
+        for member in now():
+            member.leave()
+    finally:
+        for one in java:
+            one.kill()
+    everyone = [*stays, *(member for mover in movers for member in mover.former)]
+    times = Counter(record for member in everyone for record in set(committed_by(member)))
+    assert not [record for record, count in times.items() if count > 1], "committed by two"
+    assert len({record for member in everyone for record in read_by(member)}) == load.count, "not handled"
+
+
+def await_all_committed(cluster: Cluster, topic: str, count: int) -> None:
+    """Wait until the group has committed that many records, all that there are."""
+    asker = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": GROUP})
+    partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
 
     def committed() -> dict[int, int]:
-        return {each.partition: each.offset for each in asker.committed(ends, 30)}
+        return {each.partition: max(0, each.offset) for each in asker.committed(partitions, 30)}
 
     try:
-        eventually(is_read, WITHIN_S)
+        eventually(lambda: sum(committed().values()) == count, WITHIN_S)
     except AssertionError:
-        there = {each.partition: asker.get_watermark_offsets(each, 30)[1] for each in ends}
-        holds = [(type(each).__name__, sorted(each.assigned)) for each in (stays, *moving)]
-        told = f"{load.count} records were written, {committed()} of {there} are committed; members hold {holds}"
-        raise AssertionError(told) from None
-    asker.close()
+        ends = {each.partition: asker.get_watermark_offsets(each, 30)[1] for each in partitions}
+        raise AssertionError(f"{count} records were written, {committed()} of {ends} are committed") from None
+    finally:
+        asker.close()

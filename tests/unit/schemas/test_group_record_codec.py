@@ -258,3 +258,30 @@ def test_any_bytes_are_read_or_refused(key, data, version):
     for raw_key, value in ((key, b"\0" + bytes((version,)) + data), (data, None)):
         with suppress(CorruptionError):
             decode_group_record(raw_key, value)
+
+
+def outcome(key, value):
+    """What a record is read as; None if it is refused."""
+    try:
+        return decode_group_record(key, value)
+    except CorruptionError:
+        return None
+
+
+plain_offsets = st.builds(
+    OffsetCommitRecord,
+    st.builds(OffsetCommitKey, texts, texts, i32s),
+    offsets.map(lambda value: value._replace(metadata="")),
+)
+
+
+@given(plain_offsets, st.data())
+def test_offset_without_metadata_is_read_as_one_of_the_oldest_key_type_which_is_read_field_by_field(record, data):
+    key, value = encode(record)
+    if data.draw(st.booleans()):
+        place, byte = data.draw(st.integers(2, len(key) - 1)), data.draw(st.binary(max_size=2))
+        key = key[:place] + byte + key[place + data.draw(st.integers(0, 2)) :]
+    if data.draw(st.booleans()):
+        place, byte = data.draw(st.integers(0, len(value) - 1)), data.draw(st.binary(max_size=2))
+        value = value[:place] + byte + value[place + data.draw(st.integers(0, 2)) :]
+    assert outcome(key, value) == outcome(b"\0\0" + key[2:], value)

@@ -198,7 +198,7 @@ async def test_a_long_log_is_loaded_in_slices_while_clients_are_told_to_wait(clu
 
 
 @clustered()
-async def test_a_log_that_cannot_be_read_has_no_coordinator_and_raises_an_alarm(cluster, caplog):
+async def test_a_log_that_cannot_be_read_is_not_served_and_raises_an_alarm(cluster, caplog):
     coordinate(cluster)
     await cluster.until(lambda: is_served(cluster))
     await cluster.applied()
@@ -210,10 +210,12 @@ async def test_a_log_that_cannot_be_read_has_no_coordinator_and_raises_an_alarm(
     cluster.controller.change(TOPIC, leader=NodeId(2))
     await cluster.applied()
     await cluster.until(lambda: cluster[2].groups.unreadable_count == 1)
-    assert state_of(cluster, 2) is ErrorCode.not_coordinator
-    assert [record.levelname for record in caplog.records if "cannot be loaded" in record.message] == ["ERROR"]
+    await asyncio.sleep(8)
+    assert state_of(cluster, 2) is ErrorCode.coordinator_load_in_progress
+    assert {record.levelname for record in caplog.records if "cannot be loaded" in record.message} == {"ERROR"}
     cluster.controller.change(TOPIC, leader=NodeId(3))
     await cluster.applied()
+    assert state_of(cluster, 2) is ErrorCode.not_coordinator
     assert cluster[2].groups.unreadable_count == 0, "another leads by now"
 
 
@@ -271,6 +273,72 @@ async def test_members_and_their_assignments_outlive_the_process(node):
     await node.restart()
     client = await node.client()
     assert await heartbeat(client, joined) is ErrorCode.none
+
+
+@simulated(offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=0)
+async def test_log_that_cannot_be_read_is_read_again_until_it_can(node):
+    client = await node.client()
+    await create_topic(client)
+    await until_coordinated(client)
+    for offset in range(3):
+        await commit(client, {("t", 0): offset})
+    path = f"/data/{TOPIC}-0/{0:020d}.log"
+    damaged_at = node.disk.stat(path).size - 1  # all but the last record can be read
+    node.disk.corrupt(path, damaged_at)
+    groups = node.node.broker.running.groups
+
+    async def lead_again():
+        groups.on_leading(node.hosted(TOPIC))
+
+    await node.process.run(lead_again())
+    await asyncio.sleep(3_000)
+    assert groups.unreadable_count == 1
+    client = await node.client()  # the node has closed the other connection, which was idle
+    assert await fetch_offsets(client, [("t", 0)]) is ErrorCode.coordinator_load_in_progress
+    node.disk.corrupt(path, damaged_at)
+    await until(lambda: not groups.unreadable_count, pause_s=1)
+    assert await fetch_offsets(client, [("t", 0)]) == {("t", 0): 2}
+
+
+@simulated(offsets_topic_num_partitions=4)
+async def test_groups_that_clients_ask_for_are_loaded_before_others(node):
+    client = await node.client()
+    await create_topic(client)
+    await until_coordinated(client)
+    await commit(client, {("t", 0): 7})
+    for number in range(4):
+        hosted = node.hosted(TOPIC, number)
+        for _ in range(8):
+            filler = build_batch([NewRecord(bytes(100), b"\0\x63%d" % each) for each in range(400)])
+            hosted.leading().append(memoryview(bytearray(filler)), -1, 0, any_codec=True)
+        hosted.appended()
+    groups = node.node.broker.running.groups
+
+    async def lead_all_again():
+        for number in range(4):
+            groups.on_leading(node.hosted(TOPIC, number))
+
+    await node.process.run(lead_all_again())
+    asked = groups.coordinator_of("g")
+    await until(lambda: state_at(groups, 3) is None)
+    assert asked is groups.coordinator_at(3)
+    assert [state_at(groups, number) for number in range(3)] == [ErrorCode.coordinator_load_in_progress] * 3
+    await until(lambda: not any(state_at(groups, number) for number in range(3)))
+    assert await fetch_offsets(client, [("t", 0)]) == {("t", 0): 7}
+
+
+async def until(claim, pause_s=0.0):
+    while not claim():  # noqa: ASYNC110 - a coordinator has no event to wait for
+        await asyncio.sleep(pause_s)
+
+
+def state_at(groups, number):
+    """None if the groups of a partition are served, else why not."""
+    try:
+        assert groups.coordinator_at(number).core
+    except ApiError as error:
+        return error.code
+    return None
 
 
 @simulated(offsets_topic_num_partitions=1)

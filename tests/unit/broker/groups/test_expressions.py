@@ -107,6 +107,54 @@ def test_those_that_were_asked_for_last_are_remembered(monkeypatch):
     asyncio.run(main())
 
 
+def test_what_is_remembered_is_bounded_by_its_size_and_forgotten_when_there_are_other_topics(monkeypatch):
+    async def main():
+        expressions, metadata, _ = made(1_000)
+        await expressions.look("t.*")
+        monkeypatch.setattr(module, "KEPT_BYTES_MAX", 4 * 8 * 1_000)
+        for number in range(8):
+            await expressions.look(f"t.*|{number}")
+            await expressions.look("t.*")
+        known = [number for number in range(8) if expressions.knows(f"t.*|{number}")]
+        assert known == [6, 7]
+        assert expressions.knows("t.*"), "it is asked for all the time"
+        metadata.image.topics_by_name = {"other": 1}
+        assert not expressions.knows("t.*")
+        for number in range(8):
+            await expressions.look(f"oth.*|{number}")
+        assert all(expressions.knows(f"oth.*|{number}") for number in range(8))
+
+    asyncio.run(main())
+
+
+def test_result_for_topics_that_have_changed_meanwhile_is_not_kept():
+    async def main():
+        expressions, metadata, _ = made(3)
+        looking = asyncio.ensure_future(expressions.look("t.*"))
+        await asyncio.sleep(0)
+        metadata.image.topics_by_name = {"t9": 1}
+        await looking
+        assert not expressions.knows("t.*")
+        await expressions.look("t.*")
+        assert expressions.find("t.*") == ("t9",)
+
+    asyncio.run(main())
+
+
+def test_refusal_keeps_nothing_of_the_requests_that_it_answers():
+    async def main():
+        expressions, _, _ = made(3)
+        await expressions.look("(")
+        lengths = set()
+        for _ in range(3):
+            with pytest.raises(ApiError) as refusal:
+                expressions.find("(")
+            lengths.add(len(refusal.traceback))
+        assert len(lengths) == 1
+
+    asyncio.run(main())
+
+
 async def beat(client, regex, epoch=0, member="m", group="g"):
     types = model(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1)
     joins = {"rebalance_timeout": ms(60_000), "topic_partitions": ()} if epoch == 0 else {"topic_partitions": None}

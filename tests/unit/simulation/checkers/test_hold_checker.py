@@ -5,10 +5,11 @@ import logging
 import pytest
 
 from esp.model.ids import TopicPartition
+from esp.model.retention_hold import DELETE_RECORDS, DELETE_TOPICS
 from esp.replication.log_holds import UNHEARD
 from esp.settings.topic import TopicSettings
 from esp.simulation.checkers.group_checker import Commit, GroupHistory
-from esp.simulation.checkers.hold_checker import KNOWN_AFTER_S, TELLING_S, TELLS, HoldChecker
+from esp.simulation.checkers.hold_checker import KNOWN_AFTER_S, TELLING_S, TELLS, TELLS_UNKNOWN, HoldChecker
 from esp.simulation.checkers.log_start_checker import Taken
 from esp.simulation.checkers.violation import ViolationError
 
@@ -31,9 +32,17 @@ class Scene:
         taken = Taken(0, end_offset, end_offset if uncapped_end is None else uncapped_end)
         self.checker.on_taken("n1 t-0", T0, settings, taken)
 
-    def say(self, group, first, last):
+    def say(self, group, first, last, breaker="a cap"):
         logging.getLogger(TELLS).warning(
-            "%s: the hold of group %s is broken by %s: offsets %d to %d are deleted", T0, group, "a cap", first, last
+            "%s: the hold of group %s is broken by %s: offsets %d to %d are deleted", T0, group, breaker, first, last
+        )
+
+    def say_unknown(self, groups):
+        logging.getLogger(TELLS_UNKNOWN).warning(
+            "%s: groups %s hold its records, which are deleted by %s; it is not known what they lose",
+            T0,
+            groups,
+            DELETE_RECORDS,
         )
 
     def wait(self):
@@ -133,3 +142,56 @@ def test_nothing_is_said_of_what_was_read():
     scene.take("a", 9, uncapped_end=0)
     scene.wait()
     assert scene.checker.breaks == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "is_enough"),
+    [
+        ((("a", 5, 8),), True),
+        ((("a", 0, 8), ("b", 0, 8)), True),
+        (((UNHEARD, 0, 8),), True),
+        ((), False),
+        ((("a", 6, 8),), False),
+        ((("a", 5, 7),), False),
+        ((("b", 5, 8),), False),
+        ((("a", 5, 8, "a cap"),), False),
+        ((("a", 5, 8, DELETE_TOPICS),), False),
+    ],
+)
+def test_what_a_client_deletes_is_said_before_it_is_answered(said, is_enough):
+    scene = Scene()
+    scene.commit("a", 5)
+    with scene.checker.watched():
+        for line in said:
+            scene.say(*line[:3], *line[3:] or (DELETE_RECORDS,))
+    if is_enough:
+        scene.checker.on_records_deleted(T0, ("a",), 0, 9)
+        assert scene.checker.deletions == 1
+        return
+    with pytest.raises(ViolationError, match=r"INV-HOLD.*offset 5 to 8, which a has not read, and no node says so"):
+        scene.checker.on_records_deleted(T0, ("a",), 0, 9)
+
+
+def test_what_was_read_or_gone_before_is_not_lost_to_a_client():
+    scene = Scene()
+    scene.commit("a", 5)
+    scene.checker.on_records_deleted(T0, ("a",), 0, 5)
+    scene.checker.on_records_deleted(T0, ("a",), 9, 9)
+    scene.lost.add("a")
+    scene.checker.on_records_deleted(T0, ("a",), 0, 9)
+    assert scene.checker.deletions == 0
+    with pytest.raises(ViolationError, match="offset 3 to 8, which b has not read"):
+        scene.checker.on_records_deleted(T0, ("a", "b"), 3, 9)
+
+
+def test_groups_whose_loss_is_not_known_are_named_all_the_same():
+    scene = Scene()
+    with scene.checker.watched():
+        scene.say_unknown("a, c")
+    scene.checker.on_records_deleted(T0, ("a", "c"), 0, 9)
+    assert scene.checker.deletions == 2
+    with pytest.raises(ViolationError, match="which b has not read"):
+        scene.checker.on_records_deleted(T0, ("b",), 0, 9)
+    with scene.checker.watched():
+        scene.say_unknown(UNHEARD)
+    scene.checker.on_records_deleted(T0, ("b",), 0, 9)

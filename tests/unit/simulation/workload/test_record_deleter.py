@@ -24,6 +24,9 @@ class PlayedChecker:
     def asked(self, _key):
         return max([offset for kind, offset in self.told if kind == "asked"], default=0)
 
+    def retained_end(self, _key):
+        return 2
+
     def on_asked(self, _key, offset):
         self.told.append(("asked", offset))
 
@@ -34,11 +37,11 @@ class PlayedChecker:
 
 
 class Scene:
-    def __init__(self, answer, *, committed=9):
+    def __init__(self, answer, *, committed=9, configs=()):
         self.history = new_history()
         self.checker = PlayedChecker(committed)
         self.connection = ScriptedConnection(answer)
-        topic = SimpleNamespace(name=TOPIC, topic_id=TOPIC_ID, partitions=[None])
+        topic = SimpleNamespace(name=TOPIC, topic_id=TOPIC_ID, partitions=[None], configs=dict(configs))
         image = SimpleNamespace(topics_by_id={TOPIC_ID: topic})
         self.deleter = RecordDeleter(
             ScriptedCluster(self.connection),
@@ -75,6 +78,15 @@ def test_offsets_rise_up_to_what_is_committed_and_the_checker_knows_of_each_befo
     assert asked[-1] == 9
     assert scene.checker.told == [entry for offset in asked for entry in (("asked", offset), ("deleted", offset))]
     assert scene.history.done["records deleted"] == len(asked)
+
+
+def test_deletion_of_what_groups_hold_is_told_with_the_start_that_the_log_may_have_had():
+    scene, told = Scene(done(), configs={"retention.hold.groups": "a,b"}), []
+    scene.deleter.on_held_deleted = lambda *words: told.append(words)
+    scene.run(60)
+    ends = [offset for kind, offset in scene.checker.told if kind == "deleted"]
+    starts = [max(2, end) for end in (0, *ends)]
+    assert told == [((TOPIC, 0), ("a", "b"), start, end) for start, end in zip(starts, ends, strict=False)]
 
 
 @pytest.mark.parametrize("answer", [done(ErrorCode.not_leader_or_follower), NoAnswerError("lost")])
