@@ -136,6 +136,15 @@ QUORUM_MUTANTS: Final = (
         tiers=(QUORUM,),
     ),
     Mutant(
+        "older-snapshot-is-told",
+        "RAFT-32 broken",
+        "RAFT-32",
+        "esp.raft.log_outline",
+        "        self.snapshot_id = snapshot_id if self.snapshot_id is None else max(self.snapshot_id, snapshot_id)\n",
+        "        self.snapshot_id = snapshot_id\n",
+        tiers=(QUORUM,),
+    ),
+    Mutant(
         "cut-voters-still-count",
         "RAFT-40 broken",
         "RAFT-40",
