@@ -47,8 +47,15 @@ class Following:
         if member.may_stand:
             if member.is_due(state.deadline_us) and member.installing is None:
                 self._elections.ask(may_return=False)
-        elif state.in_flight is None and member.is_due(state.poll_at_us):
+        elif (poll_at_us := self.next_poll_us(state)) is not None and member.is_due(poll_at_us):
             self._ask_around(state)
+
+    def next_poll_us(self, state: Unattached) -> int | None:
+        """When another member is asked for the leader; None: not before another event.
+
+        The leader itself takes the question for a fetch, and so for the word that the log is on the device (RAFT-11).
+        """
+        return state.poll_at_us if state.in_flight is None and self._is_durable() else None
 
     def _ask_around(self, state: Unattached) -> None:
         member = self._member

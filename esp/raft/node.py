@@ -256,7 +256,7 @@ class RaftNode:
             return self._following.next_deadline_us(state)
         if member.may_stand:
             return state.deadline_us
-        return state.poll_at_us if state.in_flight is None else None
+        return self._following.next_poll_us(state)
 
     def describe(self, now: Now) -> QuorumDescription | None:
         """The content of DescribeQuorum; None if this node does not lead."""
