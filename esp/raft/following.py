@@ -200,6 +200,14 @@ class Following:
         if member.high_watermark is None or member.high_watermark < snapshot_id.end_offset:
             member.commit(snapshot_id.end_offset)
 
+    def on_snapshot_refused(self, snapshot_id: SnapshotId) -> None:
+        """What was fetched is no snapshot. The leader's own copy may have rotted: it is not fetched again without a pause."""
+        member = self._member
+        assert member.installing == snapshot_id, f"{snapshot_id} was not to be installed"
+        member.installing = None
+        if isinstance(member.state, Follower):
+            member.state.retry_at_us = member.after_us(member.settings.begin_epoch_interval_us)
+
     def _is_durable(self) -> bool:
         """True if a fetch may say that everything before it is on the device; a node that never votes does not say it (RAFT-11)."""
         return self._member.log.is_flushed or not self._member.has_controller_role

@@ -403,8 +403,7 @@ class RaftNode:
     def on_snapshot_refused(self, now: Now, snapshot_id: SnapshotId) -> list[Effect]:
         """The fetched snapshot was corrupt and is gone; it will be fetched again."""
         self._member.now = now
-        assert self._member.installing == snapshot_id, f"{snapshot_id} was not to be installed"
-        self._member.installing = None
+        self._following.on_snapshot_refused(snapshot_id)
         return self._settle()
 
     def propose(self, now: Now, values: Sequence[bytes]) -> list[Effect]:

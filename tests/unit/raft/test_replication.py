@@ -429,7 +429,10 @@ def test_a_snapshot_that_was_corrupt_is_fetched_again():
         leader_epoch=LeaderEpoch(3), snapshot_id=SnapshotId(40, 2), size=4, position=0, data=b"four"
     )
     node.on_response(at(0.3), NodeId(2), request, piece)
-    assert sent(node.on_snapshot_refused(at(0.4), SnapshotId(40, 2)), FetchRequest)[2].fetch_offset == 5
+    assert not sent(node.on_snapshot_refused(at(0.4), SnapshotId(40, 2)), FetchRequest)
+    assert not sent(node.on_tick(at(1.3)), FetchRequest)  # the leader's copy may have rotted, and be large
+    assert sent(node.on_tick(deadline(node)), FetchRequest)[2].fetch_offset == 5
+    assert node.role is Role.FOLLOWER
 
 
 def test_a_snapshot_beyond_what_is_committed_is_a_bug():
