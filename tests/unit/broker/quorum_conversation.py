@@ -91,7 +91,8 @@ class Member:
             local=self.key,
             **{name: self.config.get(name, default) for name, default in names.items()},
         )
-        self.raft = await RaftDriver.open(env, self.log, config, self.loader, asyncio.Lock())
+        self.lock = asyncio.Lock()
+        self.raft = await RaftDriver.open(env, self.log, config, self.loader, self.lock)
         self.loader.subscribe(lambda image, delta: self.changes.append((image, delta)))
         self.raft.on_leadership(
             lambda: self.leaderships.append((self.raft.epoch, self.raft.leader, self.raft.is_active))
