@@ -115,6 +115,7 @@ class BrokerNode:
             directories.metadata,
             cluster_id=directories.cluster_id,
             node_id=settings.node_id,
+            has_controller_role=settings.is_controller,
             settings=replace(
                 METADATA_LOG_SETTINGS,
                 segment_bytes=settings.metadata_log_segment_bytes,
