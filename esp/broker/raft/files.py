@@ -186,7 +186,7 @@ class RaftFiles:
             remedy = "make room on" if cause.errno == errno.ENOSPC else "check"
             remedy += " its disk and start the node again"
         elif isinstance(cause, CorruptionError):
-            remedy = "restore the directory from a copy, or, where the quorum has other voters, remove this one and add it again, empty"
+            remedy = "where the quorum has other voters, remove this one and add it again, empty; else restore the directory from a copy"
         else:
             remedy = "that is a defect of the software; start the node again"
         _logger.critical("the metadata log failed", exc_info=error)

@@ -18,6 +18,13 @@ from esp.storage.log_directory import LogDirectory
 METADATA_LOG_SETTINGS: Final = TopicSettings(retention_ms=-1, retention_bytes=-1)
 """Kafka's, with nothing deleted by age or size: the log moves its start to a snapshot's end only (RAFT-31)."""
 
+LOST_VOTER_REMEDY: Final = (
+    "Where the quorum has other voters, replace this one: give the node an empty directory (esp format), remove the old voter "
+    "(kafka-metadata-quorum remove-controller) and add the new one (add-controller). An older copy would not know its votes. A quorum of "
+    "one is restored from a copy."
+)
+"""The remedy where a controller has lost what its votes and its word for records rest on."""
+
 _READ_BYTES: Final = 1024 * 1024
 """The bytes of the log that are read at a time when it is loaded."""
 
@@ -51,8 +58,7 @@ def open_metadata_log_blocking(
     if is_lost and METADATA_PARTITION not in directory.replicas:
         raise OperatorError(
             f"The metadata log in {directory.path} is gone, by which node {node_id} may have voted.",
-            "Put __cluster_metadata-0 back as this node left it. If it is lost, and the quorum has other voters, replace this one: give "
-            "the node an empty directory (esp format), remove the old voter (kafka-metadata-quorum remove-controller) and add the new one.",
+            f"Put __cluster_metadata-0 back as this node left it, if you can. {LOST_VOTER_REMEDY}",
         )
     try:
         if directory.replicas.get(METADATA_PARTITION) is None and not is_lost:
@@ -121,5 +127,6 @@ def read_quorum_state(disk: Disk, directory: str) -> QuorumState | None:
     except (OSError, CorruptionError) as error:
         raise OperatorError(
             f"{path} cannot be read: {error}.",
-            "Restore the file from a copy. If there is none, and this node is the only voter, remove the file: the log knows the epoch.",
+            "Repair the disk. If the file is damaged, and this node is the only voter, remove it: the log knows the epoch. "
+            f"{LOST_VOTER_REMEDY}",
         ) from error

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from esp.broker.raft.config import RaftConfig, quorum_settings
-from esp.broker.raft.metadata_log import read_batches, read_quorum_state
+from esp.broker.raft.metadata_log import LOST_VOTER_REMEDY, read_batches, read_quorum_state
 from esp.broker.raft.snapshots import MetadataSnapshots
 from esp.model.errors import CorruptionError, OperatorError
 from esp.model.ids import ZERO_UUID, DirectoryId, uuid_to_base64
@@ -60,10 +60,13 @@ async def read_member(env: Env, log: Log, config: RaftConfig) -> RecoveredMember
         voters = _first_voters(config, initial)
         async for header, batch in read_batches(log, log.log_start_offset, log.log_end_offset):
             voters.replay(batch, header)
-    except (CorruptionError, OSError) as error:
+    except CorruptionError as error:
+        remedy = LOST_VOTER_REMEDY if config.can_vote else "Move the directory away: the node fetches the log again."
+        raise OperatorError(f"The metadata log {log.path} is corrupt: {error}.", remedy) from error
+    except OSError as error:
         raise OperatorError(
-            f"The metadata log {log.path} is corrupt: {error}.",
-            "Restore the directory from a copy; without it the cluster's topics are not known.",
+            f"The metadata log {log.path} cannot be opened: {error}.",
+            "Repair the disk, or make room on it, and start the node again.",
         ) from error
     _check_identity(config, voters, log.path)
     quorum_state = read_quorum_state(env.disk, log.path)
@@ -145,8 +148,7 @@ def _require_no_vote(local: VoterKey, voters: VoterHistory, log: Log) -> None:
     if log.log_end_offset > 0 and not is_alone:
         raise OperatorError(
             f"{log.path} has records and no {FILE_NAME}: the votes of this node are not known any more.",
-            "Put the file back as this node left it. If it is lost, replace the voter: give the node an empty directory (esp format), "
-            "remove the old voter (kafka-metadata-quorum remove-controller) and add the new one (add-controller).",
+            f"Put the file back as this node left it, if you can. {LOST_VOTER_REMEDY}",
         )
 
 

@@ -1,6 +1,7 @@
 """Whatever a crash leaves on the disk, a member begins where log and newest snapshot agree, or says why it cannot."""
 
 import asyncio
+import errno
 
 import pytest
 
@@ -298,3 +299,26 @@ async def test_the_only_voter_needs_no_vote_to_go_on(quorum):
     await member.start()
     assert (await quorum.elect()).raft.epoch > epoch
     assert list(member.image.topics_by_name) == ["t"]
+
+
+@pytest.mark.parametrize(("error", "pattern"), [(errno.EIO, "*.checkpoint"), (errno.ENOSPC, "*.checkpoint")])
+@with_quorum(3)
+async def test_a_disk_that_fails_at_the_start_is_no_corrupt_log(quorum, error, pattern):
+    """The operator would restore an older copy, or replace the voter, for an error that may pass."""
+    await quorum.elect()
+    await quorum[1].stop()
+    quorum[1].disk.fail("read", pattern, error=error)
+    with pytest.raises(OperatorError, match="cannot be opened") as raised:
+        await quorum[1].start()
+    assert "make room" in str(raised.value)
+    assert "copy" not in str(raised.value)
+
+
+@with_quorum(3)
+async def test_a_voter_with_a_corrupt_log_is_to_be_replaced_not_restored(quorum):
+    """RAFT-1: an older copy has not the votes that it gave since."""
+    await quorum.elect()
+    await quorum[1].stop()
+    quorum[1].disk.corrupt(f"{LOG_PATH}/{FIRST.file_name}", 70)
+    with pytest.raises(OperatorError, match="replace this one"):
+        await quorum[1].start()
