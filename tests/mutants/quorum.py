@@ -163,6 +163,15 @@ QUORUM_MUTANTS: Final = (
         first=24_300_347,
     ),
     Mutant(
+        "leader-ends-over-what-it-has-removed",
+        "RAFT-32 broken",
+        "RAFT-32",
+        "esp.broker.raft.files",
+        '            if self._is_removed(read):\n                return b""\n            raise\n',
+        "            raise\n",
+        first=24_300_448,
+    ),
+    Mutant(
         "cut-voters-still-count",
         "RAFT-40 broken",
         "RAFT-40",
