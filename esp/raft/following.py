@@ -51,7 +51,7 @@ class Following:
             self._ask_around(state)
 
     def next_poll_us(self, state: Unattached) -> int | None:
-        """When another member is asked for the leader; None: not before another event.
+        """The time at which another member is asked for the leader; None: not before another event.
 
         The leader itself takes the question for a fetch, and so for the word that the log is on the device (RAFT-11).
         """
@@ -201,7 +201,7 @@ class Following:
             member.commit(snapshot_id.end_offset)
 
     def on_snapshot_refused(self, snapshot_id: SnapshotId) -> None:
-        """What was fetched is no snapshot. The leader's own copy may have rotted: it is not fetched again without a pause."""
+        """The fetched snapshot was corrupt. The leader's own copy may have rotted: it is not fetched again without a pause."""
         member = self._member
         assert member.installing == snapshot_id, f"{snapshot_id} was not to be installed"
         member.installing = None
