@@ -25,6 +25,7 @@ from esp.broker.groups.coordinators import load_driver_class as load_group_drive
 from esp.broker.limits import REAL_LIMITS, NodeLimits
 from esp.broker.node_directories import open_directories_blocking
 from esp.broker.raft.config import RaftConfig
+from esp.broker.raft.directory_watch import MetadataDirectoryWatch
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.raft.loader import MetadataLoader
 from esp.broker.raft.metadata_log import METADATA_LOG_SETTINGS, open_metadata_log_blocking
@@ -87,6 +88,7 @@ class BrokerNode:
         )
         self.broker = BrokerRole(env, settings, make_dispatcher, limits=limits) if settings.is_broker else None
         self._warm_up: WarmUp | None = None
+        self._watch: MetadataDirectoryWatch | None = None
 
     @property
     def listening(self) -> list[Address]:
@@ -115,6 +117,7 @@ class BrokerNode:
             directories.metadata,
             cluster_id=directories.cluster_id,
             node_id=settings.node_id,
+            has_controller_role=settings.is_controller,
             settings=replace(
                 METADATA_LOG_SETTINGS,
                 segment_bytes=settings.metadata_log_segment_bytes,
@@ -142,6 +145,11 @@ class BrokerNode:
         if self.controller is not None:
             self.controller.start(running)
         raft.start()
+        is_maintained = self.broker is not None and directories.metadata in directories.data
+        self._watch = MetadataDirectoryWatch(
+            env, directories.metadata, directories.lock, writes_checkpoints=not is_maintained
+        )
+        self._watch.start()
         await self._catch_up(raft)
         if self.broker is not None:
             local = self.controller.dispatcher if self.controller is not None else None
@@ -199,6 +207,8 @@ class BrokerNode:
         if self.controller is not None:
             self.controller.stop()
         await running.raft.close()
+        if self._watch is not None:
+            await self._watch.close()
         if self.controller is not None:
             await self.controller.close()
         for directory in running.directories.all:

@@ -47,8 +47,15 @@ class Following:
         if member.may_stand:
             if member.is_due(state.deadline_us) and member.installing is None:
                 self._elections.ask(may_return=False)
-        elif state.in_flight is None and member.is_due(state.poll_at_us):
+        elif (poll_at_us := self.next_poll_us(state)) is not None and member.is_due(poll_at_us):
             self._ask_around(state)
+
+    def next_poll_us(self, state: Unattached) -> int | None:
+        """The time at which another member is asked for the leader; None: not before another event.
+
+        The leader itself takes the question for a fetch, and so for the word that the log is on the device (RAFT-11).
+        """
+        return state.poll_at_us if state.in_flight is None and self._is_durable() else None
 
     def _ask_around(self, state: Unattached) -> None:
         member = self._member
@@ -192,6 +199,14 @@ class Following:
         member.history.restart_at(snapshot_id, voters, kraft_version)
         if member.high_watermark is None or member.high_watermark < snapshot_id.end_offset:
             member.commit(snapshot_id.end_offset)
+
+    def on_snapshot_refused(self, snapshot_id: SnapshotId) -> None:
+        """The fetched snapshot was corrupt. The leader's own copy may have rotted: it is not fetched again without a pause."""
+        member = self._member
+        assert member.installing == snapshot_id, f"{snapshot_id} was not to be installed"
+        member.installing = None
+        if isinstance(member.state, Follower):
+            member.state.retry_at_us = member.after_us(member.settings.begin_epoch_interval_us)
 
     def _is_durable(self) -> bool:
         """True if a fetch may say that everything before it is on the device; a node that never votes does not say it (RAFT-11)."""

@@ -83,8 +83,8 @@ class LogOutline:
             self._epochs.pop()
 
     def advance_start(self, snapshot_id: SnapshotId, start_offset: int) -> None:
-        """A snapshot was written, and perhaps the log below one removed."""
-        self.snapshot_id = snapshot_id
+        """A snapshot was written, and perhaps the log below one removed. A newer one may have been fetched meanwhile."""
+        self.snapshot_id = snapshot_id if self.snapshot_id is None else max(self.snapshot_id, snapshot_id)
         if start_offset <= self.start_offset:
             return
         self.start_offset = start_offset

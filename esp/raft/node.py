@@ -73,7 +73,7 @@ class Reception:
         """Requests between voters: the epoch and the addressee are checked, in the order in which Kafka does it (RAFT-15)."""
         member = self._member
         epoch = request.candidate_epoch if isinstance(request, VoteRequest) else request.leader_epoch
-        if isinstance(request, VoteRequest) and _is_impossible(request):
+        if _is_impossible(request):
             member.refuse(token, request, ErrorCode.invalid_request)
         elif epoch < member.epoch:
             member.refuse(token, request, ErrorCode.fenced_leader_epoch)
@@ -140,10 +140,16 @@ class Reception:
             self._changes.on_request(state, request, token)
 
 
-def _is_impossible(request: VoteRequest) -> bool:
-    """True if no candidate can have such a log in such an epoch: a candidate's epoch is newer than all that it has."""
+def _is_impossible(request: ElectionRequest) -> bool:
+    """True if no member can send this: it names no node, or a log that no candidate can have in its epoch.
+
+    A candidate's epoch is newer than all that it has. A vote for a node without an id would not be known any more after a restart.
+    """
+    if not isinstance(request, VoteRequest):
+        return request.leader_id < 0
     newest = request.candidate_epoch if request.pre_vote else request.candidate_epoch - 1
-    return request.last_epoch_end_offset < 0 or not 0 <= request.last_epoch <= newest
+    is_impossible_log = request.last_epoch_end_offset < 0 or not 0 <= request.last_epoch <= newest
+    return request.candidate.node_id < 0 or is_impossible_log
 
 
 class RaftNode:
@@ -250,7 +256,7 @@ class RaftNode:
             return self._following.next_deadline_us(state)
         if member.may_stand:
             return state.deadline_us
-        return state.poll_at_us if state.in_flight is None else None
+        return self._following.next_poll_us(state)
 
     def describe(self, now: Now) -> QuorumDescription | None:
         """The content of DescribeQuorum; None if this node does not lead."""
@@ -397,8 +403,7 @@ class RaftNode:
     def on_snapshot_refused(self, now: Now, snapshot_id: SnapshotId) -> list[Effect]:
         """The fetched snapshot was corrupt and is gone; it will be fetched again."""
         self._member.now = now
-        assert self._member.installing == snapshot_id, f"{snapshot_id} was not to be installed"
-        self._member.installing = None
+        self._following.on_snapshot_refused(snapshot_id)
         return self._settle()
 
     def propose(self, now: Now, values: Sequence[bytes]) -> list[Effect]:

@@ -1,6 +1,7 @@
 """Changes of the voters, one at a time (RAFT-40 to RAFT-43, KIP-853)."""
 
 from esp.model.errors import ErrorCode
+from esp.model.ids import ZERO_UUID
 from esp.raft.leading import Leading
 from esp.raft.member import Member
 from esp.raft.messages import (
@@ -11,7 +12,7 @@ from esp.raft.messages import (
 )
 from esp.raft.quorum_state import STATIC_VERSION
 from esp.raft.roles import LeaderState, VoterChange
-from esp.raft.voters import Voter, VoterSet, find_address
+from esp.raft.voters import Voter, VoterKey, VoterSet, find_address
 
 
 class VoterChanges:
@@ -40,6 +41,9 @@ class VoterChanges:
             member.refuse(
                 token, request, ErrorCode.unsupported_version, "The voters are static (controller.quorum.voters)."
             )
+        elif not isinstance(request, UpdateVoterRequest) and not _names_a_voter(request.voter):
+            message = "The request names no voter: its id is negative, or the id of its directory is missing."
+            member.refuse(token, request, ErrorCode.invalid_request, message)
         elif isinstance(request, UpdateVoterRequest) and self._is_up_to_date(request):
             member.refuse(token, request, ErrorCode.none)
         elif not self._can_change(state):
@@ -47,9 +51,7 @@ class VoterChanges:
                 token, request, ErrorCode.request_timed_out, "The leader cannot change the voters yet; try again."
             )
         elif isinstance(request, AddVoterRequest):
-            if request.voter.node_id < 0:
-                member.refuse(token, request, ErrorCode.invalid_request, "No voter has a negative id.")
-            elif voters.find_node(request.voter.node_id) is not None:
+            if voters.find_node(request.voter.node_id) is not None:
                 message = f"Node {request.voter.node_id} is a voter already."
                 member.refuse(token, request, ErrorCode.duplicate_voter, message)
             elif find_address(request.endpoints, member.listener_name) is None:
@@ -161,3 +163,8 @@ class VoterChanges:
         state.change = None
         if change.token is not None:
             self._member.refuse(change.token, change.request, error, message)
+
+
+def _names_a_voter(key: VoterKey) -> bool:
+    """True if a key can be that of a voter that stands in the log: one without a directory would be any disk of the node (RAFT-45)."""
+    return key.node_id >= 0 and key.directory_id != ZERO_UUID

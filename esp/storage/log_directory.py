@@ -237,6 +237,10 @@ class LogDirectory:
         """True if an error of the device left the directory, or one of the logs, in doubt."""
         return self.has_failed or any(log.is_offline for log in self._open_logs())
 
+    def has_lost(self, partition: TopicPartition) -> bool:
+        """True if the log of a replica, not loaded, was on the device once, and is gone now, or has lost the file that names its topic."""
+        return self.replicas.get(partition) is None and self._offsets.known(partition).recovery_point > 0
+
     def _count_segments(self) -> dict[str, int]:
         """The segments on disk of the logs of which a lost one would not be seen otherwise."""
         disk = self._disk

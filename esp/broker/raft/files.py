@@ -115,12 +115,25 @@ class RaftFiles:
     # --- what others ask for -------------------------------------------------------------------------------------------------------
 
     def read_records(self, read: effects.ReadRecords) -> Buffer | None:
-        """Batches for a follower; None if the disk must work for them: :meth:`read_records_cold`."""
+        """Batches for a follower; None if the disk must work for them: :meth:`read_records_cold`.
+
+        None come if the log start was raised beyond them after the core had decided: with its next fetch the follower is told a snapshot.
+        """
+        if self._is_removed(read):
+            return b""
         return self._log.read(read.offset, read.max_bytes, read.end_offset, at_least_one=True)
 
     async def read_records_cold(self, read: effects.ReadRecords) -> Buffer:
         """As :meth:`read_records`, waiting for the disk."""
-        return await self._log.read_cold(read.offset, read.max_bytes, read.end_offset, at_least_one=True)
+        try:
+            return await self._log.read_cold(read.offset, read.max_bytes, read.end_offset, at_least_one=True)
+        except ApiError:
+            if self._is_removed(read):
+                return b""
+            raise
+
+    def _is_removed(self, read: effects.ReadRecords) -> bool:
+        return read.offset < self._log.log_start_offset
 
     async def read_snapshot(self, response: FetchSnapshotResponse, read: effects.ReadSnapshot) -> FetchSnapshotResponse:
         """The answer with its piece of the snapshot, or with the reason why there is none."""
@@ -186,7 +199,7 @@ class RaftFiles:
             remedy = "make room on" if cause.errno == errno.ENOSPC else "check"
             remedy += " its disk and start the node again"
         elif isinstance(cause, CorruptionError):
-            remedy = "restore the directory from a copy, or, where the quorum has other voters, remove this one and add it again, empty"
+            remedy = "where the quorum has other voters, remove this one and add it again, empty; else restore the directory from a copy"
         else:
             remedy = "that is a defect of the software; start the node again"
         _logger.critical("the metadata log failed", exc_info=error)

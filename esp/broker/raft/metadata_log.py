@@ -18,6 +18,13 @@ from esp.storage.log_directory import LogDirectory
 METADATA_LOG_SETTINGS: Final = TopicSettings(retention_ms=-1, retention_bytes=-1)
 """Kafka's, with nothing deleted by age or size: the log moves its start to a snapshot's end only (RAFT-31)."""
 
+LOST_VOTER_REMEDY: Final = (
+    "Where the quorum has other voters, replace this one: give the node an empty directory (esp format), remove the old voter "
+    "(kafka-metadata-quorum remove-controller) and add the new one (add-controller). An older copy would not know its votes. A quorum of "
+    "one is restored from a copy."
+)
+"""The remedy where a controller has lost what its votes and its word for records rest on."""
+
 _READ_BYTES: Final = 1024 * 1024
 """The bytes of the log that are read at a time when it is loaded."""
 
@@ -28,6 +35,7 @@ def open_metadata_log_blocking(
     *,
     cluster_id: str,
     node_id: NodeId,
+    has_controller_role: bool,
     settings: TopicSettings = METADATA_LOG_SETTINGS,
 ) -> Log:
     """Open and recover the metadata log, or begin it.
@@ -37,6 +45,8 @@ def open_metadata_log_blocking(
         directory: the entry of ``log.dirs`` that holds it; formatted.
         cluster_id: the cluster that the directory must belong to.
         node_id: the node that it must belong to.
+        has_controller_role: whether the node votes, or may come to vote. A log that it has lost is not begun anew then: the node's vote is
+            of its directory, and it would vote for members without what it has confirmed (RAFT-3, RAFT-45).
         settings: of the log.
 
     Raises:
@@ -44,8 +54,14 @@ def open_metadata_log_blocking(
     """
     assert directory.meta is not None, "the directory is formatted"
     directory.meta.require(directory.path, cluster_id=cluster_id, node_id=node_id)
+    is_lost = has_controller_role and directory.has_lost(METADATA_PARTITION)
+    if is_lost and METADATA_PARTITION not in directory.replicas:
+        raise OperatorError(
+            f"The metadata log in {directory.path} is gone, by which node {node_id} may have voted.",
+            f"Put __cluster_metadata-0 back as this node left it, if you can. {LOST_VOTER_REMEDY}",
+        )
     try:
-        if directory.replicas.get(METADATA_PARTITION) is None:
+        if directory.replicas.get(METADATA_PARTITION) is None and not is_lost:
             return directory.create_log_blocking(METADATA_PARTITION, METADATA_TOPIC_ID, settings)
         return directory.load_log_blocking(METADATA_PARTITION, settings, env.clock.wall_ms())
     except (OSError, CorruptionError) as error:
@@ -111,5 +127,6 @@ def read_quorum_state(disk: Disk, directory: str) -> QuorumState | None:
     except (OSError, CorruptionError) as error:
         raise OperatorError(
             f"{path} cannot be read: {error}.",
-            "Restore the file from a copy. If there is none, and this node is the only voter, remove the file: the log knows the epoch.",
+            "Repair the disk. If the file is damaged, and this node is the only voter, remove it: the log knows the epoch. "
+            f"{LOST_VOTER_REMEDY}",
         ) from error

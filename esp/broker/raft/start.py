@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from esp.broker.raft.config import RaftConfig, quorum_settings
-from esp.broker.raft.metadata_log import read_batches, read_quorum_state
+from esp.broker.raft.metadata_log import LOST_VOTER_REMEDY, read_batches, read_quorum_state
 from esp.broker.raft.snapshots import MetadataSnapshots
 from esp.model.errors import CorruptionError, OperatorError
 from esp.model.ids import ZERO_UUID, DirectoryId, uuid_to_base64
@@ -13,6 +13,7 @@ from esp.ports.env import Env
 from esp.raft.log_outline import LogOutline
 from esp.raft.member import Member
 from esp.raft.node import RaftNode
+from esp.raft.quorum_state import FILE_NAME
 from esp.raft.snapshot import FIRST, SnapshotContents, SnapshotId, read_snapshot
 from esp.raft.voter_history import VoterHistory
 from esp.raft.voters import Voter, VoterEndpoint, VoterKey, VoterSet
@@ -59,12 +60,18 @@ async def read_member(env: Env, log: Log, config: RaftConfig) -> RecoveredMember
         voters = _first_voters(config, initial)
         async for header, batch in read_batches(log, log.log_start_offset, log.log_end_offset):
             voters.replay(batch, header)
-    except (CorruptionError, OSError) as error:
+    except CorruptionError as error:
+        remedy = LOST_VOTER_REMEDY if config.can_vote else "Move the directory away: the node fetches the log again."
+        raise OperatorError(f"The metadata log {log.path} is corrupt: {error}.", remedy) from error
+    except OSError as error:
         raise OperatorError(
-            f"The metadata log {log.path} is corrupt: {error}.",
-            "Restore the directory from a copy; without it the cluster's topics are not known.",
+            f"The metadata log {log.path} cannot be opened: {error}.",
+            "Repair the disk, or make room on it, and start the node again.",
         ) from error
     _check_identity(config, voters, log.path)
+    quorum_state = read_quorum_state(env.disk, log.path)
+    if quorum_state is None and config.can_vote:
+        _require_no_vote(config.local, voters, log)
     latest = snapshots.latest
     outline = LogOutline(
         start_offset=log.log_start_offset,
@@ -83,7 +90,7 @@ async def read_member(env: Env, log: Log, config: RaftConfig) -> RecoveredMember
             listener_name=config.listener,
             voters=voters,
             bootstrap=config.bootstrap_servers,
-            quorum_state=read_quorum_state(env.disk, log.path),
+            quorum_state=quorum_state,
             log=outline,
             settings=quorum_settings(config.settings),
             random=env.random,
@@ -126,6 +133,22 @@ def _require_committed(log: Log) -> None:
     if log.log_end_offset < log.checkpointed_high_watermark:
         raise CorruptionError(
             f"it ends at offset {log.log_end_offset}, and {log.checkpointed_high_watermark} was committed and on this disk"
+        )
+
+
+def _require_no_vote(local: VoterKey, voters: VoterHistory, log: Log) -> None:
+    """Check that a node without ``quorum-state`` has never had one: it would give its vote in an epoch a second time (RAFT-1, RAFT-2).
+
+    The file is written before the first batch. A quorum of one has no other candidate to vote for, and its log knows the epoch.
+
+    Raises:
+        OperatorError: it had one.
+    """
+    is_alone = len(voters.voters.voters) == 1 and voters.voters.find(local) is not None
+    if log.log_end_offset > 0 and not is_alone:
+        raise OperatorError(
+            f"{log.path} has records and no {FILE_NAME}: the votes of this node are not known any more.",
+            f"Put the file back as this node left it, if you can. {LOST_VOTER_REMEDY}",
         )
 
 

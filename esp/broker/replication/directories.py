@@ -1,13 +1,13 @@
 """The data directories of a node: which of them take replicas, and which have failed.
 
 A directory whose device failed is not written to again: its files stay as they are until the node restarts. A node that has no directory
-left ends, and gives the reason.
+left, or none for its metadata log, ends, and gives the reason.
 """
 
 import logging
 from collections.abc import Sequence
 
-from esp.model.ids import DirectoryId, TopicPartition
+from esp.model.ids import METADATA_PARTITION, DirectoryId, TopicPartition
 from esp.ports.host import Host
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
@@ -19,7 +19,7 @@ class ReplicaDirectories:
     """The entries of ``log.dirs``.
 
     Args:
-        host: ended when the last directory has failed.
+        host: ended when the last directory has failed, or that of the metadata log.
         directories: all of them, open.
     """
 
@@ -77,3 +77,5 @@ class ReplicaDirectories:
             replica_log.take_offline()
         if not self.online:
             self._host.fatal(f"{reason}; no log directory is left")
+        if METADATA_PARTITION in directory.logs:  # RAFT-16: it is offline with the others
+            self._host.fatal(f"{reason}; the metadata log is in this log directory")

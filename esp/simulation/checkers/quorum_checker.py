@@ -67,6 +67,10 @@ class QuorumChecker:
     def _begin(self, node: SimulatedNode, epoch: int) -> _Member:
         log = probe.metadata_log(node)
         assert log is not None
+        if node.lost_of_member is not None:
+            raise ViolationError(
+                "INV-RAFT-VOTE", node.name, f"takes part without {node.lost_of_member} (RAFT-2, RAFT-45)"
+            )
         led = self._led_epochs.get(node.node_id, 0)
         if epoch < led:
             raise ViolationError(

@@ -34,6 +34,11 @@ OWN_FAULT: Final = re.compile(
 )
 """In the last words of a node: whatever has become of its disk, it should not have come to this."""
 
+_LOST_MEMBER: Final = re.compile(
+    r"is gone, by which node \d+ may have voted|the votes of this node are not known any more"
+)
+"""In the last words of a controller that misses its metadata log, or its quorum-state."""
+
 _METADATA: Final = f"{cluster.DATA}/{METADATA_TOPIC}-0/"
 _ROOTS: Final = (cluster.DATA, cluster.MORE)
 _KEPT: Final = (_METADATA, *(f"{root}/{name}" for root in _ROOTS for name in (META_PROPERTIES_FILE, ".lock")))
@@ -102,6 +107,7 @@ class Caretaker:
         """Give a dead node an empty disk that is formatted for this cluster."""
         layout, number = self._world.profile.layout, node.node_id
         self._ledger.replaced_disks += 1
+        node.lost_of_member = None
         if number in layout.brokers:
             self._ledger.on_copy_lost(number, self._world.loop.time())
         if number in layout.controllers:
@@ -174,7 +180,12 @@ class Caretaker:
         return {path: data for image in images for path, data in image.items()}
 
     def look_after(self, node: SimulatedNode) -> None:
-        """A node has ended. If that is over a file that has rotted, do what it says."""
+        """A node has ended. If that is over a file that has rotted, or is gone, do what it says."""
+        if misses_member(node):
+            self._ledger.repairs += 1
+            self._world.trace.say(node.name, f"is helped: {node.lost_of_member} is gone")
+            self.replace_disk(node)
+            return
         named = find_named(node)
         damaged = find_damaged(node)
         if damaged is not None:
@@ -217,6 +228,11 @@ def _read_checkpoint(data: bytes) -> dict[TopicPartition, int]:
         return decode_checkpoint(data)
     except ValueError:
         return {}
+
+
+def misses_member(node: SimulatedNode) -> bool:
+    """True if a dead node's last words name the part of its member of the quorum that is gone from its disk."""
+    return node.lost_of_member is not None and _LOST_MEMBER.search(node.end_reason) is not None
 
 
 def find_damaged(node: SimulatedNode) -> str | None:

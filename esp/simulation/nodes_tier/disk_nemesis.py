@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from esp.controller.image import EMPTY_IMAGE, ClusterImage
-from esp.model.ids import METADATA_PARTITION
+from esp.model.ids import METADATA_PARTITION, TopicPartition
+from esp.raft.quorum_state import FILE_NAME as QUORUM_STATE_FILE
 from esp.simulation.checkers import probe
 from esp.simulation.nodes_tier.away_directories import AwayDirectories
 from esp.simulation.nodes_tier.caretaker import Caretaker
@@ -19,7 +20,10 @@ from esp.simulation.nodes_tier.old_copies import OldCopies
 from esp.simulation.nodes_tier.rot import WEIGHTS, RotKind, Target, find_targets, rot_somewhere
 from esp.simulation.nodes_tier.world import World
 from esp.storage.checkpoints import decode_checkpoint
-from esp.storage.layout import HIGH_WATERMARK_FILE, LOG_SUFFIX
+from esp.storage.layout import HIGH_WATERMARK_FILE, LOG_SUFFIX, RECOVERY_POINT_FILE, replica_directory_name
+
+LOST_MEMBER_SHARE = 0.4
+"""Of the rot of the quorum's files: a controller is killed, and they are gone when it comes back."""
 
 SEALED_SHARE = 0.7
 """Of the rot of records: in segments that are not appended to and rarely read, if there are any, as most of a disk is."""
@@ -58,6 +62,8 @@ class DiskNemesis:
             targets = [target for target in targets if self._has_others_in_sync(node, target)]
         if not targets or not self._may_rot(node, kind):
             return False
+        if kind is RotKind.METADATA and rng.random() < LOST_MEMBER_SHARE and self._lose_member(fault, node, rng):
+            return True
         target = rng.choice(
             _prefer_sealed(targets) if kind is RotKind.RECORDS and rng.random() < SEALED_SHARE else targets
         )
@@ -72,15 +78,40 @@ class DiskNemesis:
         self._world.trace.say(
             node.name, f"rot of {target.kind.value} in {target.path} at {sorted(target.content.rotten)}"
         )
-        ledger, now_s = self._ledger, self._world.loop.time()
-        ledger.rotten_files += 1
+        self._ledger.rotten_files += 1
         if kind is RotKind.RECORDS:
-            ledger.on_rot(node.node_id, now_s, target.partition)
+            self._ledger.on_rot(node.node_id, self._world.loop.time(), target.partition)
         elif kind is RotKind.METADATA:
-            ledger.members[node.node_id] = None
-            if node.node_id in self._world.profile.layout.brokers:  # its disk may have to be replaced, at any time
-                ledger.on_rot(node.node_id, now_s, None)
+            self._count_member(node)
         return True
+
+    def _lose_member(self, fault: Fault, node: SimulatedNode, rng: Random) -> bool:
+        """Kill a controller; its metadata log or quorum-state is gone when it is back: it may not take part with the rest (RAFT-45)."""
+        if node.node_id not in self._world.profile.layout.controllers or not node.is_serving:
+            return False
+        if not self._read_checkpoint(node, RECOVERY_POINT_FILE).get(METADATA_PARTITION):
+            return False  # it cannot know that it had any
+        node.kill()
+        disk, log = node.disk, f"{DATA}/{replica_directory_name(METADATA_PARTITION)}"
+        disk.crash()
+        if rng.random() < 0.5:
+            node.lost_of_member = log
+            disk.remove_tree(log)
+            disk.sync_directory_blocking(DATA)
+        else:
+            node.lost_of_member = f"{log}/{QUORUM_STATE_FILE}"
+            disk.remove(node.lost_of_member)
+            disk.sync_directory_blocking(log)
+        self._world.trace.say(node.name, f"{node.lost_of_member} is gone")
+        self._count_member(node)
+        self._world.start_later(node, fault.seconds)
+        return True
+
+    def _count_member(self, node: SimulatedNode) -> None:
+        """A member of the quorum is lost; the disk of its node may have to be replaced, at any time."""
+        self._ledger.members[node.node_id] = None
+        if node.node_id in self._world.profile.layout.brokers:
+            self._ledger.on_rot(node.node_id, self._world.loop.time(), None)
 
     def _may_rot(self, node: SimulatedNode, kind: RotKind) -> bool:
         match kind:
@@ -121,12 +152,16 @@ class DiskNemesis:
         """
         if not target.path.endswith(LOG_SUFFIX):
             return None
-        content = node.disk.content(f"{DATA}/{HIGH_WATERMARK_FILE}")
+        return target.bytes_below(self._read_checkpoint(node, HIGH_WATERMARK_FILE).get(METADATA_PARTITION, 0))
+
+    @staticmethod
+    def _read_checkpoint(node: SimulatedNode, name: str) -> dict[TopicPartition, int]:
+        """The entries of a checkpoint; none if it has rotted."""
+        content = node.disk.content(f"{DATA}/{name}")
         try:
-            offsets = decode_checkpoint(bytes(content.cached)) if content is not None else {}
+            return decode_checkpoint(bytes(content.cached)) if content is not None else {}
         except ValueError:
-            return 0
-        return target.bytes_below(offsets.get(METADATA_PARTITION, 0))
+            return {}
 
     # --- other disks ---------------------------------------------------------------------------------------------------------------
 

@@ -91,6 +91,8 @@ class SimulatedNode:
         self._boots = 1
         self.disk_was_faulty = False
         """True if its disk failed or was full in this life: the node may end itself."""
+        self.lost_of_member: str | None = None
+        """The part of its member of the quorum that is gone from its disk, if any: the node may not take part with the rest."""
         self.damaged: dict[str, None] = {}
         """Directories of replicas from which files have vanished: the node may refuse to open them."""
         self.rotten_at_start: list[Target] = []

@@ -46,6 +46,10 @@ from esp.simulation.quorum_tier.profile import SECOND_US, QuorumProfile
 from esp.simulation.streams import between
 
 _SOON_US = 30_000
+_SLOW_SNAPSHOT_SHARE = 0.3
+"""Of the snapshots: the device takes them slowly."""
+
+_SLOW_SNAPSHOT_US_MAX = 10 * SECOND_US
 _RARE = {"committed": 0.02, "voted": 0.3}
 """Moments that come often get fewer faults; the rest get one by the profile."""
 
@@ -83,7 +87,7 @@ class QuorumAims:
     def _write_snapshots(self) -> None:
         for member in self._cluster.members.values():
             if member.paused_until_us <= self._cluster.now_us:
-                member.write_snapshot()
+                member.write_snapshot(self._cluster.draw_snapshot_us())
 
     def lose_leader(self, calm_us: int) -> None:
         """Heal everything, then cut the leader off without a word: the others must replace it, if they are a majority (RAFT-6)."""
@@ -355,6 +359,11 @@ class QuorumCluster:
         member = self.random.choice(leaders if leaders and self.random.random() < 0.5 else members)
         self.inflict(kind, member)
 
+    def draw_snapshot_us(self) -> int:
+        """The time that the writing of a snapshot takes: it runs beside all else that a member does."""
+        is_slow = not self._is_calm and self.random.random() < _SLOW_SNAPSHOT_SHARE
+        return self.random.randrange(_SLOW_SNAPSHOT_US_MAX) if is_slow else 0
+
     def inflict(self, kind: str, member: QuorumMember) -> None:
         """Let one of :data:`KINDS` happen at a member."""
         self.notes.append(f"{self.now_us} {kind} {member.node_id}")
@@ -375,7 +384,7 @@ class QuorumCluster:
             self._lose_disk(member)
         elif kind == "snapshot":
             if member.paused_until_us <= self.now_us:
-                member.write_snapshot()
+                member.write_snapshot(self.draw_snapshot_us())
         else:
             self._change_voters(kind)
 

@@ -379,8 +379,12 @@ class QuorumMember:
         self.applied, self.digest = snapshot_id.end_offset, snapshot.digest
         self.do(node.on_snapshot_installed(self.now, snapshot_id, snapshot.voters, snapshot.kraft_version))
 
-    def write_snapshot(self) -> None:
-        """Write a snapshot of what is committed, and remove the log below it."""
+    def write_snapshot(self, delay_us: int = 0) -> None:
+        """Write a snapshot of what is committed now, and remove the log below it when it is written.
+
+        Args:
+            delay_us: the time that the writing takes. The member may have installed a newer snapshot then.
+        """
         node = self.node
         last = self.disk.find_batch_before(self.applied)
         if (
@@ -393,8 +397,18 @@ class QuorumMember:
         history = self.disk.history()
         history.truncate_to(self.applied)
         snapshot_id = SnapshotId(self.applied, last.header.leader_epoch)
-        self.disk.drop_before(StoredSnapshot(snapshot_id, self.digest, history.voters, history.kraft_version))
-        self.do(node.on_snapshot_written(self.now, snapshot_id, self.applied))
+        snapshot = StoredSnapshot(snapshot_id, self.digest, history.voters, history.kraft_version)
+        if delay_us:
+            self.world.after(self, delay_us, partial(self._end_snapshot, snapshot))
+        else:
+            self._end_snapshot(snapshot)
+
+    def _end_snapshot(self, snapshot: StoredSnapshot) -> None:
+        node, disk = self.node, self.disk
+        assert node is not None, "only a process writes"
+        if disk.start_offset < snapshot.snapshot_id.end_offset:
+            disk.drop_before(snapshot)
+        self.do(node.on_snapshot_written(self.now, snapshot.snapshot_id, disk.start_offset))
 
     @property
     def is_leader(self) -> bool:

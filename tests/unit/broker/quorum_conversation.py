@@ -82,16 +82,24 @@ class Member:
     async def _start(self):
         env = self.env
         self.directory = LogDirectory.open_blocking(env.disk, PATH)
-        self.log = open_metadata_log_blocking(env, self.directory, cluster_id=CLUSTER_ID, node_id=self.node_id)
-        self.loader = MetadataLoader(env)
         names = {"cluster_id": CLUSTER_ID, "endpoints": self.endpoints}
-        settings = {name: value for name, value in self.config.items() if name not in names}
+        given = {name: value for name, value in self.config.items() if name not in names}
+        settings = BrokerSettings(node_id=self.node_id, controller_listener_names=(LISTENER,), **given)
+        self.log = open_metadata_log_blocking(
+            env,
+            self.directory,
+            cluster_id=CLUSTER_ID,
+            node_id=self.node_id,
+            has_controller_role=settings.is_controller,
+        )
+        self.loader = MetadataLoader(env)
         config = RaftConfig(
-            settings=BrokerSettings(node_id=self.node_id, controller_listener_names=(LISTENER,), **settings),
+            settings=settings,
             local=self.key,
             **{name: self.config.get(name, default) for name, default in names.items()},
         )
-        self.raft = await RaftDriver.open(env, self.log, config, self.loader, asyncio.Lock())
+        self.lock = asyncio.Lock()
+        self.raft = await RaftDriver.open(env, self.log, config, self.loader, self.lock)
         self.loader.subscribe(lambda image, delta: self.changes.append((image, delta)))
         self.raft.on_leadership(
             lambda: self.leaderships.append((self.raft.epoch, self.raft.leader, self.raft.is_active))

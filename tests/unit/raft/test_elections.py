@@ -9,7 +9,7 @@ from esp.raft.effects import Persist, Reply
 from esp.raft.messages import BeginQuorumEpochRequest, EndQuorumEpochRequest, FetchRequest, VoteRequest
 from esp.raft.quorum_state import QuorumState
 from esp.raft.roles import Role
-from esp.raft.voters import Voter, VoterEndpoint, VoterSet
+from esp.raft.voters import Voter, VoterEndpoint, VoterKey, VoterSet
 from tests.unit.raft.members import (
     CLUSTER,
     address,
@@ -112,6 +112,28 @@ def test_a_vote_needs_a_log_that_is_as_complete(last_epoch, end, is_granted, pre
     node = member(1, log=log(5, (3, 0)))
     node.start(at(0))
     assert _ask(node, vote(5, last_epoch=last_epoch, end=end, pre=pre)).is_granted == is_granted  # RAFT-3
+
+
+@pytest.mark.parametrize("epoch", [0, 7])
+@pytest.mark.parametrize("node_id", [-1, -7])
+def test_a_leader_or_candidate_without_an_id_is_refused_and_changes_nothing(node_id, epoch):
+    """It cannot be followed, and a vote for it would be forgotten with a restart (RAFT-2)."""
+    node = member(1)
+    prospective(node)
+    candidate = msgspec.structs.replace(vote(epoch), candidate=VoterKey(NodeId(node_id), key(2).directory_id))
+    end = EndQuorumEpochRequest(
+        cluster_id=CLUSTER,
+        leader_id=NodeId(node_id),
+        leader_epoch=LeaderEpoch(epoch),
+        preferred_candidates=(),
+        leader_endpoints=endpoints(2),
+    )
+    begin = msgspec.structs.replace(_begin(epoch, node_id), leader_endpoints=endpoints(2))
+    for request in (begin, candidate, end):
+        effects = node.on_request(at(0.3), request, "token")
+        assert reply(effects).error is ErrorCode.invalid_request
+        assert persisted(effects) == []
+    assert (node.epoch, node.role) == (0, Role.PROSPECTIVE)
 
 
 def test_no_vote_is_given_in_an_epoch_with_a_leader():

@@ -33,6 +33,14 @@ def _naive_end(epochs, epoch, start=0):
     return EpochEnd(max([*upto[-1:], *([] if upto else [epoch])]), len(upto))
 
 
+def test_a_snapshot_that_was_written_while_a_newer_one_was_fetched_is_told_to_nobody():
+    """RAFT-32: it is removed again, and a follower that was told it would ask for it for ever."""
+    outline = _outline([1] * 9)
+    outline.restart_at(SnapshotId(40, 2))
+    outline.advance_start(SnapshotId(5, 1), 40)
+    assert outline.check_position(3, 1) == SnapshotId(40, 2)
+
+
 @given(_logs, _cuts, st.integers(1, 7))
 def test_ends_of_epochs_are_those_of_the_records(epochs, cuts, epoch):
     outline = _outline(epochs)

@@ -372,6 +372,23 @@ def test_an_observer_looks_for_the_leader_among_the_voters():
     assert (node.role, node.leader_id, node.leader_address) == (Role.FOLLOWER, 3, address(3))
 
 
+def test_a_controller_asks_for_the_leader_when_its_log_is_flushed():
+    """RAFT-11: the leader takes the question for a fetch; the new voter would count for what a loss of power may take."""
+    node = member(4, log=log(5, (3, 0), flushed=3))
+    effects = node.start(at(0))
+    assert of_type(effects, Flush)
+    assert not sent(effects, FetchRequest)
+    assert node.next_deadline_us is None
+    assert not sent(node.on_flushed(at(0.1), 4), FetchRequest)
+    (request,) = sent(node.on_flushed(at(0.2), 5), FetchRequest).values()
+    assert request.fetch_offset == 5
+
+
+def test_a_broker_asks_for_the_leader_at_once():
+    node = member(4, log=log(5, (3, 0), flushed=3), role=False)
+    assert sent(node.start(at(0)), FetchRequest)
+
+
 # Snapshots
 
 
@@ -412,7 +429,10 @@ def test_a_snapshot_that_was_corrupt_is_fetched_again():
         leader_epoch=LeaderEpoch(3), snapshot_id=SnapshotId(40, 2), size=4, position=0, data=b"four"
     )
     node.on_response(at(0.3), NodeId(2), request, piece)
-    assert sent(node.on_snapshot_refused(at(0.4), SnapshotId(40, 2)), FetchRequest)[2].fetch_offset == 5
+    assert not sent(node.on_snapshot_refused(at(0.4), SnapshotId(40, 2)), FetchRequest)
+    assert not sent(node.on_tick(at(1.3)), FetchRequest)  # the leader's copy may have rotted, and be large
+    assert sent(node.on_tick(deadline(node)), FetchRequest)[2].fetch_offset == 5
+    assert node.role is Role.FOLLOWER
 
 
 def test_a_snapshot_beyond_what_is_committed_is_a_bug():

@@ -1,9 +1,10 @@
 """Adding, removing and moving voters (RAFT-40 to RAFT-43, KIP-853)."""
 
 import pytest
+from msgspec.structs import replace
 
 from esp.model.errors import ErrorCode
-from esp.model.ids import LeaderEpoch, NodeId
+from esp.model.ids import ZERO_UUID, DirectoryId, LeaderEpoch, NodeId
 from esp.raft.effects import Append, Reply
 from esp.raft.messages import (
     AddVoterRequest,
@@ -15,6 +16,7 @@ from esp.raft.messages import (
     VoteRequest,
 )
 from esp.raft.roles import Role
+from esp.raft.voters import VoterKey
 from tests.unit.raft.members import (
     CLUSTER,
     at,
@@ -31,6 +33,8 @@ from tests.unit.raft.members import (
     reply,
     sent,
 )
+
+NO_DIRECTORY = DirectoryId(ZERO_UUID)
 
 
 def _leader(*, has_committed=True):
@@ -113,6 +117,9 @@ def test_a_voter_that_cannot_be_reached_or_is_another_is_not_added():
     [
         (_add(2), ErrorCode.duplicate_voter),
         (_remove(4), ErrorCode.voter_not_found),
+        (replace(_add(), voter=VoterKey(NodeId(4), NO_DIRECTORY)), ErrorCode.invalid_request),
+        (replace(_add(), voter=VoterKey(NodeId(-4), key(4).directory_id)), ErrorCode.invalid_request),
+        (replace(_remove(2), voter=VoterKey(NodeId(2), NO_DIRECTORY)), ErrorCode.invalid_request),
         (_remove(2, disk=1), ErrorCode.voter_not_found),
         (
             AddVoterRequest(cluster_id=CLUSTER, voter=key(4), endpoints=(), timeout_ms=1),

@@ -17,6 +17,8 @@ TopicData = TypeVar("TopicData")
 TOPIC: Final = TopicName(METADATA_TOPIC)
 PARTITION: Final = i32(0)
 
+_PORT_MAX: Final = 65_535
+
 TOP_LEVEL: Final = frozenset({ErrorCode.inconsistent_cluster_id})
 """Refusals of a request as a whole; all others are about the partition."""
 
@@ -92,6 +94,9 @@ def leadership(answer: Any, error: ErrorCode, leader: Any, listener: str) -> dic
         error: of the request.
         leader: has ``leader_id`` and ``leader_epoch``.
         listener: the one that was asked, of which the leader's address is.
+
+    Raises:
+        RefusedCallError: the leader's address is none.
     """
     return {
         "error": error,
@@ -104,7 +109,14 @@ def leadership(answer: Any, error: ErrorCode, leader: Any, listener: str) -> dic
 def _endpoints_of(endpoints: Sequence[_NodeEndpoint], leader_id: int, listener: str) -> tuple[VoterEndpoint, ...]:
     if leader_id == NO_NODE:
         return ()
-    return tuple(VoterEndpoint(listener, end.host, int(end.port)) for end in endpoints if end.node_id == leader_id)[:1]
+    return tuple(told_endpoint(listener, end.host, end.port) for end in endpoints if end.node_id == leader_id)[:1]
+
+
+def told_endpoint(listener: str, host: str, port: int) -> VoterEndpoint:
+    """An endpoint as an answer tells it. Raises RefusedCallError: its field for the port has room for more, and this is no port."""
+    if not 0 <= port <= _PORT_MAX:
+        raise RefusedCallError(ErrorCode.invalid_request)
+    return VoterEndpoint(listener, host, int(port))
 
 
 def node_endpoints(type_: Any, response: Response, listener: str, port: Callable[[int], int] = u16) -> tuple[Any, ...]:

@@ -12,10 +12,17 @@ from kio.schema.update_raft_voter.v0 import response as update_voter_response
 from kio.static.primitive import i16, i32
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.raft.wire.metadata_partition import decode_endpoints, decode_ms, encode_endpoints, encode_ms, voter_key
+from esp.broker.raft.wire.metadata_partition import (
+    decode_endpoints,
+    decode_ms,
+    encode_endpoints,
+    encode_ms,
+    told_endpoint,
+    voter_key,
+)
 from esp.model.ids import NO_NODE, LeaderEpoch, NodeId
 from esp.raft.messages import AddVoterRequest, RemoveVoterRequest, UpdateVoterRequest, VoterChangeResponse
-from esp.raft.voters import KRAFT_VERSION, VoterEndpoint, find_address
+from esp.raft.voters import KRAFT_VERSION, find_address
 
 _NO_EPOCH: Final = LeaderEpoch(-1)
 
@@ -137,7 +144,7 @@ def decode_update_response(_request: UpdateVoterRequest, answer: Any, listener: 
         error=answer.error_code,
         leader_epoch=LeaderEpoch(leader.leader_epoch),
         leader_id=NodeId(leader.leader_id),
-        leader_endpoints=(VoterEndpoint(listener, leader.host, leader.port),)
+        leader_endpoints=(told_endpoint(listener, leader.host, leader.port),)
         if leader.leader_id >= 0 and leader.host
         else (),
     )

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from esp.model.errors import ErrorCode, OperatorError
+from esp.raft.effects import ReadRecords
 from esp.raft.messages import AddVoterRequest, RemoveVoterRequest, VoterChangeResponse
 from esp.raft.roles import Role
 from esp.settings.addresses import QuorumVoter
@@ -413,3 +414,21 @@ async def test_a_node_without_the_role_describes_itself_as_an_observer_also_wher
     settings = replace(member.raft.config.settings, process_roles=(BROKER,))
     member.raft.config = replace(member.raft.config, settings=settings)
     assert [each.key.node_id for each in member.raft.describe_from_here().observers] == [member.node_id]
+
+
+@with_quorum(
+    1,
+    metadata_log_max_record_bytes_between_snapshots=1000,
+    metadata_max_retention_bytes=1,
+    metadata_max_retention_ms=-1,
+)
+async def test_records_below_the_log_start_are_given_to_nobody(quorum):
+    """RAFT-32: the core may decide on a fetch before it hears that the log start was raised; the next one is told a snapshot."""
+    member = await quorum.elect()
+    count = 0
+    while member.log.log_start_offset == 0:
+        count += 1
+        assert await quorum.create(f"t{count}")
+    read = ReadRecords(0, member.log.log_end_offset, 1_000_000)
+    assert member.raft.files.read_records(read) == b""
+    assert await member.run(member.raft.files.read_records_cold(read)) == b""

@@ -1,6 +1,7 @@
 """Whatever a crash leaves on the disk, a member begins where log and newest snapshot agree, or says why it cannot."""
 
 import asyncio
+import errno
 
 import pytest
 
@@ -213,3 +214,111 @@ def test_a_voter_that_lost_what_it_knew_to_be_committed_but_had_not_flushed_star
         assert len((await quorum.agree()).topics_by_id) == 30
 
     scenario()
+
+
+@pytest.mark.parametrize("voters", [1, 3])
+def test_a_voter_whose_metadata_log_is_gone_is_refused(voters):
+    """RAFT-45: it would vote, by the id of its directory, for members that lack what it has confirmed."""
+
+    @with_quorum(voters)
+    async def scenario(quorum):
+        await quorum.elect()
+        assert await quorum.create("t")
+        await quorum.agree()
+        await quorum[1].stop()
+        quorum[1].disk.remove_tree(LOG_PATH)
+        for _ in range(2):
+            with pytest.raises(OperatorError, match="is gone"):
+                await quorum[1].start()
+            quorum[1].kill(power=True)
+
+    scenario()
+
+
+@with_quorum(3)
+async def test_a_voter_whose_metadata_log_has_lost_its_identity_is_refused(quorum):
+    """It would be begun anew, and what was written down of it forgotten."""
+    await quorum.elect()
+    assert await quorum.create("t")
+    await quorum.agree()
+    await quorum[1].stop()
+    quorum[1].disk.remove(f"{LOG_PATH}/partition.metadata")
+    with pytest.raises(OperatorError, match=r"no readable partition\.metadata"):
+        await quorum[1].start()
+
+
+@with_quorum(1)
+async def test_a_broker_whose_metadata_log_is_gone_fetches_it_again(quorum):
+    leader = await quorum.elect()
+    observer = quorum.add(
+        4,
+        formatted=True,
+        process_roles=("broker",),
+        endpoints=(),
+        controller_quorum_bootstrap_servers=(leader.address,),
+    )
+    await observer.start()
+    assert await quorum.create("t")
+    await quorum.agree()
+    await observer.stop()
+    observer.disk.remove_tree(LOG_PATH)
+    await observer.start()
+    assert list((await quorum.agree()).topics_by_name) == ["t"]
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["killed", "power lost"])
+@with_quorum(3)
+async def test_a_voter_that_does_not_know_its_votes_any_more_is_refused(quorum, power):
+    """RAFT-1: it would vote in an epoch a second time."""
+    await quorum.elect()
+    quorum[1].kill(power=power)
+    quorum[1].disk.remove(f"{LOG_PATH}/quorum-state")
+    with pytest.raises(OperatorError, match="the votes of this node are not known any more"):
+        await quorum[1].start()
+
+
+@with_quorum(3)
+async def test_a_voter_that_was_killed_before_it_had_a_vote_to_remember_starts(quorum):
+    others = [quorum[number] for number in (2, 3)]
+    for member in quorum.alive:
+        member.kill()
+    assert "quorum-state" not in quorum[1].names()
+    for member in (quorum[1], *others):
+        await member.start()
+    assert await quorum.elect()
+
+
+@with_quorum(1)
+async def test_the_only_voter_needs_no_vote_to_go_on(quorum):
+    """Its log knows the epoch, and no other member stands for election."""
+    member = await quorum.elect()
+    assert await quorum.create("t")
+    epoch = member.raft.epoch
+    await member.stop()
+    member.disk.remove(f"{LOG_PATH}/quorum-state")
+    await member.start()
+    assert (await quorum.elect()).raft.epoch > epoch
+    assert list(member.image.topics_by_name) == ["t"]
+
+
+@pytest.mark.parametrize(("error", "pattern"), [(errno.EIO, "*.checkpoint"), (errno.ENOSPC, "*.checkpoint")])
+@with_quorum(3)
+async def test_a_disk_that_fails_at_the_start_is_no_corrupt_log(quorum, error, pattern):
+    """The operator would restore an older copy, or replace the voter, for an error that may pass."""
+    await quorum.elect()
+    await quorum[1].stop()
+    quorum[1].disk.fail("read", pattern, error=error)
+    with pytest.raises(OperatorError, match="cannot be opened") as raised:
+        await quorum[1].start()
+    assert "make room" in str(raised.value)
+    assert "copy" not in str(raised.value)
+
+
+@with_quorum(3)
+async def test_a_voter_with_a_corrupt_log_is_to_be_replaced_not_restored(quorum):
+    """RAFT-1: an older copy has not the votes that it gave since."""
+    await quorum.elect()
+    await quorum[1].stop()
+    quorum[1].disk.corrupt(f"{LOG_PATH}/{FIRST.file_name}", 70)
+    with pytest.raises(OperatorError, match="replace this one"):
+        await quorum[1].start()

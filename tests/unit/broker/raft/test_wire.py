@@ -2,15 +2,21 @@
 
 import uuid
 from dataclasses import replace
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kio.schema.fetch.v18 import response as fetch_response
+from kio.schema.types import BrokerId
+from kio.schema.update_raft_voter.v0 import response as update_response
+from kio.static.primitive import i32
 
+from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.raft.wire import elections, fetching, voter_changes
 from esp.broker.raft.wire.calls import CALLS
-from esp.broker.raft.wire.metadata_partition import RefusedCallError
+from esp.broker.raft.wire.metadata_partition import RefusedCallError, leadership
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import ZERO_UUID, DirectoryId, LeaderEpoch, NodeId
 from esp.protocol.messages import decode_request, decode_response, encode_request, encode_response, load_class
@@ -333,3 +339,22 @@ def test_a_fetch_that_knows_no_high_watermark_field_says_nothing_of_it():
     version = 17
     frame = encode_request(ApiKey.FETCH, version, 1, None, CALLS[messages.FetchRequest].encode(request))
     assert fetching.decode_fetch_request(decode_request(ApiKey.FETCH, version, _body(frame, 11))) == request
+
+
+@pytest.mark.parametrize("port", [-1, 65_536, 2**31 - 1])
+def test_an_answer_with_an_address_that_is_none_counts_as_refused(port):
+    """The field has 32 bits; the node would pass the address on in fields of 16."""
+    endpoint = fetch_response.NodeEndpoint(node_id=BrokerId(2), host="host", port=i32(port))
+    leader = fetch_response.LeaderIdAndEpoch(leader_id=BrokerId(2), leader_epoch=i32(3))
+    answer = SimpleNamespace(node_endpoints=(endpoint,))
+    with pytest.raises(RefusedCallError):
+        leadership(answer, ErrorCode.none, leader, LISTENER)
+    moved = update_response.UpdateRaftVoterResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        current_leader=update_response.CurrentLeader(
+            leader_id=BrokerId(2), leader_epoch=i32(3), host="host", port=i32(port)
+        ),
+    )
+    with pytest.raises(RefusedCallError):
+        voter_changes.decode_update_response(None, moved, LISTENER)

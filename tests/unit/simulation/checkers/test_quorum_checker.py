@@ -25,6 +25,7 @@ class Scene:
                 log=node.log, is_stepping=False, epoch=1, high_watermark=0, is_leader=False, voters=voters(1, 2, 3)
             )
             node.broker.running = SimpleNamespace(raft=raft)
+            node.lost_of_member = None
         self.leader.broker.running.raft.is_leader = True
         for _ in range(2):
             append_to_all(self.nodes, epoch=1)
@@ -64,6 +65,15 @@ def test_quorum_that_appends_commits_and_elects_is_well():
     scene.flush()
     scene.commit(scene.second, 3)
     assert scene.checker.committed.end_offset == 3
+
+
+def test_controller_that_takes_part_without_what_it_has_lost_is_found():
+    scene = Scene()
+    scene.third.lives += 1
+    scene.third.lost_of_member = "/data/__cluster_metadata-0/quorum-state"
+    scene.third.broker.running.raft = SimpleNamespace(**vars(scene.third.broker.running.raft))
+    with violation("INV-RAFT-VOTE"):
+        scene.look()
 
 
 def test_node_that_has_not_come_so_far_is_left_alone():

@@ -82,7 +82,9 @@ class Product:
         directory = LogDirectory.open_blocking(env.disk, "/data")
         directory.format_blocking(MetaProperties(CLUSTER_ID, NODE, DIRECTORY))
         self.disk = env.disk
-        self.log = open_metadata_log_blocking(env, directory, cluster_id=CLUSTER_ID, node_id=NODE)
+        self.log = open_metadata_log_blocking(
+            env, directory, cluster_id=CLUSTER_ID, node_id=NODE, has_controller_role=True
+        )
         config = RaftConfig(settings=SETTINGS, local=VoterKey(NODE, DIRECTORY), cluster_id=CLUSTER_ID, endpoints=())
         snapshots = MetadataSnapshots(env.disk, self.log.path)
         member = RecoveredMember(self.core, VoterHistory(NO_VOTERS, 1), snapshots, None)
