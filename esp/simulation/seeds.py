@@ -2,10 +2,8 @@
 
 import dataclasses
 import gc
-import hashlib
 import time
 from collections.abc import Callable, Collection
-from functools import lru_cache
 from typing import Final
 
 from esp.simulation.excuses import tallied
@@ -16,19 +14,9 @@ from esp.simulation.outcome import Outcome
 OBJECTS_BETWEEN_COLLECTIONS: Final = 200_000
 """The surplus of objects that came over those that went at which the garbage collector looks: a run leaves few cycles, and ends soon."""
 
-DERIVED_KEYS_KEPT: Final = 4096
-"""Keys derived from passwords that a process remembers: the clients of a run log in with the same few again and again."""
-
-_derive_key: Final = lru_cache(DERIVED_KEYS_KEPT)(hashlib.pbkdf2_hmac)
-
 
 def prepare_process() -> None:
-    """Make a process faster that is there for runs alone.
-
-    The garbage collector leaves the code's own objects out, and looks rarely. A key is derived from a password once: the thousands of
-    rounds are there to cost time, and give the same key each time. The product itself must not keep what it derives from a secret.
-    """
-    hashlib.pbkdf2_hmac = _derive_key  # type: ignore[assignment]  # of the same arguments, and pure
+    """Make a process faster that is there for runs alone: its garbage collector leaves the code's own objects out, and looks rarely."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, 20, 20)

@@ -23,6 +23,7 @@ from esp.simulation.checkers.floor_checker import FloorChecker
 from esp.simulation.checkers.minimums import Minimums, default_minimum
 from esp.simulation.checkers.reassignment import check_reassignment
 from esp.simulation.checkers.replica_checker import ReplicaChecker
+from esp.simulation.checkers.same_images import SameImages
 from esp.simulation.checkers.trash_checker import TrashChecker
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.excuses import Excuse, note
@@ -45,6 +46,7 @@ class _Feed:
         self.loader = loader
         self.before: ClusterImage | None = None
         """The one that was looked at last."""
+        self.same = SameImages()
         self._published: list[ClusterImage] = []
         loader.subscribe(self._on_image)
 
@@ -106,7 +108,7 @@ class MetadataChecker:
             feed = self._feeds[node.node_id] = _Feed(loader)
             self._nodes[node.node_id] = node
         for image in feed.take():
-            self._look_at(node, feed.before, image)
+            self._look_at(node, feed, image)
             feed.before = image
 
     def added_to(self, outcome: Outcome) -> Outcome:
@@ -119,7 +121,8 @@ class MetadataChecker:
             early_purges=self.trash.early,
         )
 
-    def _look_at(self, node: SimulatedNode, before: ClusterImage | None, image: ClusterImage) -> None:
+    def _look_at(self, node: SimulatedNode, feed: _Feed, image: ClusterImage) -> None:
+        before = feed.before
         if before is not None and image.offset < before.offset:
             raise ViolationError("INV-META-SAME", node.name, f"went back from offset {before.offset} to {image.offset}")
         known = self._known.get(image.offset)
@@ -127,7 +130,7 @@ class MetadataChecker:
             raise ViolationError(
                 "INV-META-SAME", node.name, f"has metadata of offset {image.offset}; committed is {self.image.offset}"
             )
-        if known is not None and known != image:
+        if known is not None and not feed.same.are_same(known, image):
             raise ViolationError("INV-META-SAME", node.name, f"at offset {image.offset}: {_differences(known, image)}")
 
     def _take(self, image: ClusterImage, now_s: float) -> None:

@@ -1,11 +1,11 @@
 """The state in which a replica must be when a node has come back, and the state that follows from its batches."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from esp.simulation.checkers.compacted_records import CompactedRecords
-from esp.simulation.checkers.replica_view import BatchView, ReplicaView
+from esp.simulation.checkers.replica_view import BatchView, ReplicaView, fold_producers
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.excuses import Excuse, note
 from esp.storage.log import Log
@@ -96,17 +96,14 @@ def check_epochs(view: ReplicaView, log: Log) -> None:
     Raises:
         ViolationError: INV-EPOCH-CACHE (LOG-7..10).
     """
-    expected: list[tuple[int, int]] = []
     start_offset = log.log_start_offset
-    for batch in view.batches:
-        if batch.next_offset > start_offset and (not expected or batch.leader_epoch > expected[-1][0]):
-            expected.append((batch.leader_epoch, max(batch.base_offset, start_offset)))
+    expected = view.epochs(start_offset)
     entries = log.leader_epochs.entries()
     if any(later[0] <= earlier[0] or later[1] <= earlier[1] for earlier, later in itertools.pairwise(entries)):
         raise ViolationError("INV-EPOCH-CACHE", view.who, f"not ascending: {entries}")
     if entries and entries[-1][1] == log.log_end_offset:
         entries = entries[:-1]  # an epoch that has begun, and no batch yet
-    before = next((batch for batch in view.batches if batch.base_offset < start_offset <= batch.next_offset), None)
+    before = view.before(start_offset)
     if before is not None and log.leader_epochs.epoch_of(start_offset - 1) not in (None, before.leader_epoch):
         raise ViolationError("INV-EPOCH-CACHE", view.who, f"{entries}, but before the log start there is {before}")
     if entries and expected and entries[0][0] == expected[0][0]:
@@ -134,28 +131,14 @@ def check_producers(view: ReplicaView, log: Log) -> bool:
         producer_id: (state.epoch, state.last_sequence, state.last_offset)
         for producer_id, state in log.producers.items()
     }
-    expected = _fold(view.batches)
+    expected: Mapping[int, tuple[int, int, int]] = view.producers()
     is_excused = found != expected and log.rot is not None
     if is_excused:
-        expected = _fold(batch for batch in view.batches if not batch.is_rotten())
+        sound: dict[int, tuple[int, int, int]] = {}
+        fold_producers((batch for batch in view.batches if not batch.is_rotten()), sound)
+        expected = sound
     if found != expected:
         differ = sorted(key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key))
         details = ", ".join(f"{key}: {found.get(key)} in place of {expected.get(key)}" for key in differ)
         raise ViolationError("INV-PROD-FOLD", view.who, f"(epoch, sequence, offset) of producers: {details}")
     return is_excused
-
-
-def _fold(batches: Iterable[BatchView]) -> dict[int, tuple[int, int, int]]:
-    """Epoch, last sequence and last offset of each producer of these batches; a marker of a newer epoch leaves neither of the latter."""
-    states: dict[int, tuple[int, int, int]] = {}
-    for batch in batches:
-        if batch.is_control:
-            before = states.get(batch.producer_id)
-            if before is None or before[0] != batch.producer_epoch:
-                states[batch.producer_id] = (batch.producer_epoch, -1, -1)
-        elif batch.producer_id >= 0:
-            count = batch.next_offset - batch.base_offset
-            has_sequence = batch.base_sequence >= 0  # which coordinators leave out
-            last_sequence = (batch.base_sequence + count - 1) & 0x7FFFFFFF if has_sequence else -1
-            states[batch.producer_id] = (batch.producer_epoch, last_sequence, batch.next_offset - 1)
-    return states

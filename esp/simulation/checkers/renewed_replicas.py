@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from esp.broker.replication.hosted_partition import HostedPartition
-from esp.model.ids import LOST_DIRECTORY, NodeId, TopicId, TopicPartition
+from esp.model.ids import LOST_DIRECTORY, NodeId, TopicId
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.replica_view import ReplicaView
 from esp.simulation.checkers.violation import ViolationError
@@ -39,19 +39,23 @@ class RenewedReplicas:
 
     def __init__(self) -> None:
         self._renewals: dict[Key, dict[int, _Renewal]] = {}
-        self._names: set[TopicPartition] = set()
+        self._looked_at: dict[int, tuple[list[HostedPartition], list[HostedPartition]]] = {}
+        """The replicas of each node when they were looked through last, and those among them of partitions with renewals."""
 
-    def __bool__(self) -> bool:
-        return bool(self._renewals)
-
-    def __contains__(self, name: TopicPartition) -> bool:
-        """True if a replica of a partition of that name was let go of: quicker to ask than :meth:`check`."""
-        return name in self._names
-
-    def note(self, node: SimulatedNode, name: TopicPartition, key: Key) -> None:
+    def note(self, node: SimulatedNode, key: Key) -> None:
         """A node let go of a replica."""
-        self._names.add(name)
         self._renewals.setdefault(key, {})[node.node_id] = _Renewal(node, node.lives, probe.broker_epoch(node))
+        self._looked_at.clear()
+
+    def of(self, node_id: int, replicas: list[HostedPartition]) -> list[HostedPartition]:
+        """The replicas among those of a node that are to be checked while they lead; quick where nothing is new."""
+        if not self._renewals:
+            return []
+        looked_at = self._looked_at.get(node_id)
+        if looked_at is None or looked_at[0] != replicas:
+            found = [hosted for hosted in replicas if (hosted.topic_id, hosted.name.partition) in self._renewals]
+            looked_at = self._looked_at[node_id] = replicas, found
+        return looked_at[1]
 
     def check(
         self,
@@ -72,26 +76,24 @@ class RenewedReplicas:
             ViolationError: INV-HW-EVIDENCE: it may let a replica in that has not all that it counts on.
         """
         leader, key = hosted.leader, (hosted.topic_id, hosted.name.partition)
-        renewals = self._renewals.get(key)
-        if (
-            renewals is None
-            or leader is None
-            or not leader.state.directories
-            or leader.leader_epoch != leader_epoch(*key)
-        ):
+        if leader is None:
             return
-        places = dict(zip(leader.state.replicas, leader.state.directories, strict=True))
-        for number, renewal in renewals.items():
-            view, follower = views.get(number, {}).get(key), leader.follower(NodeId(number))
+        for number, renewal in self._renewals.get(key, {}).items():
+            # What excludes most renewals is asked first: this is asked after each turn.
+            follower = leader.follower(NodeId(number))
+            if follower is None or follower.broker_epoch != renewal.broker_epoch:
+                continue
+            view = views.get(number, {}).get(key)
             if (
                 view is None
-                or follower is None
+                or follower.log_end_offset <= view.end_offset
                 or not renewal.is_of_this_process
-                or follower.broker_epoch != renewal.broker_epoch
-                or places[NodeId(number)] == LOST_DIRECTORY
+                or not leader.state.directories
+                or leader.leader_epoch != leader_epoch(*key)
             ):
                 continue
-            if follower.log_end_offset > view.end_offset:
+            places = dict(zip(leader.state.replicas, leader.state.directories, strict=True))
+            if places[NodeId(number)] != LOST_DIRECTORY:
                 raise ViolationError(
                     _INVARIANT,
                     name,

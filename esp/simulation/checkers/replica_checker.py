@@ -124,10 +124,9 @@ class ReplicaChecker:
             self._look_at(node, hosted, known)
         if len(known) > len(replicas):
             self._forget(node, known, replicas)
-        if self._renewed:
-            for hosted in replicas:
-                if hosted.leader is not None and hosted.name in self._renewed:
-                    self._renewed.check(node.name, hosted, self.views, self._leader_epoch)
+        for hosted in self._renewed.of(node.node_id, replicas):
+            if hosted.leader is not None:
+                self._renewed.check(node.name, hosted, self.views, self._leader_epoch)
 
     def before_start(self, node: SimulatedNode, log: Log, start_offset: int) -> None:
         """A log of a node is about to start later: what goes is looked at as long as it is there. Raises ViolationError."""
@@ -340,7 +339,7 @@ class ReplicaChecker:
             key = (hosted.topic_id, hosted.name.partition)
             if hosted.log.is_offline:
                 self._left_behind.setdefault(node.node_id, {})[key, view.path] = view.batches + view.read_rest()
-            self._renewed.note(node, hosted.name, key)
+            self._renewed.note(node, key)
             views = self.views[node.node_id]
             if views.get(key) is view:
                 del views[key]

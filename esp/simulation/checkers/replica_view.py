@@ -3,7 +3,8 @@
 A view belongs to one life of a node. It is brought up to date after each turn in which the node did something; reading costs what is new.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -99,6 +100,11 @@ class ReplicaView:
         """The core that led the partition when it was last looked at."""
         self._disk = disk
         self._bases: list[int] = []
+        self._epochs: list[tuple[int, int]] = []
+        """Each leader epoch of the batches, which never falls from one to the next, and the base offset of its first batch."""
+        self._producers: dict[int, tuple[int, int, int]] = {}
+        self._folded = 0
+        """The number of batches whose producers are in it."""
         self._paths: dict[FileContent, str] = {}
         self._content: FileContent | None = None
         self._position = 0
@@ -167,9 +173,12 @@ class ReplicaView:
         count = len(self.batches)
         while self.batches and (self.batches[-1].next_offset > end_offset or not self._stands(self.batches[-1])):
             self.batches.pop()
-            self._bases.pop()
+            base_offset = self._bases.pop()
+            if self._epochs[-1][1] == base_offset:
+                self._epochs.pop()
         if len(self.batches) == count:
             return False
+        self._forget_producers()
         if self.batches:
             last = self.batches[-1]
             self.end_offset = last.next_offset
@@ -214,6 +223,8 @@ class ReplicaView:
         """Forget everything; the log begins anew at ``offset``."""
         self.batches.clear()
         self._bases.clear()
+        self._epochs.clear()
+        self._forget_producers()
         self.end_offset = offset
         self._content = None
 
@@ -226,9 +237,39 @@ class ReplicaView:
         """All batches from the one that begins at ``offset``, or after it, on."""
         return self.batches[bisect_left(self._bases, offset) :]
 
+    def before(self, offset: int) -> BatchView | None:
+        """The batch that begins before an offset and ends there or later, or None."""
+        index = bisect_left(self._bases, offset) - 1
+        return self.batches[index] if index >= 0 and offset <= self.batches[index].next_offset else None
+
+    def epochs(self, start_offset: int) -> list[tuple[int, int]]:
+        """The leader epochs of the batches of a log that starts there, with the offset at which each begins; what does not change since the
+        last call is not looked at again.
+        """
+        index = max(0, bisect_right(self._bases, start_offset) - 1)
+        if index < len(self.batches) and self.batches[index].next_offset <= start_offset:
+            index += 1
+        if index >= len(self.batches):
+            return []
+        first = self.batches[index]
+        later = self._epochs[bisect_right(self._epochs, (first.leader_epoch, first.base_offset)) :]
+        return [(first.leader_epoch, max(first.base_offset, start_offset)), *later]
+
+    def producers(self) -> Mapping[int, tuple[int, int, int]]:
+        """The fold of all batches (:func:`fold_producers`); each batch is folded once."""
+        fold_producers(self.batches[self._folded :], self._producers)
+        self._folded = len(self.batches)
+        return self._producers
+
+    def _forget_producers(self) -> None:
+        self._producers.clear()
+        self._folded = 0
+
     def _add(self, batch: BatchView) -> None:
         self.batches.append(batch)
         self._bases.append(batch.base_offset)
+        if not self._epochs or batch.leader_epoch > self._epochs[-1][0]:
+            self._epochs.append((batch.leader_epoch, batch.base_offset))
         self.end_offset = batch.next_offset
         self._content, self._position = batch.content, batch.position + batch.size
 
@@ -254,6 +295,22 @@ class ReplicaView:
                 break
             position += header.size
         return content, position
+
+
+def fold_producers(batches: Iterable[BatchView], states: dict[int, tuple[int, int, int]]) -> None:
+    """Take batches into ``states``: epoch, last sequence and last offset of each producer; a marker of a newer epoch leaves neither of the
+    latter.
+    """
+    for batch in batches:
+        if batch.is_control:
+            before = states.get(batch.producer_id)
+            if before is None or before[0] != batch.producer_epoch:
+                states[batch.producer_id] = (batch.producer_epoch, -1, -1)
+        elif batch.producer_id >= 0:
+            count = batch.next_offset - batch.base_offset
+            has_sequence = batch.base_sequence >= 0  # which coordinators leave out
+            last_sequence = (batch.base_sequence + count - 1) & 0x7FFFFFFF if has_sequence else -1
+            states[batch.producer_id] = (batch.producer_epoch, last_sequence, batch.next_offset - 1)
 
 
 def _header(content: FileContent, position: int) -> BatchHeader:

@@ -7,10 +7,14 @@ a power loss keeps a random subset of the rest. Syncing a file does nothing for 
 import errno
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 from random import Random
-from typing import NamedTuple, TypeAlias, Union
+from typing import Final, NamedTuple, TypeAlias, Union
 
 from esp.simulation.machine.file_content import FileContent
+
+_PATHS_KEPT: Final = 4096
+"""Paths that are remembered in parts: checkers look at the same files after each append."""
 
 
 class Directory:
@@ -176,5 +180,6 @@ def file_error(number: int, path: str) -> OSError:
     return OSError(number, os.strerror(number), path)
 
 
-def _parts(path: str) -> list[str]:
-    return [part for part in path.split("/") if part not in ("", ".")]
+@lru_cache(_PATHS_KEPT)
+def _parts(path: str) -> tuple[str, ...]:
+    return tuple(part for part in path.split("/") if part not in ("", "."))

@@ -36,6 +36,7 @@ from esp.simulation.checkers.told_offsets import ToldOffsets
 from esp.simulation.checkers.trash_checker import check_restored_transactions
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.checkers.voter_checker import find_misplaced_voters, find_quorum_problems
+from esp.simulation.derived_keys import remembered
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.loop import Process, StuckError, current_process
 from esp.simulation.nodes_tier.access import Access
@@ -200,7 +201,7 @@ class Run:
         world = self._world
         violation, details = None, ""
         try:
-            with self._watched(), logged_to(world.trace, _running_process):
+            with self._watched(), remembered(), logged_to(world.trace, _running_process):
                 world.loop.run(self._main())
         except ViolationError as error:
             violation = error

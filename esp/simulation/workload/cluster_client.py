@@ -1,5 +1,6 @@
 """The base of every client of a cluster: knows brokers and leaders, refreshes that, keeps one connection to each broker."""
 
+import asyncio
 from collections.abc import Sequence
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -12,6 +13,12 @@ from esp.simulation.workload import requests
 from esp.simulation.workload.connection import ClientConnection, NoAnswerError
 
 METADATA_TIMEOUT_S: Final = 5.0
+
+UNREACHED_MAX_S: Final = 30.0
+"""The time without any connection after which a client is patient: longer than most deaths and cuts last, shorter than an outage."""
+
+RECONNECT_S: Final = 1.0
+"""``reconnect.backoff.max.ms`` of real clients."""
 
 
 class Leadership(NamedTuple):
@@ -48,6 +55,8 @@ class ClusterClient:
         self.avoided: frozenset[Address] = frozenset()
         """Asked only if no other will do."""
         self._connections: dict[Address, ClientConnection] = {}
+        self._unreached_s: float | None = None
+        """The time of the first of the attempts to connect that have all failed since; None after one that has not."""
 
     async def refresh(self, topics: Sequence[str]) -> None:
         """Ask any broker, known or of the beginning, that is not avoided, for the brokers and for the leaders of some topics.
@@ -107,13 +116,26 @@ class ClusterClient:
         """The connection to an address. Raises NoAnswerError."""
         connection = self._connections.get(address)
         if connection is None or connection.is_closed:
-            connection = await ClientConnection.open(self._network, address, self.name)
+            try:
+                connection = await ClientConnection.open(self._network, address, self.name)
+            except NoAnswerError:
+                await self._back_off()
+                raise
+            self._unreached_s = None
             raced = self._connections.get(address)
             if raced is not None and not raced.is_closed:
                 connection.close()
                 return raced
             self._connections[address] = connection
         return connection
+
+    async def _back_off(self) -> None:
+        """Wait a while if no broker could be reached for long: dozens of clients would else try hundreds of times in an outage's second."""
+        now_s = asyncio.get_running_loop().time()
+        if self._unreached_s is None:
+            self._unreached_s = now_s
+        elif now_s - self._unreached_s > UNREACHED_MAX_S:
+            await asyncio.sleep(RECONNECT_S)
 
     def forget_leader(self, topic: str, partition: int) -> None:
         """Ask anew before the next request for the partition."""

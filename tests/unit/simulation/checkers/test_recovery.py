@@ -140,9 +140,9 @@ def producer_batch(producer_id, base_offset, *, rotten):
 
 
 def test_a_batch_that_has_rotted_may_be_missing_from_the_producers_of_its_log_and_that_is_told():
-    view = SimpleNamespace(
-        who="node 1", batches=[producer_batch(7, 0, rotten=False), producer_batch(8, 1, rotten=True)]
-    )
+    batches = [producer_batch(7, 0, rotten=False), producer_batch(8, 1, rotten=True)]
+    states = {7: (0, 0, 0), 8: (0, 0, 1)}
+    view = SimpleNamespace(who="node 1", batches=batches, producers=lambda: states)
     known = {number: SimpleNamespace(epoch=0, last_sequence=0, last_offset=number - 7) for number in (7, 8)}
     log = SimpleNamespace(log_start_offset=0, rot=None, producers=known)
     assert not check_producers(view, log)

@@ -1,8 +1,10 @@
 """A view reads what the files hold, whatever the log says of itself."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from esp.simulation.checkers.replica_view import ReplicaView
+from esp.simulation.checkers.replica_view import ReplicaView, fold_producers
 from esp.simulation.checkers.violation import ViolationError
 from tests.unit.simulation.checkers.scenes import Node, nodes_with, view_of
 from tests.unit.storage.helpers import TOPIC_ID, append, run
@@ -128,3 +130,57 @@ def test_what_is_sound_ends_before_a_gap_that_compaction_left(node):
     gap.content.rot(gap.position + 70, 1)
     assert gap.is_rotten()
     assert view.sound_end() == 2
+
+
+def epochs_of(batches, start_offset):
+    """The naive model: all batches are looked at."""
+    found = []
+    for batch in batches:
+        if batch.next_offset > start_offset and (not found or batch.leader_epoch > found[-1][0]):
+            found.append((batch.leader_epoch, max(batch.base_offset, start_offset)))
+    return found
+
+
+def before_of(batches, start_offset):
+    return next((batch for batch in batches if batch.base_offset < start_offset <= batch.next_offset), None)
+
+
+def producers_of(batches):
+    states = {}
+    fold_producers(batches, states)
+    return states
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("append"), st.integers(1, 3), st.integers(0, 2), st.integers(7, 8)),
+    st.tuples(st.just("cut"), st.integers(0, 12)),
+    st.tuples(st.just("look")),
+)
+
+
+@given(st.lists(STEPS, max_size=25))
+def test_what_is_derived_step_by_step_is_what_all_batches_say(steps):
+    node, epoch = Node(1), 0
+    view = view_of(node)
+    sequences = {7: 0, 8: 0}
+    for kind, *drawn in steps:
+        if kind == "append":
+            count, rise, producer_id = drawn
+            epoch += rise
+            append(node.log, records=count, producer=(producer_id, 0, sequences[producer_id]), epoch=epoch)
+            sequences[producer_id] += count
+            view.read_to(node.log.log_end_offset)
+        elif kind == "cut":
+            ends = [0, *(batch.next_offset for batch in view.batches)]
+            end_offset = ends[drawn[0] % len(ends)]
+            node.log.truncate_to(end_offset)
+            view.cut(0, end_offset)
+        else:
+            view.producers()
+        assert (view.batches[-1].next_offset if view.batches else 0) == node.log.log_end_offset
+        for start_offset in range(node.log.log_end_offset + 2):
+            assert view.epochs(start_offset) == epochs_of(view.batches, start_offset)
+            assert view.before(start_offset) == before_of(view.batches, start_offset)
+    assert view.producers() == producers_of(view.batches)
+    view.restart(0)
+    assert (view.epochs(0), view.producers()) == ([], {})

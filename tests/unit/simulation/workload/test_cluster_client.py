@@ -1,5 +1,6 @@
 """What clients know of brokers and leaders, and when they ask anew."""
 
+import asyncio
 import uuid
 from random import Random
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
 from esp.ports.network import Address
 from esp.simulation.machine.loop import SimulatedLoop
-from esp.simulation.workload.cluster_client import ClusterClient, Leadership
+from esp.simulation.workload.cluster_client import RECONNECT_S, UNREACHED_MAX_S, ClusterClient, Leadership
 from esp.simulation.workload.connection import NoAnswerError
 from tests.unit.simulation.workload.scripted import TOPIC, ScriptedConnection
 from tests.unit.storage.helpers import TOPIC_ID
@@ -108,3 +109,42 @@ def test_leader_that_is_nobody_is_no_answer_and_asked_for_again(leader):
     with pytest.raises(NoAnswerError):
         leader_of(client)
     assert leader_of(client) == Leadership(2, 5)
+
+
+class SwitchedNetwork:
+    """Refuses connections until it is on."""
+
+    def __init__(self):
+        self.is_on = False
+
+    async def connect(self, _address, on_open, _timeout_us):
+        if not self.is_on:
+            raise ConnectionRefusedError
+        return on_open(None)
+
+
+def test_client_that_reaches_no_broker_for_long_tries_less_often_until_it_reaches_one():
+    network, loop = SwitchedNetwork(), SimulatedLoop()
+    client = ClusterClient(network, [BOOTSTRAP], "client", Random(1))
+
+    async def tries_in(seconds):
+        end_s, tries = loop.time() + seconds, 0
+        while loop.time() < end_s:
+            with pytest.raises(NoAnswerError):
+                await client.any_broker()
+            tries += 1
+            await asyncio.sleep(0.1)
+        return tries
+
+    async def main():
+        eager = await tries_in(UNREACHED_MAX_S)
+        patient = await tries_in(11 * RECONNECT_S)
+        network.is_on = True
+        (await client.any_broker()).is_closed = True
+        network.is_on = False
+        return eager, patient, await tries_in(1.0)
+
+    eager, patient, again = loop.run(main())
+    assert eager >= 10 * UNREACHED_MAX_S - 1
+    assert patient <= 11
+    assert again >= 9
