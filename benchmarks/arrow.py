@@ -68,6 +68,26 @@ def best_rate(work: Callable[[], int], rounds: int) -> float:
     return 1e-6 / best
 
 
+def measure_shape(shape: Shape, records: int, rounds: int) -> tuple[float, float, float]:
+    """Return the best rates of decoding all columns, decoding value and offset, and encoding."""
+    rows = make_columns(records, shape.spread)
+    codec = CODECS[shape.codec]
+    made = b"".join(one.data for one in encode(rows, batch_bytes=shape.batch_bytes, codec=codec, first_offset=0))
+    data = made + bytes(SLACK)  # as a fetched answer has them
+
+    def decoded(*columns: str) -> int:
+        return sum(batch.num_rows for batch in decode(data, PLACE, columns=columns))
+
+    def encoded() -> int:
+        return sum(one.record_count for one in encode(rows, batch_bytes=shape.batch_bytes, codec=codec))
+
+    return (
+        best_rate(lambda: decoded(*COLUMNS), rounds),
+        best_rate(lambda: decoded("value", "offset"), rounds),
+        best_rate(encoded, rounds),
+    )
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -77,22 +97,7 @@ def main() -> None:
     print("| batch bytes | value sizes | codec | decode, all columns | decode, value and offset | encode |")
     print("| ---: | --- | --- | ---: | ---: | ---: |")
     for shape in SHAPES:
-        rows = make_columns(options.records, shape.spread)
-        codec = CODECS[shape.codec]
-        made = b"".join(one.data for one in encode(rows, batch_bytes=shape.batch_bytes, codec=codec, first_offset=0))
-        data = made + bytes(SLACK)  # as a fetched answer has them
-
-        def decoded(columns: tuple[str, ...], data: bytes = data) -> int:
-            return sum(batch.num_rows for batch in decode(data, PLACE, columns=columns))
-
-        def encoded(rows: pa.RecordBatch = rows, shape: Shape = shape, codec: int = codec) -> int:
-            return sum(one.record_count for one in encode(rows, batch_bytes=shape.batch_bytes, codec=codec))
-
-        rates = [
-            best_rate(lambda decoded=decoded: decoded(COLUMNS), options.rounds),
-            best_rate(lambda decoded=decoded: decoded(("value", "offset")), options.rounds),
-            best_rate(encoded, options.rounds),
-        ]
+        rates = measure_shape(shape, options.records, options.rounds)
         sizes = f"90 ± {shape.spread}" if shape.spread else "90"
         print(
             f"| {shape.batch_bytes} | {sizes} | {shape.codec} | " + " | ".join(f"{rate:.2f}" for rate in rates) + " |"

@@ -1,7 +1,9 @@
 """The data: one topic's worth of batches, made before the clock runs."""
 
+import math
 import os
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from kio.schema.produce.v12 import request as produce
@@ -47,7 +49,13 @@ def _batch_of(values: list[bytes]) -> bytes:
 
 def produce_requests(topic: str, batch: bytes) -> list[bytes]:
     """One whole request for each partition, acks=all, with the one batch; sent as often as wanted."""
-    return [_produce_request(topic, partition, batch) for partition in range(PARTITIONS)]
+    return spread_requests(topic, [batch])
+
+
+def spread_requests(topic: str, batches: Sequence[bytes]) -> list[bytes]:
+    """Requests of one batch each, acks=all, in which batches and partitions take turns; sent as often as wanted, partitions stay even."""
+    turns = range(math.lcm(len(batches), PARTITIONS))
+    return [_produce_request(topic, turn % PARTITIONS, batches[turn % len(batches)]) for turn in turns]
 
 
 def _produce_request(topic: str, partition: int, batch: bytes) -> bytes:

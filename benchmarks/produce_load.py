@@ -1,5 +1,6 @@
 """Produces large batches: one connection, five requests in flight, as a Java producer has by default; partitions take turns."""
 
+from collections.abc import Iterator
 from itertools import cycle
 from typing import Final
 
@@ -14,7 +15,13 @@ IN_FLIGHT: Final = 5
 
 def produce(port: int, topic: str, batch: bytes, count: int, open_client: OpenClient = Client) -> None:
     """Send ``count`` requests of one batch each and return when all are acknowledged."""
-    requests = cycle(produce_requests(topic, batch))
+    send_requests(port, topic, cycle(produce_requests(topic, batch)), count, open_client)
+
+
+def send_requests(
+    port: int, topic: str, requests: Iterator[bytes], count: int, open_client: OpenClient = Client
+) -> None:
+    """Send the first ``count`` of some requests to produce and return when all are acknowledged."""
     checker = AckChecker(topic)
     with open_client(port) as client:
         send = client.socket.sendall

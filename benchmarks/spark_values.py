@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812  the name that every PySpark program uses
 from pyspark.sql.avro.functions import from_avro
 
+from benchmarks.spark.session import AVRO_PACKAGE
 from benchmarks.values import AVRO, DDL, RECORDS, as_avro, as_json, make_flights, measure_decoders
 from pyspark_jobs.session import KAFKA_CONNECTOR, build_session
 
-PACKAGES: Final = f"{KAFKA_CONNECTOR},org.apache.spark:spark-avro_2.13:4.0.0"
+PACKAGES: Final = f"{KAFKA_CONNECTOR},{AVRO_PACKAGE}"
 BLOCKS: Final = 10
 
 

@@ -33,8 +33,15 @@ def _work(key: str, title: str, digits: int, wall: float, cpu: float, broker: fl
 READ_ALL: Final = _work("read_all", "Batch read, all columns", 2, wall=1.0, cpu=0.8, broker=0.2)
 READ_TWO: Final = _work("read_two", "Batch read, value and offset", 2, wall=0.7, cpu=0.6)
 MICRO_BATCH: Final = _work("micro_batch", "Micro-batch of 1,000 records", 3, wall=1.5, cpu=1.5)
+JSON: Final = _work("json", "JSON flights to columns, beside from_json", 2, wall=0.55, cpu=0.6)
+AVRO: Final = _work("avro", "Avro of a registry to columns, beside from_avro", 2, wall=1.0, cpu=1.0)
 WRITE: Final = _work("write", "Write, exactly once beside at least once", 2, wall=2.0, cpu=2.0)
+CAPTURE: Final = _work("capture", "Capture to Parquet", 2, wall=0.6, cpu=0.6)
 SQL: Final = _work("sql", "Count and sum, esp sql beside a batch in a warm session", 2, wall=0.5, cpu=0.5)
 
-SPARK_METRICS: Final = tuple(metric for work in (READ_ALL, READ_TWO, MICRO_BATCH, WRITE, SQL) for metric in work)
+DECODE: Final = Metric("arrow_decode_s", "Decoding of record batches, CPU per million records", "s", 3, value_aim=0.333)
+ENCODE: Final = Metric("arrow_encode_s", "Encoding of record batches, CPU per million records", "s", 3, value_aim=0.4)
+
+_WORKS: Final = (READ_ALL, READ_TWO, JSON, AVRO, MICRO_BATCH, WRITE, CAPTURE, SQL)
+SPARK_METRICS: Final = (*(metric for work in _WORKS for metric in work), DECODE, ENCODE)
 """All of them, in the order of the report."""

@@ -1,5 +1,6 @@
 """Batch reads of a topic, with all columns and with two of them."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -16,12 +17,29 @@ TWO: Final = ("value", "offset")
 _TOPIC: Final = "batch-read"
 
 
-def read_batch(session: Session, product: str, node: NodeProcess, topic: str, columns: tuple[str, ...]) -> DataFrame:
-    """The records of a topic, by the source that is measured on a broker; with these columns, all if none is named."""
+def read_batch(
+    session: Session,
+    product: str,
+    node: NodeProcess,
+    topic: str,
+    columns: tuple[str, ...],
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """The records of a topic, by the source that is measured on a broker.
+
+    Args:
+        session: of Spark.
+        product: the broker's.
+        node: the broker.
+        topic: the topic.
+        columns: the columns; all if none is named. A value that has a format is in the columns of its fields.
+        options: more of them.
+    """
     reader = session.spark.read.format(format_of(product))
     reader = reader.option("kafka.bootstrap.servers", node.bootstrap).option("subscribe", topic)
+    reader = reader.options(**(options or {}))
     if columns and format_of(product) == "esp":
-        reader = reader.option("columns", ",".join(columns))
+        return reader.option("columns", ",".join(columns)).load()
     return reader.load().select(*columns) if columns else reader.load()
 
 

@@ -1,9 +1,10 @@
 """The Spark session of the measurements, and the meters around a piece of its work."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from benchmarks.cost import CostMeter, Metered
@@ -11,10 +12,12 @@ from benchmarks.results import ESP, Metric
 from benchmarks.spark.metrics import Work
 from benchmarks.spark.processes import SparkProcesses, find_jvm
 from esp.testing.node_process import NodeProcess
-from pyspark_jobs.session import build_session
+from pyspark_jobs.session import KAFKA_CONNECTOR, build_session
 
 MASTER: Final = "local[2]"
 DRIVER_MEMORY: Final = "2g"
+AVRO_PACKAGE: Final = "org.apache.spark:spark-avro_2.13:4.0.0"
+"""Spark's own Avro."""
 
 
 class Session(NamedTuple):
@@ -25,9 +28,24 @@ class Session(NamedTuple):
 
 
 @contextmanager
-def open_session() -> Iterator[Session]:
-    """A session with Spark's Kafka source and sink, and with the format ``esp``."""
-    spark = build_session("benchmark", master=MASTER, conf={"spark.driver.memory": DRIVER_MEMORY})
+def open_session(packages: Sequence[str] = ()) -> Iterator[Session]:
+    """A session with Spark's Kafka source and sink, and with the format ``esp``.
+
+    Args:
+        packages: coordinates of more packages.
+
+    Raises:
+        SystemExit: the session does not start with these packages.
+    """
+    packages = (KAFKA_CONNECTOR, *packages)
+    conf = {"spark.driver.memory": DRIVER_MEMORY, "spark.jars.packages": ",".join(packages)}
+    try:
+        spark = build_session("benchmark", master=MASTER, conf=conf)
+    except PySparkRuntimeError as error:
+        raise SystemExit(
+            f"SPARK DOES NOT START with the packages {', '.join(packages)} ({error}): see what it has printed. "
+            "If one of them cannot be had, measure the rows that do without it: only the row avro needs spark-avro"
+        ) from error
     spark.sparkContext.setLogLevel("OFF")  # its cached producers go on warning about each broker that was stopped
     try:
         yield Session(spark, SparkProcesses(find_jvm()))

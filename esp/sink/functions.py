@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from esp.executor.worker_process import ease_next_task
 from esp.sink.order import BatchOrder
 
 
@@ -22,7 +23,7 @@ class TaskFunction:
     order: BatchOrder
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Do the work.
+        """Do the work. At its end the process is made ready for its next task.
 
         Raises:
             ModuleNotFoundError: a package is missing on this executor.
@@ -35,5 +36,9 @@ class TaskFunction:
                 "pyarrow there, or name another Python in PYSPARK_PYTHON before the session is made",
                 name=error.name,
             ) from error
-        found: Iterator[Any] = work(batches, self.order)
-        return found
+        return _followed(work(batches, self.order))
+
+
+def _followed(results: Iterator[Any]) -> Iterator[Any]:
+    yield from results
+    ease_next_task()

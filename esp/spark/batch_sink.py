@@ -4,8 +4,10 @@ The driver looks at what the sink has committed, and has Spark shuffle the rows 
 writes its partition in one transaction (:mod:`esp.sink.partition_writer`).
 """
 
+import importlib
 import logging
 import re
+import sys
 import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -57,6 +59,7 @@ def exactly_once(
 
     Raises:
         OptionError: an argument, an option or a column cannot be used.
+        ModuleNotFoundError: the driver has no pandas.
     """
     if not stream.isStreaming:
         raise OptionError("stream", None, 'it is no stream: use esp.spark.write_once, or write.format("esp")')
@@ -87,6 +90,7 @@ def write_once(
 
     Raises:
         OptionError: an argument, an option or a column cannot be used.
+        ModuleNotFoundError: the driver has no pandas.
         RefusedError: the rows are others than those that were written by this name.
         ConsumerError: the rows cannot be written.
     """
@@ -106,6 +110,7 @@ def _make(
     argument: str = "sink",
 ) -> "BatchSink":
     """Return what writes batches; ``argument`` is the caller's name for ``sink``."""
+    _require_pandas()
     parsed = parse_write_options(options)
     if not topic:
         raise OptionError("topic", topic, "it is empty: name the topic to write to")
@@ -118,6 +123,22 @@ def _make(
     check_columns(frame.schema)
     target = SinkTarget(uuid.uuid4().hex, Place(sink, topic), parsed.servers, parsed.terms, parsed.write_terms)
     return BatchSink(target, tasks, begin=begin, renews=frame.isStreaming)
+
+
+def _require_pandas() -> None:
+    """Return if the driver has pandas: PySpark's ``mapInArrow`` asks for it, though neither it nor the tasks use it.
+
+    Raises:
+        ModuleNotFoundError: it has not.
+    """
+    try:
+        importlib.import_module("pandas")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"the sink needs the package {error.name}, which {sys.executable} of this driver does not have: PySpark asks for it before it "
+            "hands batches to functions. Install pandas here; executors do without",
+            name=error.name,
+        ) from error
 
 
 def _options_of(stream: "DataFrame") -> Mapping[str, str]:

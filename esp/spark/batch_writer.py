@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from esp.executor.worker_process import ease_next_task
 from esp.options.errors import OptionError
 from esp.sink.decision import Place
 from esp.sink.order import BatchOrder, SinkTarget
@@ -55,4 +56,6 @@ class BatchWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Send the rows of a task."""
-        return Sent(send_rows(iterator, self._order))
+        sent = Sent(send_rows(iterator, self._order))
+        ease_next_task()
+        return sent

@@ -19,7 +19,7 @@ from esp.options.durations import parse_duration_ms
 from esp.options.errors import OptionError
 from esp.options.servers import parse_servers
 from esp.options.value_options import NAMES as OF_VALUES
-from esp.options.value_options import ValueOptions, parse_value_options
+from esp.options.value_options import ValueFormat, ValueOptions, parse_value_options
 from esp.spark.limits import Limits
 from esp.spark.topic_offsets import parse_offsets, parse_partitions
 
@@ -223,6 +223,7 @@ def parse_options(options: Mapping[str, str], kind: Kind = Kind.BATCH) -> ReadOp
     strategy = chosen[0]
     text = given[strategy]
     topics = _topics(text) if strategy == "subscribe" else None
+    columns, values = _columns_and_values(given, topics)
     return ReadOptions(
         servers=parse_servers(_KAFKA + _SERVERS, kafka.get(_SERVERS)),
         terms=terms,
@@ -234,14 +235,14 @@ def parse_options(options: Mapping[str, str], kind: Kind = Kind.BATCH) -> ReadOp
         start=_start(given, kind),
         end=_end(given, kind),
         latest_if_none=_choice(given, "startingOffsetsByTimestampStrategy", ("error", "latest")) == "latest",
-        columns=_columns(given),
+        columns=columns,
         min_partitions=_number(given, "minPartitions"),
         max_records=_number(given, "maxRecordsPerPartition"),
         max_bytes=_number(given, "maxBytesPerPartition"),
         limits=_limits(given),
         on_recreated=_on_recreated(given),
         group_id=_group(given),
-        values=parse_value_options(given, topics),
+        values=values,
     )
 
 
@@ -404,6 +405,17 @@ def _group(given: Mapping[str, str]) -> str | None:
     if group is not None and not group.strip():
         raise OptionError("groupId", group, "it is empty: write the name of a group, or remove it")
     return group
+
+
+def _columns_and_values(given: Mapping[str, str], topics: Sequence[str] | None) -> tuple[tuple[str, ...], ValueOptions]:
+    columns, values = _columns(given), parse_value_options(given, topics)
+    if values.format is not ValueFormat.BINARY and "value" not in columns:
+        raise OptionError(
+            "valueFormat",
+            given["valueFormat"],
+            f"it makes columns in the place of value, which columns={','.join(columns)} lacks: add value there, or remove valueFormat",
+        )
+    return columns, values
 
 
 def _columns(given: Mapping[str, str]) -> tuple[str, ...]:

@@ -9,11 +9,11 @@ from pyspark.sql.datasource import InputPartition
 from esp.arrow.decoding import decode_batches
 from esp.arrow.errors import Place
 from esp.consumer.partition_reader import PartitionReader
+from esp.executor.worker_process import ease_next_task
 from esp.options.rows import decoded_columns, make_rows
 from esp.options.value_columns import open_values
 from esp.spark.options import ReadOptions
 from esp.spark.planning import TaskPlan
-from esp.spark.worker_process import ease_next_task
 
 
 class Task(InputPartition):

@@ -16,6 +16,7 @@ NEVER_SIMULATED: Final = (
     "esp/testing",
     "esp/rebalance",
     "esp/consumer",
+    "esp/executor",
     "esp/capture",
     "esp/options",
     "esp/sink",

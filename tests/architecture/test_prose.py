@@ -33,6 +33,7 @@ COUNTS: Final = {
     "testing": (0, 0),
     "broker": (0, 0),
     "checkpoints": (0, 0),
+    "executor": (0, 0),
     "sink": (0, 0),
     "capture": (0, 0),
     "simulation": (0, 5),  # the parameter ``who`` in lists of arguments

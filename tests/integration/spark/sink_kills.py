@@ -124,7 +124,11 @@ class SinkKills:
                 self._keep(lambda batch=batch: self._orders.begun() >= batch, rows_of_a_batch, starts_most)
                 self._keep(lambda: not self._orders.is_held, rows_of_a_batch, starts_most)
                 for kind in now:
-                    if kind not in _ORDERED:
+                    if kind == _EXECUTOR:
+                        self._pause()
+                        # without a driver, which another fault of this batch may have killed, there is no executor
+                        self._keep(self._kill_executor, rows_of_a_batch, starts_most)
+                    elif kind not in _ORDERED:
                         self._strike(kind)
                 self._keep(
                     lambda ordered=ordered: not any(map(self._orders.is_there, ordered)), rows_of_a_batch, starts_most
@@ -154,12 +158,9 @@ class SinkKills:
             time.sleep(0.05)
 
     def _strike(self, kind: str) -> None:
-        time.sleep(self._choices.random() * 1.5)  # somewhere within the batch
+        self._pause()
         if kind == _DRIVER:
             self._kill_driver()
-        elif kind == _EXECUTOR:
-            eventually(lambda: bool(self._spark.executors()), 60)
-            os.kill(self._choices.choice(self._spark.executors()), signal.SIGKILL)
         else:
             self._kill_node(self._leader() if kind == _LEADER else self._coordinator())
 
@@ -172,6 +173,19 @@ class SinkKills:
             return self._observer.leader("__consumer_offsets", partition_for(group_of(SINK), OFFSETS_PARTITIONS))
         name = transactional_id_of(SINK, self._target, self._choices.randrange(TARGET_PARTITIONS))
         return self._observer.leader("__transaction_state", partition_for(name, OFFSETS_PARTITIONS))
+
+    def _pause(self) -> None:
+        """Wait until somewhere within the batch."""
+        time.sleep(self._choices.random() * 1.5)
+
+    def _kill_executor(self) -> bool:
+        """Kill an executor; return whether there was one. All of them end with their driver, at any moment."""
+        executors = self._spark.executors()
+        try:
+            os.kill(self._choices.choice(executors), signal.SIGKILL)
+        except (IndexError, ProcessLookupError):
+            return False
+        return True
 
     def _kill_node(self, number: int) -> None:
         topics = (self._source, self._target, "__consumer_offsets", "__transaction_state")

@@ -13,6 +13,7 @@ from benchmarks.batches import (
     large_batch,
     produce_requests,
     small_batch,
+    spread_requests,
 )
 from benchmarks.client import UnexpectedAnswerError
 from esp.model.errors import ErrorCode
@@ -53,19 +54,29 @@ def test_a_small_batch_is_one_record_of_a_hundred_bytes():
     assert [len(record.value) for record in iterate_records(small_batch())] == [100]
 
 
+def read_produce(frame):
+    """The partition of a request, and its batch."""
+    header = read_request_header(memoryview(frame)[4:])
+    request = decode_request(ApiKey.PRODUCE, header.api_version, frame[4 + header.body_position :])
+    assert request.acks == -1
+    (topic,) = request.topic_data
+    (partition,) = topic.partition_data
+    assert topic.name == TOPIC
+    return partition.index, bytes(partition.records)
+
+
 def test_requests_name_one_partition_each_and_carry_the_batch_as_it_is():
     batch = small_batch()
-    seen = []
-    for frame in produce_requests(TOPIC, batch):
-        header = read_request_header(memoryview(frame)[4:])
-        request = decode_request(ApiKey.PRODUCE, header.api_version, frame[4 + header.body_position :])
-        assert request.acks == -1
-        (topic,) = request.topic_data
-        (partition,) = topic.partition_data
-        assert topic.name == TOPIC
-        assert bytes(partition.records) == batch
-        seen.append(partition.index)
-    assert seen == list(range(PARTITIONS))
+    seen = [read_produce(frame) for frame in produce_requests(TOPIC, batch)]
+    assert seen == [(number, batch) for number in range(PARTITIONS)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 6])
+def test_requests_of_several_batches_take_turns_and_leave_partitions_even(count):
+    batches = [small_batch() for _ in range(count)]
+    seen = [read_produce(frame) for frame in spread_requests(TOPIC, batches)]
+    assert [batch for _, batch in seen] == batches * (len(seen) // count)
+    assert [partition for partition, _ in seen] == list(range(PARTITIONS)) * (len(seen) // PARTITIONS)
 
 
 def test_answers_without_an_error_are_counted():

@@ -9,11 +9,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.results import ESP, Metric
-from benchmarks.spark.__main__ import PLAN, ROWS
+from benchmarks.spark.__main__ import PACKAGES, PLAN, ROWS, WITHOUT_BROKERS
 from benchmarks.spark.metrics import READ_ALL, SPARK_METRICS
 from benchmarks.spark.processes import EndedCommands, tree_cpu_seconds
-from benchmarks.spark.records import write_parquet
+from benchmarks.spark.records import batches_of, random_batches, write_parquet
 from benchmarks.spark.session import Meters, format_of
+from benchmarks.spark.values import running_registry
+from benchmarks.values import AVRO
+from esp.options.registry import registry_of
+from esp.records.batch import iterate_records
 from esp.testing.node_process import CpuSeconds
 
 WORK_S: Final = 0.3
@@ -91,10 +95,32 @@ def test_files_have_all_rows_whatever_their_number(tmp_path, count: int) -> None
     assert {len(row["key"]) + len(row["value"]) for row in table.slice(0, 10).to_pylist()} == {100}
 
 
-def test_each_row_has_a_plan_of_five_rounds_and_each_figure_a_key_of_its_own() -> None:
-    assert PLAN.keys() == ROWS.keys()
-    assert {extent.rounds for extent in PLAN.values()} == {5}
-    assert len({metric.key for metric in SPARK_METRICS}) == len(SPARK_METRICS) == 20
+def test_batches_of_values_have_some_16_kib_and_one_number_of_records() -> None:
+    values = [b"%050d" % number for number in range(1000)]
+    data, size = batches_of(values)
+    assert all(15_000 < len(batch) < 17_000 for batch in data)
+    assert [record.value for batch in data for record in iterate_records(batch)] == values[: size * len(data)]
+    assert 0 <= len(values) - size * len(data) < size
+
+
+def test_random_batches_differ_and_their_records_have_a_hundred_bytes() -> None:
+    batches = random_batches(3)
+    records = [record for batch in batches.data for record in iterate_records(batch)]
+    assert len({record.value for record in records}) == len(records) == 3 * batches.records
+    assert {len(record.key) + len(record.value) for record in records} == {100}
+
+
+def test_a_registry_of_one_schema_knows_it_by_id_and_as_the_newest() -> None:
+    with running_registry(AVRO) as url:
+        registry = registry_of(url)
+        assert registry.find_newest("values-value") == AVRO
+        assert registry.find_schema(1) == AVRO
+
+
+def test_each_row_has_a_plan_of_three_or_more_rounds_and_each_figure_a_key_of_its_own() -> None:
+    assert PLAN.keys() == ROWS.keys() >= {*PACKAGES, *WITHOUT_BROKERS}
+    assert all(extent.rounds in (3, 5) for extent in PLAN.values())
+    assert len({metric.key for metric in SPARK_METRICS}) == len(SPARK_METRICS) == 34
 
 
 def test_each_broker_is_read_by_the_source_that_its_users_have() -> None:

@@ -6,7 +6,6 @@ import json
 import fastavro
 import pyarrow as pa
 import pytest
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructType
 
 from esp.arrow.decoding import decode
@@ -23,6 +22,7 @@ from esp.spark.source import DefaultSource
 from esp.spark.value_types import spark_type
 from esp.values.ddl import parse_ddl
 from tests.unit.options.registry_server import running_registry
+from tests.unit.spark.arrow_types import arrow_type
 
 PARTITION = Partition("events", 7)
 JSON = ValueOptions(ValueFormat.JSON, "a INT, b STRING")
@@ -85,7 +85,7 @@ def test_types_are_those_of_spark() -> None:
         "m DECIMAL(9,2), n ARRAY<STRUCT<x: INT>>, o MAP<STRING, DATE>"
     )
     for field in schema:
-        assert to_arrow_type(spark_type(field.type)) == field.type or field.name in "no"
+        assert arrow_type(spark_type(field.type)) == field.type or field.name in "no"
     assert spark_type(schema.field("o").type).simpleString() == "map<string,date>"
     assert spark_type(schema.field("n").type).simpleString() == "array<struct<x:int>>"
 

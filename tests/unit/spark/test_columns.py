@@ -2,7 +2,6 @@ import datetime as dt
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from esp.arrow.decoding import decode
 from esp.arrow.errors import Place
@@ -12,6 +11,7 @@ from esp.options.rows import decoded_columns, make_rows
 from esp.records.builder import NewRecord, build_batch
 from esp.spark.columns import spark_schema
 from esp.spark.options import COLUMNS
+from tests.unit.spark.arrow_types import arrow_type
 
 PARTITION = Partition("events", 7)
 
@@ -24,8 +24,8 @@ def decoded(columns: tuple[str, ...], timestamp: int = 1_700_000_000_123) -> pa.
 
 def test_rows_have_the_columns_and_the_types_that_spark_expects() -> None:
     batch = make_rows(decoded(COLUMNS), PARTITION, COLUMNS)
-    expected = to_arrow_schema(spark_schema(COLUMNS))
-    assert [(field.name, field.type) for field in batch.schema][:5] == [(f.name, f.type) for f in expected][:5]
+    expected = [(field.name, arrow_type(field.dataType)) for field in spark_schema(COLUMNS)]
+    assert [(field.name, field.type) for field in batch.schema][:5] == expected[:5]
     assert pa.types.is_timestamp(batch.schema.field("timestamp").type)
     time = dt.datetime(2023, 11, 14, 22, 13, 20, 123_000, dt.UTC)
     assert batch.to_pylist() == [

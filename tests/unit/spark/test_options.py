@@ -91,6 +91,7 @@ def test_partitions_can_be_assigned() -> None:
 
 def test_columns_are_made_in_the_order_that_is_asked_for() -> None:
     assert parse(columns="Value, offset,headers").columns == ("value", "offset", "headers")
+    assert parse(columns="offset", valueFormat="binary").columns == ("offset",)
 
 
 @pytest.mark.parametrize(
@@ -134,6 +135,10 @@ def test_columns_are_made_in_the_order_that_is_asked_for() -> None:
         ({"columns": ""}, "there is no column ''"),
         ({"columns": "value,VALUE"}, "it names value twice"),
         ({"columns": "value", "includeHeaders": "true"}, "includeHeaders is true and headers is not among them"),
+        (
+            {"columns": "key,\noffset", "valueFormat": "string"},
+            "option valueFormat=string: it makes columns in the place of value, which columns=key,offset lacks: add value there, or remove",
+        ),
         ({"kafka.isolation.level": "serializable"}, "write read_uncommitted or read_committed"),
         ({"kafka.fetch.max.bytes": "many"}, "option kafka.fetch.max.bytes=many: write a whole number, 0 or more"),
         ({"kafka.fetch.max.bytes": "4294967296"}, "option kafka.fetch.max.bytes=4294967296: write a whole number"),

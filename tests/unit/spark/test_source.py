@@ -41,6 +41,29 @@ def test_pyspark_finds_it_by_the_name_of_its_module() -> None:
     assert pyspark_esp.DefaultSource is DefaultSource
 
 
+def test_a_driver_without_pandas_is_told_so_before_its_query_begins() -> None:
+    program = """
+        from types import SimpleNamespace
+        from esp.spark import exactly_once, write_once
+
+        options = {"kafka.bootstrap.servers": "a:1"}
+        for call in (
+            lambda: exactly_once(SimpleNamespace(isStreaming=True), topic="t", sink="s", options=options),
+            lambda: write_once(SimpleNamespace(isStreaming=False), topic="t", transaction="s", options=options),
+        ):
+            try:
+                call()
+            except ModuleNotFoundError as error:
+                print(error)
+    """
+    done = run_without("pandas", program)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2, done.stderr
+    assert all(
+        line.startswith(f"the sink needs the package pandas, which {sys.executable} of this dr") for line in lines
+    )
+
+
 def test_executors_need_numpy_and_pyarrow_and_nothing_else() -> None:
     program = """
         import pyarrow as pa

@@ -15,6 +15,7 @@ from esp.consumer.errors import ConsumerError
 from esp.consumer.messages import Partition
 from esp.spark.query_sources import ClusterSettings
 from esp.spark.watching import Committer, Done, Watch, watch
+from tests.integration.spark.session import HAS_CONNECT
 
 CLUSTER = ClusterSettings((Address("a", 1),), Terms())
 WAIT_S = 30
@@ -93,6 +94,7 @@ class PlayedServer:
         self._is_removed.set()
 
 
+@pytest.mark.skipif(not HAS_CONNECT, reason="the packages of Spark Connect are those of PySpark 4.0")
 def test_a_watcher_ends_under_connect_though_an_event_comes_meanwhile() -> None:
     """PySpark 4.0 alone waits for ever then: its removal holds the lock that the event needs."""
     streaming = pytest.importorskip("pyspark.sql.connect.streaming.query", exc_type=ImportError)

@@ -7,7 +7,7 @@ from zipimport import zipimporter
 
 import pytest
 
-from esp.spark.worker_process import FixedImporter, fix_importers
+from esp.executor.worker_process import FixedImporter, fix_importers
 
 
 def write_archive(path, **modules):
