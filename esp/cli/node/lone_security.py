@@ -16,13 +16,18 @@ from esp.model.errors import OperatorError
 from esp.model.ids import NodeId
 from esp.ports.env import Env
 from esp.ports.network import Address
+from esp.settings.addresses import ANY_PORT, Listener
 from esp.settings.broker import BrokerSettings
 from esp.settings.listeners import parse_listeners
 from esp.settings.setting import SettingError
 from esp.storage.layout import META_PROPERTIES_FILE
 from esp.storage.meta_properties import read_meta_properties
 
-_LISTENERS: Final = f"{CLIENTS}://127.0.0.1:9092,{NODES}://127.0.0.1:0,{CONTROLLER}://127.0.0.1:0"
+_LISTENERS: Final = f"{CLIENTS}://127.0.0.1:9092"
+_OF_THE_NODE: Final = Listener(NODES, "127.0.0.1", ANY_PORT)
+"""The node itself is the only one that connects to it; the settings add the controller's listener by themselves."""
+_NAMES_OF_LISTENERS: Final = (CLIENTS, NODES, CONTROLLER)
+_OWN_SETTINGS: Final = SECURITY_SETTINGS | {"controller.listener.names"}
 _UNROUTABLE: Final = ("", "0.0.0.0", "::")  # noqa: S104 - recognised here, bound nowhere
 
 
@@ -56,9 +61,12 @@ def prepare_blocking(env: Env, options: argparse.Namespace) -> LoneNode:
             "Leave one of them out; with a file, its settings decide how the node is protected.",
         )
     given = parse_pairs("--set", options.overrides)
-    own = sorted(SECURITY_SETTINGS & given.keys())
+    own = sorted(_OWN_SETTINGS & given.keys())
     if own:
         raise OperatorError(f"--set {own[0]}: with --secure the node has its own.", f"Leave {own[0]} out.")
+    given |= {
+        name: with_own_listener(name, given[name]) for name in ("listeners", "advertised.listeners") if name in given
+    }
     data_dir = options.data_dir or given.get("log.dirs", DEFAULT_DATA_DIR).split(",")[0].strip()
     security = Security(Path(security_path(data_dir)))
     meta = read_meta_properties(env.disk, str(Path(data_dir) / META_PROPERTIES_FILE))
@@ -69,7 +77,7 @@ def prepare_blocking(env: Env, options: argparse.Namespace) -> LoneNode:
         )
     keep_files_private()
     security.create_blocking(env.random)
-    listeners = given.get("listeners", _LISTENERS)
+    listeners = given.get("listeners", with_own_listener("listeners", _LISTENERS))
     number = given.get("node.id", str(BrokerSettings().node_id))
     made = security.settings_of_blocking(
         NodeId(int(number) if number.isdecimal() else 0),
@@ -90,6 +98,34 @@ def prepare_blocking(env: Env, options: argparse.Namespace) -> LoneNode:
     cluster_id = random_uuid() if meta is None else meta.cluster_id
     format_node(env, settings, cluster_id, voters, ignore_formatted=True, first=first)
     return LoneNode(settings, security)
+
+
+def with_own_listener(setting: str, text: str) -> str:
+    """Return the listeners of a node: the one for clients first, and one for the node itself if an operator gives none.
+
+    Args:
+        setting: ``listeners`` or ``advertised.listeners``.
+        text: its value. One that is malformed is returned as it is, and refused with the other settings.
+
+    Raises:
+        OperatorError: a listener has another name than those of a secure node, or there is none for clients.
+    """
+    try:
+        listeners = parse_listeners([each.strip() for each in text.split(",")])
+    except SettingError:
+        return text
+    by_name = {listener.name: listener for listener in listeners}
+    foreign = [name for name in by_name if name not in _NAMES_OF_LISTENERS]
+    if foreign or CLIENTS not in by_name:
+        client = by_name[foreign[0]] if foreign else Listener(CLIENTS, "HOST", 9092)
+        raise OperatorError(
+            f"--set {setting}={text}: "
+            + (f"a secure node has no listener {foreign[0]}." if foreign else "it names no listener for clients."),
+            f"The listener for clients is {CLIENTS}, as in {setting}={client._replace(name=CLIENTS)}; "
+            f"those of the node itself, {NODES} and {CONTROLLER}, may be left out.",
+        )
+    by_name = {CLIENTS: by_name[CLIENTS], NODES: _OF_THE_NODE, **by_name}
+    return ",".join(map(str, by_name.values()))
 
 
 def _hosts(env: Env, *listeners: str) -> tuple[str, ...]:
