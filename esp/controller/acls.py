@@ -79,7 +79,8 @@ def decide_create_acls(
         asked: rules, and refusals of creations that are none; the reply has an entry for each, None if the rule is in force.
         random: makes the ids of new rules.
     """
-    in_force = frozenset(image.acls.values())
+    names = frozenset(binding.resource_name for binding in asked if isinstance(binding, AclBinding))
+    in_force = frozenset(binding for binding in image.acls.values() if binding.resource_name in names)
     added = [binding for binding in dict.fromkeys(asked) if isinstance(binding, AclBinding) and binding not in in_force]
     if len(added) > BATCH_RECORDS_MAX:
         return Decision((), [ApiError(ErrorCode.policy_violation, _TOO_LARGE)] * len(asked))
