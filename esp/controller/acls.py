@@ -3,6 +3,7 @@
 Unlike Kafka a rule with a host that no peer can have is refused: a denial that never matches protects nothing.
 """
 
+import uuid
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -99,15 +100,15 @@ def decide_delete_acls(
 
     The reply has the rules that each filter selects; a rule may be selected by several. If there are too many of them, nothing is changed.
     """
-    records: dict[RemoveAccessControlEntryRecord, None] = {}
+    removed: dict[uuid.UUID, None] = {}
     reply: list[tuple[AclBinding, ...] | ApiError] = []
     for acl_filter in filters:
-        selected = [(acl_id, binding) for acl_id, binding in image.acls.items() if acl_filter.matches(binding)]
-        records.update(dict.fromkeys(RemoveAccessControlEntryRecord(id=acl_id) for acl_id, _ in selected))
-        if len(records) > BATCH_RECORDS_MAX:
+        selected = {acl_id: binding for acl_id, binding in image.acls.items() if acl_filter.matches(binding)}
+        removed |= dict.fromkeys(selected)
+        if len(removed) > BATCH_RECORDS_MAX:
             return Decision((), [ApiError(ErrorCode.policy_violation, _TOO_LARGE) for _ in filters])
-        reply.append(tuple(binding for _, binding in selected))
-    return Decision(tuple(records), reply)
+        reply.append(tuple(selected.values()))
+    return Decision(tuple(RemoveAccessControlEntryRecord(id=acl_id) for acl_id in removed), reply)
 
 
 def _invalid(problem: str) -> ApiError:
