@@ -26,6 +26,7 @@ from esp.storage.meta_properties import read_meta_properties
 _LISTENERS: Final = f"{CLIENTS}://127.0.0.1:9092"
 _OF_THE_NODE: Final = Listener(NODES, "127.0.0.1", ANY_PORT)
 """The node itself is the only one that connects to it; the settings add the controller's listener by themselves."""
+_EXAMPLE: Final = Listener(CLIENTS, "127.0.0.1", 9092)
 _NAMES_OF_LISTENERS: Final = (CLIENTS, NODES, CONTROLLER)
 _OWN_SETTINGS: Final = SECURITY_SETTINGS | {"controller.listener.names"}
 _UNROUTABLE: Final = ("", "0.0.0.0", "::")  # noqa: S104 - recognised here, bound nowhere
@@ -105,35 +106,36 @@ def with_own_listener(setting: str, text: str) -> str:
 
     Args:
         setting: ``listeners`` or ``advertised.listeners``.
-        text: its value. One that is malformed is returned as it is, and refused with the other settings.
+        text: its value.
 
     Raises:
-        OperatorError: a listener has another name than those of a secure node, or there is none for clients.
+        OperatorError: it is malformed, a listener has another name than those of a secure node, or there is none for clients.
     """
-    try:
-        listeners = parse_listeners([each.strip() for each in text.split(",")])
-    except SettingError:
-        return text
-    by_name = {listener.name: listener for listener in listeners}
-    foreign = [name for name in by_name if name not in _NAMES_OF_LISTENERS]
-    if foreign or CLIENTS not in by_name:
-        client = by_name[foreign[0]] if foreign else Listener(CLIENTS, "HOST", 9092)
-        raise OperatorError(
-            f"--set {setting}={text}: "
-            + (f"a secure node has no listener {foreign[0]}." if foreign else "it names no listener for clients."),
+
+    def refusal(problem: str, client: Listener = _EXAMPLE) -> OperatorError:
+        return OperatorError(
+            f"--set {setting}={text}: {problem}",
             f"The listener for clients is {CLIENTS}, as in {setting}={client._replace(name=CLIENTS)}; "
             f"those of the node itself, {NODES} and {CONTROLLER}, may be left out.",
         )
+
+    try:
+        listeners = parse_listeners([each.strip() for each in text.split(",")])
+    except SettingError as error:
+        raise refusal("a listener is written NAME://HOST:PORT, and each has a name of its own.") from error
+    by_name = {listener.name: listener for listener in listeners}
+    foreign = next((listener for listener in listeners if listener.name not in _NAMES_OF_LISTENERS), None)
+    if foreign is not None:
+        raise refusal(f"a secure node has no listener {foreign.name}.", foreign)
+    if CLIENTS not in by_name:
+        raise refusal("it names no listener for clients.")
     by_name = {CLIENTS: by_name[CLIENTS], NODES: _OF_THE_NODE, **by_name}
     return ",".join(map(str, by_name.values()))
 
 
 def _hosts(env: Env, *listeners: str) -> tuple[str, ...]:
-    """The names and addresses at which the node is found, once each."""
+    """The names and addresses at which the node is found, once each; listeners as :func:`with_own_listener` returns them."""
     found = [*HOSTS, env.host.name]
     for text in filter(None, listeners):
-        try:
-            found += (listener.host for listener in parse_listeners([each.strip() for each in text.split(",")]))
-        except SettingError:  # it is refused with the other settings
-            continue
+        found += (listener.host for listener in parse_listeners(text.split(",")))
     return tuple(host for host in dict.fromkeys(found) if host not in _UNROUTABLE)

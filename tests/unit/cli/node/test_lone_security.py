@@ -14,7 +14,6 @@ from esp.model.errors import OperatorError
         ("clients://[::1]:9093", "CLIENTS://[::1]:9093,NODES://127.0.0.1:0"),
         ("NODES://127.0.0.1:7, CLIENTS://:9093", "CLIENTS://:9093,NODES://127.0.0.1:7"),
         ("CONTROLLER://h:8,CLIENTS://h:9", "CLIENTS://h:9,NODES://127.0.0.1:0,CONTROLLER://h:8"),
-        ("CLIENTS:9093", "CLIENTS:9093"),
     ],
 )
 def test_the_listener_for_clients_is_enough_and_stands_first(setting: str, given: str, whole: str) -> None:
@@ -26,7 +25,9 @@ def test_the_listener_for_clients_is_enough_and_stands_first(setting: str, given
     [
         ("PLAINTEXT://0.0.0.0:9093", "no listener PLAINTEXT", "listeners=CLIENTS://0.0.0.0:9093;"),
         ("CLIENTS://:1,OUTSIDE://:2", "no listener OUTSIDE", "CLIENTS"),
-        ("NODES://127.0.0.1:7", "names no listener for clients", "listeners=CLIENTS://HOST:9092;"),
+        ("NODES://127.0.0.1:7", "names no listener for clients", "listeners=CLIENTS://127.0.0.1:9092;"),
+        ("CLIENTS:9093", "is written NAME://HOST:PORT", "listeners=CLIENTS://127.0.0.1:9092;"),
+        ("CLIENTS://:1,CLIENTS://:2", "each has a name of its own", "CLIENTS"),
     ],
 )
 def test_other_listeners_are_refused_with_the_name_to_write(given: str, problem: str, example: str) -> None:
