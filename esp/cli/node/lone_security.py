@@ -116,7 +116,7 @@ def with_own_listener(setting: str, text: str) -> str:
         return OperatorError(
             f"--set {setting}={text}: {problem}",
             f"The listener for clients is {CLIENTS}, as in {setting}={client._replace(name=CLIENTS)}; "
-            f"those of the node itself, {NODES} and {CONTROLLER}, may be left out.",
+            f"the node's own listeners, {NODES} and {CONTROLLER}, may be left out.",
         )
 
     try:
