@@ -28,6 +28,8 @@ KEYS_TRIED_MAX: Final = 16
 """The most keys that are tried for one token; it may name none."""
 _HEADER_BYTES_MAX: Final = 8_192
 _RSA_BITS: Final = (2_048, 16_384)
+_RSA_EXPONENT_BITS_MAX: Final = 64
+"""To check a signature by a larger exponent takes milliseconds, on the loop."""
 
 _RSA: Final = ("RSA",)
 _ED: Final = ("Ed25519", "Ed448")
@@ -106,6 +108,8 @@ def _read_key(value: Any) -> PublicKey | None:
     try:
         if value["kty"] == "RSA":
             if not _RSA_BITS[0] <= base64_to_int(value["n"]).bit_length() <= _RSA_BITS[1]:
+                return None
+            if base64_to_int(value["e"]).bit_length() > _RSA_EXPONENT_BITS_MAX:
                 return None
             return PublicKey(kid, "RSA", algorithm, RSAKey.import_key(_public(value, "n", "e")))
         if value["kty"] == "EC":

@@ -37,8 +37,10 @@ class _Rule(NamedTuple):
     is_host: HostMatcher
 
 
-_Rules = dict[str, list[_Rule]]
+_Rules = dict[str, dict[AclBinding, _Rule]]
 """The rules about one resource or prefix, by their principal."""
+
+_NO_RULES: Final[Mapping[AclBinding, _Rule]] = MappingProxyType({})
 
 _Key = tuple[ResourceType, str]
 
@@ -61,6 +63,8 @@ class AclIndex:
         self._literal: dict[_Key, _Rules] = {}
         self._prefixed: dict[_Key, _Rules] = {}
         self._prefix_lengths: dict[ResourceType, Counter[int]] = {}
+        self._again: Counter[AclBinding] = Counter()
+        """The number of times that a rule is in force besides the first one: a log may have it under several ids."""
 
     def add(self, binding: AclBinding) -> None:
         """Put a rule in force. A rule with a host that no peer can have matches none."""
@@ -73,15 +77,23 @@ class AclIndex:
             if binding.pattern_type is PatternType.PREFIXED:
                 lengths = self._prefix_lengths.setdefault(binding.resource_type, Counter())
                 lengths[len(binding.resource_name)] += 1
-        rules.setdefault(binding.principal, []).append(_Rule(binding, matcher or _nowhere))
+        of_principal = rules.setdefault(binding.principal, {})
+        if binding in of_principal:
+            self._again[binding] += 1
+        else:
+            of_principal[binding] = _Rule(binding, matcher or _nowhere)
 
     def remove(self, binding: AclBinding) -> None:
         """Take a rule out of force, which is in force."""
+        if self._again[binding]:
+            self._again[binding] -= 1
+            return
+        del self._again[binding]
         key = (binding.resource_type, binding.resource_name)
         table = self._table(binding.pattern_type)
         rules = table[key]
         of_principal = rules[binding.principal]
-        del of_principal[next(place for place, rule in enumerate(of_principal) if rule.binding == binding)]
+        del of_principal[binding]
         if of_principal:
             return
         del rules[binding.principal]
@@ -168,11 +180,11 @@ class AclIndex:
 
 
 def _of_client(rules: _Rules, principal: str, groups: Groups) -> Iterator[_Rule]:
-    yield from rules.get(principal, ())
+    yield from rules.get(principal, _NO_RULES).values()
     for group in groups:
-        yield from rules.get(group, ())
+        yield from rules.get(group, _NO_RULES).values()
     if principal != EVERY_USER:
-        yield from rules.get(EVERY_USER, ())
+        yield from rules.get(EVERY_USER, _NO_RULES).values()
 
 
 def _allows(allowed: AclOperation, operation: AclOperation) -> bool:

@@ -1,6 +1,7 @@
 """The output of the tools: results to stdout, everything else to stderr."""
 
 import sys
+import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -21,6 +22,8 @@ _GAP: Final = 3
 """Cells between two columns on a terminal."""
 _WRAPPED_MIN: Final = 24
 """Text in a column that is narrower cannot be read."""
+_UNSHOWN: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""The categories of Unicode whose characters end a line, or are commands to a terminal."""
 
 
 def print_line(text: str) -> None:
@@ -36,10 +39,13 @@ def print_json(value: Any) -> None:
 def print_columns(columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[str | Text]]) -> None:
     """Write rows below their headings: as a table on a terminal, else in plain columns as Kafka's tools do.
 
+    Characters that a terminal would act upon are written as escapes: cells hold names that any client may have chosen.
+
     Args:
         columns: heading and least width of each.
         rows: their cells.
     """
+    rows = [[cell if isinstance(cell, Text) else _escaped(cell) for cell in row] for row in rows]
     if console.is_terminal:
         print_table([heading for heading, _ in columns], rows)
         return
@@ -48,6 +54,12 @@ def print_columns(columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[st
     widths = [max(least, *(len(line[number]) for line in lines)) for number, (_, least) in enumerate(columns)]
     for line in lines:
         print_line(" ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _escaped(text: str) -> str:
+    if text.isprintable():  # nearly always
+        return text
+    return "".join(repr(each)[1:-1] if unicodedata.category(each) in _UNSHOWN else each for each in text)
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str | Text]], title: str | None = None) -> None:

@@ -3,6 +3,7 @@
 Unlike Kafka a rule with a host that no peer can have is refused: a denial that never matches protects nothing.
 """
 
+import uuid
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -79,7 +80,8 @@ def decide_create_acls(
         asked: rules, and refusals of creations that are none; the reply has an entry for each, None if the rule is in force.
         random: makes the ids of new rules.
     """
-    in_force = frozenset(image.acls.values())
+    names = frozenset(binding.resource_name for binding in asked if isinstance(binding, AclBinding))
+    in_force = frozenset(binding for binding in image.acls.values() if binding.resource_name in names)
     added = [binding for binding in dict.fromkeys(asked) if isinstance(binding, AclBinding) and binding not in in_force]
     if len(added) > BATCH_RECORDS_MAX:
         return Decision((), [ApiError(ErrorCode.policy_violation, _TOO_LARGE)] * len(asked))
@@ -98,15 +100,15 @@ def decide_delete_acls(
 
     The reply has the rules that each filter selects; a rule may be selected by several. If there are too many of them, nothing is changed.
     """
-    records: dict[RemoveAccessControlEntryRecord, None] = {}
+    removed: dict[uuid.UUID, None] = {}
     reply: list[tuple[AclBinding, ...] | ApiError] = []
     for acl_filter in filters:
-        selected = [(acl_id, binding) for acl_id, binding in image.acls.items() if acl_filter.matches(binding)]
-        records.update(dict.fromkeys(RemoveAccessControlEntryRecord(id=acl_id) for acl_id, _ in selected))
-        if len(records) > BATCH_RECORDS_MAX:
+        selected = {acl_id: binding for acl_id, binding in image.acls.items() if acl_filter.matches(binding)}
+        removed |= dict.fromkeys(selected)
+        if len(removed) > BATCH_RECORDS_MAX:
             return Decision((), [ApiError(ErrorCode.policy_violation, _TOO_LARGE) for _ in filters])
-        reply.append(tuple(binding for _, binding in selected))
-    return Decision(tuple(records), reply)
+        reply.append(tuple(selected.values()))
+    return Decision(tuple(RemoveAccessControlEntryRecord(id=acl_id) for acl_id in removed), reply)
 
 
 def _invalid(problem: str) -> ApiError:

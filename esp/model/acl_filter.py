@@ -42,9 +42,9 @@ class AclFilter(NamedTuple):
     def matches(self, binding: AclBinding) -> bool:
         """True if the filter selects a rule."""
         return (
-            self.resource_type in (ANY, binding.resource_type)
+            self.principal in (None, binding.principal)  # first, as it selects the fewest
+            and self.resource_type in (ANY, binding.resource_type)
             and self._matches_name(binding)
-            and self.principal in (None, binding.principal)
             and self.host in (None, binding.host)
             and self.operation in (ANY, binding.operation)
             and self.permission in (ANY, binding.permission)

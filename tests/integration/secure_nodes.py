@@ -84,7 +84,7 @@ def secure_node(directory: Path, port: int, *options: str) -> Secure:
         directory / "data-security",
         port,
         *("broker", "--secure", "--data-dir", "data"),
-        *("--set", f"listeners=CLIENTS://127.0.0.1:{port},NODES://127.0.0.1:0"),
+        *("--set", f"listeners=CLIENTS://127.0.0.1:{port}"),
         *options,
     )
 

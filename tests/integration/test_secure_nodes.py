@@ -209,6 +209,7 @@ def test_a_lone_node_is_secure_and_stays_so(lone: Secure) -> None:
     [
         (("--config", "x"), "--config names a file of others"),
         (("--set", "super.users=User:me"), "with --secure the node has its own"),
+        (("--set", "listeners=PLAINTEXT://127.0.0.1:9"), "as in listeners=CLIENTS://127.0.0.1:9;"),
         (
             (
                 *("--set", "listeners=CLIENTS://127.0.0.1:9,NODES://127.0.0.1:0,CONTROLLER://127.0.0.1:10"),

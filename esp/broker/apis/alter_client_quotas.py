@@ -29,7 +29,7 @@ async def handle_at_controller(
     services: ControllerServices, _request: Request, message: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
     """Change what can be changed, once it is committed; each entity is answered for itself."""
-    check_whole(message.entries, ENTRIES_MAX)
+    _check_size(message)
     asked = [_alteration(entry) for entry in message.entries]
     results = await services.controller.commit(
         lambda image: decide_alter_client_quotas(image, asked, validate_only=message.validate_only),
@@ -43,11 +43,23 @@ async def handle_at_controller(
 
 async def handle(services: Services, request: Request, message: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     """Pass the controller's answer on once this node follows."""
-    check_whole(message.entries, ENTRIES_MAX)
+    _check_size(message)
     answer: AlterClientQuotasResponse = await forward(services, request, ApiKey.ALTER_CLIENT_QUOTAS, message)
     if not message.validate_only:
         await until_follows(services)
     return answer
+
+
+def _check_size(message: AlterClientQuotasRequest) -> None:
+    """Refuse a request with more entities, or an entity with more parts or quotas, than there can be.
+
+    Raises:
+        ApiError: INVALID_REQUEST.
+    """
+    check_whole(message.entries, ENTRIES_MAX)
+    for entry in message.entries:
+        check_whole(entry.entity)
+        check_whole(entry.ops)
 
 
 def _alteration(entry: AskedEntry) -> QuotaAlteration:

@@ -273,7 +273,10 @@ class SaslConnection:
         self._timer = self._parts.env.clock.call_later_us(delay_us, partial(self._finish, frame))
 
     def _finish(self, frame: bytes) -> None:
+        """Send the last answer, if there is one, and end the connection. To take the answer a client has the time limit once more."""
         self._is_over = True
+        self._cancel_timer()
+        self._timer = self._parts.env.clock.call_later_us(self._policy.timeout_ms * 1000, self._connection.abort)
         if frame:
             self._connection.write((frame,))
         self._connection.close()

@@ -138,7 +138,10 @@ class SaslSession:
         return authenticate_response(reply)
 
     def _end_soon(self, reason: str) -> None:
-        """End the connection when the answer that is being made has left; requests before it are given :data:`GRACE_US` for theirs."""
+        """End the connection when the answer that is being made has left; requests before it are given :data:`GRACE_US` for theirs.
+
+        A client that does not take the answer has the time limit of a log-in.
+        """
         clock = self._parts.env.clock
         latest_us = clock.monotonic_us() + GRACE_US
 
@@ -148,6 +151,8 @@ class SaslSession:
             if self._session.has_waiting_requests and clock.monotonic_us() < latest_us:
                 clock.call_later_us(_ANSWERED_CHECK_US, end)
             else:
+                self._cancel_timer()
+                self._timer = clock.call_later_us(self._policy.timeout_ms * 1000, self._abort)
                 self._client.hold.end(reason)
 
         clock.call_later_us(0, end)
@@ -183,6 +188,11 @@ class SaslSession:
                 self._client.principal,
             )
             self._session.close("the time of its log-in is over")
+
+    def _abort(self) -> None:
+        self._timer = None
+        if self._session is not None:
+            self._session.close("it did not take the answer to its failed log-in")
 
     def _on_end(self) -> None:
         """The connection has ended; nothing refers to it from here, nor to this from the client, so that both are freed at once."""

@@ -14,6 +14,9 @@ from esp.model.web_place import HTTPS_PORT, WebPlace
 from esp.ports.network import Address, Connection, Network
 
 BODY_BYTES_MAX: Final = 1_048_576
+PARTS_MAX: Final = 2_000
+"""The most parts of an answer: pieces of the body, and answers before the answer (1xx). Each takes some microseconds of the loop, however
+small it is."""
 _OK: Final = 200
 _US: Final = 1_000
 
@@ -44,7 +47,8 @@ async def fetch(
         body: of the request; None: there is none.
 
     Raises:
-        FetchError: the endpoint does not answer in time, or not with status 200 and a body of at most :data:`BODY_BYTES_MAX`.
+        FetchError: the endpoint does not answer in time, or not with status 200 and a body of at most :data:`BODY_BYTES_MAX`
+            in :data:`PARTS_MAX` parts.
     """
     request = h11.Request(
         method="GET" if body is None else "POST",
@@ -92,6 +96,7 @@ class _Exchange:
         self._http = h11.Connection(h11.CLIENT)
         self._pieces: list[bytes] = []
         self._size = 0
+        self._parts = 0
         self.answer: asyncio.Future[bytes | FetchError] = asyncio.get_running_loop().create_future()
 
     def on_open(self, connection: Connection) -> "_Exchange":
@@ -127,7 +132,10 @@ class _Exchange:
             self._fail(f"the answer is no HTTP: {error}")
 
     def _on_event(self, event: object) -> None:
-        if isinstance(event, h11.Response):
+        self._parts += 1
+        if self._parts > PARTS_MAX:
+            self._fail(f"the answer comes in more than {PARTS_MAX} parts")
+        elif isinstance(event, h11.Response):
             if event.status_code != _OK:
                 self._fail(f"it was answered with status {event.status_code}, and redirects are not followed")
         elif isinstance(event, h11.Data):

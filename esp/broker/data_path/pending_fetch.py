@@ -29,6 +29,10 @@ from esp.storage.transaction_index import AbortedTransaction
 FindReplica = Callable[[TopicRef, int], HostedPartition]
 """Returns a replica of this node, or raises ApiError."""
 
+PARTITION_BYTES_MAX: Final = 8 * 1024 * 1024
+"""The most that is read of one partition for an answer, unless its first batch is larger. To look whether so much of a file is in the page
+cache takes a tenth of a millisecond or more of the loop, and a client may ask for gigabytes again and again."""
+
 _NO_RECORDS: Final = b""
 _NOT_ELSEWHERE: Final = -1
 
@@ -201,7 +205,7 @@ class PendingFetch:
                     end_offset := result.last_stable_offset if read_committed else result.high_watermark
                 ) and (left > 0 or not total):
                     log, offset = hosted.log, item.fetch_offset
-                    max_bytes = min(left, item.partition_max_bytes)
+                    max_bytes = min(left, item.partition_max_bytes, PARTITION_BYTES_MAX)
                     records = None if in_slices else log.read(offset, max_bytes, end_offset, at_least_one=not total)
                     if records is None:
                         read = yield _ColdRead(log, offset, max_bytes, end_offset, not total)
@@ -212,6 +216,8 @@ class PendingFetch:
                         again = _ColdRead(log, offset, max_bytes, end_offset, not total)
                         records, aborted = yield from self._searching(again, records)
                     total += len(records)
+                    if len(records) > PARTITION_BYTES_MAX // 2:
+                        is_due = True  # the client may wait for more than is read at once
                     result = FetchResult(*result[:6], records, aborted)
                 elif read_committed:
                     result = result._replace(aborted_transactions=())

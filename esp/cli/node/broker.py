@@ -32,6 +32,8 @@ examples:
   esp broker --data-dir /var/lib/esp --set listeners=PLAINTEXT://0.0.0.0:9092 \\
              --set advertised.listeners=PLAINTEXT://broker1.example:9092
   esp broker --secure                                     only for clients that log in: ./esp-data-security/admin has their settings
+  esp broker --secure --set listeners=CLIENTS://0.0.0.0:9092 \\
+             --set advertised.listeners=CLIENTS://broker1.example:9092
   esp broker --config server.properties                   a Kafka node's own settings file
 
 Prints one line `ready node=ID listening=HOST:PORT` once it takes requests, logs to stderr, and shuts down cleanly on SIGTERM or SIGINT.

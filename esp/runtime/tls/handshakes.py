@@ -57,5 +57,7 @@ def _try(do_handshake: Step) -> tuple[ssl.SSLError | None, bool]:
     except ssl.SSLWantReadError:
         return None, False
     except ssl.SSLError as error:
-        return error, False
+        # With its traceback it would be in a circle with the frame that returns it, and OpenSSL's object would wait for the collector,
+        # which would free those of several connections at once.
+        return error.with_traceback(None), False
     return None, True

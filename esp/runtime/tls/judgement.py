@@ -11,7 +11,7 @@ from typing import Final
 from cryptography import x509
 from OpenSSL import crypto
 
-from esp.runtime.tls.peers import Chain
+from esp.runtime.tls.peers import Chain, read_certificate
 from esp.runtime.tls.pem import CERTIFICATE, REVOCATIONS, split_pem
 from esp.runtime.tls.stores import Trust
 
@@ -20,11 +20,15 @@ _STORES_KEPT: Final = 8
 
 
 def find_untrusted_blocking(trust: Trust, chains: Iterable[Chain]) -> dict[Chain, str]:
-    """Return the chains that do not satisfy a trust store, each with OpenSSL's reason."""
+    """Return the chains that do not satisfy a trust store, each with OpenSSL's reason.
+
+    Raises:
+        ValueError: a certificate cannot be read.
+    """
     store = _store(trust)
     untrusted: dict[Chain, str] = {}
     for chain in chains:
-        own, *others = (crypto.X509.from_cryptography(x509.load_der_x509_certificate(each)) for each in chain)
+        own, *others = (crypto.X509.from_cryptography(read_certificate(each)) for each in chain)
         try:
             crypto.X509StoreContext(store, own, others).verify_certificate()
         except crypto.X509StoreContextError as error:

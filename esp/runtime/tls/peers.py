@@ -20,6 +20,18 @@ Chain: TypeAlias = tuple[bytes, ...]
 """Certificates in DER, the peer's own first, each followed by that of its issuer."""
 
 
+def read_certificate(der: bytes) -> x509.Certificate:
+    """Return a certificate.
+
+    Raises:
+        ValueError: it is malformed, or of a version of X.509 that there is not, which OpenSSL takes.
+    """
+    try:
+        return x509.load_der_x509_certificate(der)
+    except x509.InvalidVersion as error:
+        raise ValueError(str(error)) from error
+
+
 class Ended(Protocol):
     """A connection that can be ended."""
 
@@ -68,7 +80,7 @@ class Peers:
         peer = self._by_chain.get(chain)
         if peer is None:
             try:
-                certificates = [x509.load_der_x509_certificate(each) for each in chain]
+                certificates = [read_certificate(each) for each in chain]
             except ValueError as error:
                 log.warning("the listener %s refuses a certificate that cannot be read: %s", self._endpoint, error)
                 raise ConnectionAbortedError("a certificate of its chain cannot be read") from error

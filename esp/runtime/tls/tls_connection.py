@@ -18,10 +18,10 @@ from time import perf_counter_ns
 from typing import Final, cast
 
 from esp.model.buffers import Buffer
-from esp.ports.network import Address, Connection, ConnectionOwner
+from esp.ports.network import TURN_US, Address, Connection, ConnectionOwner
 from esp.runtime.asyncio_connection import WRITE_HIGH_BYTES, WRITE_LOW_BYTES, AsyncioConnection
 from esp.runtime.buffer_sweeper import BufferSweeper
-from esp.runtime.loop_shares import LoopShares
+from esp.runtime.loop_shares import SPENT_TURN_US, LoopShares
 from esp.runtime.receive_buffer import INITIAL_BYTES, ReceiveBuffer
 from esp.runtime.tls.failures import describe, is_plaintext
 from esp.runtime.tls.handshakes import Handshakes
@@ -127,6 +127,7 @@ class TlsConnection:
         self._outgoing: deque[memoryview] = deque()
         self._outgoing_bytes = 0
         self._sends_in_turns = False
+        self._waits_for_turn = False
         self._below_takes = True
         self._owner_writes = True
         self._owner: ConnectionOwner | None = make_owner(self) if is_server else None
@@ -383,9 +384,24 @@ class TlsConnection:
             self._below.expect(min(missing, DECRYPTED_BYTES))
 
     def _go_on(self) -> None:
-        """Offer what is there, and receive more."""
-        if self._has_ended or not self._is_secure or self._paused:
+        """Offer what is there, and receive more, when it is the turn of the peer's address."""
+        if self._has_ended or not self._is_secure or self._paused or self._waits_for_turn:
             return
+        share = self._below.share
+        if self._shares.is_shared and share.is_spent(perf_counter_ns()):
+            self._waits_for_turn = True
+            self._shares.wait(share, self._take_turn)
+        else:
+            self._offer_all()
+
+    def _take_turn(self) -> None:
+        self._waits_for_turn = False
+        if not (self._has_ended or self._paused):
+            self._below.turn_us = SPENT_TURN_US
+            self._offer_all()
+            self._below.turn_us = TURN_US
+
+    def _offer_all(self) -> None:
         began_ns = self._begin_ns()
         self._offer_rest()
         self._pump()

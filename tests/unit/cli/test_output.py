@@ -28,6 +28,16 @@ def test_a_table_on_a_terminal_shows_names_as_they_are(monkeypatch, capsys):
     assert "[red]group" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_names_that_clients_choose_are_no_commands_to_a_terminal(monkeypatch, capsys, is_terminal):
+    monkeypatch.setattr(output, "console", Console(force_terminal=is_terminal, color_system=None, width=80))
+    output.print_columns([("CLIENT", 0), ("FROM", 0)], [("\x1b]0;mine\x07\n\u202eé\xa0", "here")])
+    printed = capsys.readouterr().out
+    assert "\\x1b]0;mine\\x07\\n\\u202eé\xa0" in printed
+    assert set("\x1b\x07\u202e").isdisjoint(printed)
+    assert len(printed.splitlines()) == 2
+
+
 WORDS = st.text("abc", min_size=1, max_size=60)
 
 

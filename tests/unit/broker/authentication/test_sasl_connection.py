@@ -327,6 +327,23 @@ async def test_silent_clients_are_ended_in_time_and_clients_that_are_known_are_n
     assert "it was not authenticated within 10 s" in caplog.text
 
 
+@pytest.mark.parametrize("mechanism", ["PLAIN", "GSSAPI"])
+@simulated(**with_sasl(timeout_ms=10_000))
+async def test_failed_client_that_takes_nothing_of_its_answer_is_ended_in_time(node, mechanism, caplog):
+    client = await node.client()
+    if mechanism == "PLAIN":
+        await handshake(client)
+    client.connection.pause_reading()
+    failing = authenticate(client, WRONG) if mechanism == "PLAIN" else handshake(client, mechanism)
+    answer = asyncio.ensure_future(ends_without_answer(failing))
+    await asyncio.sleep(8)
+    assert len(node.server._sessions) == 1, "its answer waits for it"
+    await asyncio.sleep(3)
+    assert not node.server._sessions
+    assert await answer
+    assert "was not authenticated within" not in caplog.text, "the log has the reason, and no other one"
+
+
 @simulated(**with_sasl(), max_connections=1)
 async def test_a_connection_counts_once_before_and_after_its_client_is_known(node):
     client = await node.client()

@@ -170,6 +170,19 @@ async def test_log_in_is_not_renewed_as_another_user(node, caplog):
     assert "refused a re-authentication of User:alice" in caplog.text
 
 
+@simulated(**with_sasl(lifetime_ms=3000, timeout_ms=5000))
+async def test_client_that_takes_nothing_of_the_answer_to_its_failed_renewal_is_ended_in_time(node):
+    client = await known(node)
+    await handshake(client)
+    client.connection.pause_reading()
+    answer = asyncio.ensure_future(ends_without_answer(authenticate(client, WRONG)))
+    await asyncio.sleep(4)
+    assert len(node.server._sessions) == 1, "its answer waits for it"
+    await asyncio.sleep(2)
+    assert not node.server._sessions
+    assert await answer
+
+
 @simulated(**LIMITED)
 async def test_log_in_is_not_renewed_by_another_mechanism(node):
     client = await known(node)

@@ -77,6 +77,8 @@ async def test_whole_answer_is_enough_though_the_connection_stays(world):
         (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000, "no HTTP"),
         (answer(b"x" * (BODY_BYTES_MAX + 1)), "more than 1048576 bytes"),
         (CHUNKED + (b"1000\r\n" + b"x" * 4096 + b"\r\n") * 300, "more than 1048576 bytes"),
+        (CHUNKED + b"1\r\nx\r\n" * 3_000, "more than 2000 parts"),
+        (b"HTTP/1.1 103 Early Hints\r\n\r\n" * 3_000 + answer(b"keys"), "more than 2000 parts"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n" + b"x" * (BODY_BYTES_MAX + 10), "more than 1048576"),
     ],
 )

@@ -236,6 +236,18 @@ async def test_partitions_after_the_limit_are_answered_without_records(node):
     assert [count for *_, count in parts_of(answer)] == [1, 0]
 
 
+@simulated()
+async def test_of_one_partition_no_more_is_read_at_once_than_is_quickly_looked_for_in_the_page_cache(node):
+    """A client that wants more at once is not kept waiting for it."""
+    client = await filled(node, 10, size=900_000)
+    begun_s = node.loop.time()
+    waiting = fetch_later(
+        client, [("t", 0, 0, 10_000_000)], max_bytes=100_000_000, min_bytes=8_900_000, max_wait_ms=10_000
+    )
+    assert [count for *_, count in parts_of(await waiting)] == [9]
+    assert node.loop.time() - begun_s < 1
+
+
 @simulated(fetch_max_bytes=1000)
 async def test_the_nodes_own_limit_counts_too(node):
     client = await filled(node, 3, size=600)

@@ -78,6 +78,45 @@ async def test_a_quota_that_is_removed_lets_its_client_go_on(node):
     assert (await waiting).throttle_time == ms(0)
 
 
+@pytest.mark.parametrize("kind", ["user", "client-id"])
+@pytest.mark.parametrize("name", ["<default>", "a=b,c:d/e", " ", "\0\n\x1b[31m", "\u202eé😀", "x" * 30_000])
+def test_entities_of_any_name_keep_it_also_after_a_restart(kind, name):
+    @simulated()
+    async def test(node):
+        await alter(await node.client(), {kind: name}, producer_byte_rate=1_000)
+        for _ in range(2):
+            types = model(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1)
+            asked = types.ComponentData(entity_type=kind, match_type=0, match=name)
+            client = await node.client()
+            answer = await client.call(
+                ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, types.Request(components=(asked,), strict=True)
+            )
+            [entry] = answer.entries
+            assert [(part.entity_type, part.entity_name) for part in entry.entity] == [(kind, name)]
+            assert [(value.key, value.value) for value in entry.values] == [("producer_byte_rate", 1_000)]
+            await node.restart()
+
+    test()
+
+
+@pytest.mark.parametrize(("parts", "quotas"), [(1, 101), (101, 1)])
+def test_more_quotas_or_parts_of_an_entity_than_there_are_refuse_the_request(parts, quotas):
+    @simulated()
+    async def test(node):
+        types = model(ApiKey.ALTER_CLIENT_QUOTAS, 1)
+        entry = types.EntryData(
+            entity=tuple(types.EntityData(entity_type=f"user{number}", entity_name="a") for number in range(parts)),
+            ops=tuple(types.OpData(key=f"k{number}", value=0.0, remove=True) for number in range(quotas)),
+        )
+        client = await node.client()
+        answer = await client.call(ApiKey.ALTER_CLIENT_QUOTAS, 1, types.Request(entries=(entry,), validate_only=False))
+        [result] = answer.entries
+        assert result.error_code is ErrorCode.invalid_request
+        assert result.error_message == "101 elements are more than 100"
+
+    test()
+
+
 @pytest.mark.parametrize("key", CLIENT_KEYS)
 def test_the_smallest_quota_holds_its_client_and_harms_no_other(key):
     """A quota is any number above zero; the throttle times that come of this one are too long for a number of milliseconds."""

@@ -1,6 +1,10 @@
 import asyncio
+import gc
 import ssl
 import threading
+import weakref
+
+import pytest
 
 from esp.runtime.tls.handshakes import THREADS, Handshakes
 
@@ -30,6 +34,31 @@ async def test_steps_are_done_beside_the_loop_and_their_ends_are_told_on_it():
     ]
     assert used
     assert loop_thread not in used
+
+
+@pytest.mark.parametrize("error", [ssl.SSLError("no"), ssl.SSLCertVerificationError("no"), ssl.SSLWantReadError()])
+async def test_nothing_of_a_step_that_failed_waits_for_the_collector(error):
+    """With its connection would wait OpenSSL's object and the peer's certificates, and those of several peers would be freed at once."""
+
+    class Connection:
+        def shake_hands(self) -> None:
+            raise type(error)(*error.args)
+
+    handshakes, told = Handshakes(), asyncio.Event()
+    connection = Connection()
+    left = weakref.ref(connection)
+    gc.disable()
+    try:
+        handshakes.step("a", connection.shake_hands, lambda *end: told.set())
+        del connection
+        await told.wait()
+        for _ in range(1_000):  # the thread lets go of what it has done a moment later
+            if left() is None:
+                break
+            await asyncio.sleep(0.01)
+        assert left() is None
+    finally:
+        gc.enable()
 
 
 async def test_an_address_with_many_handshakes_delays_its_own_only():

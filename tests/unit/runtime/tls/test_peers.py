@@ -76,7 +76,11 @@ def test_nothing_is_kept_of_connections_that_have_ended(peers):
     assert not carols.is_ended
 
 
-def test_a_certificate_whose_end_cannot_be_read_is_refused(peers, caplog):
+VERSION_3, VERSION_4 = b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x03"
+
+
+@pytest.mark.parametrize("der", [b"\x30\x03\x02\x01\x00", CAROL.der.replace(VERSION_3, VERSION_4, 1)])
+def test_a_certificate_whose_end_cannot_be_read_is_refused(peers, caplog, der):
     with pytest.raises(ConnectionAbortedError):
-        peers.add(Connection(), (b"\x30\x03\x02\x01\x00",), OLD)
+        peers.add(Connection(), (der,), OLD)
     assert "refuses a certificate that cannot be read" in caplog.text

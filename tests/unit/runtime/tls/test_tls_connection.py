@@ -20,11 +20,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from OpenSSL import SSL
 
 from esp.model.tls import TLS_1_2, TLS_1_3, ClientAuth, KeyStore, StoreType, TlsPolicy, TrustStore
-from esp.ports.network import Address, Connection
+from esp.ports.network import TURN_US, Address, Connection
 from esp.runtime.asyncio_connection import WRITE_HIGH_BYTES
 from esp.runtime.asyncio_network import AsyncioNetwork
 from esp.runtime.buffer_sweeper import BufferSweeper
-from esp.runtime.loop_shares import LoopShares
+from esp.runtime.loop_shares import SPENT_TURN_US, LoopShares
 from esp.runtime.receive_buffer import INITIAL_BYTES, RECEIVED_AT_ONCE_MAX
 from esp.runtime.tls.stores import Trust
 from esp.runtime.tls.tls_connection import DECRYPTED_BYTES, PIECE_BYTES, TlsConnection, TlsParts
@@ -754,6 +754,73 @@ async def test_handshakes_and_encryption_count_and_an_address_that_has_had_its_s
         go_on()
     assert (engine.taken, shares.waiting) == (6 * PIECE_BYTES, [])
     connection.on_closed()
+
+
+class TalkingEngine(PlayedEngine):
+    """Each time that it is asked, one more frame has arrived."""
+
+    has_told = False
+
+    def read(self, length: int, buffer: memoryview) -> int:
+        self.has_told = not self.has_told
+        if not self.has_told:
+            raise ssl.SSLWantReadError
+        frame = _LENGTH.pack(4) + b"asks"
+        buffer[: len(frame)] = frame
+        return len(frame)
+
+
+async def test_an_address_that_has_had_its_share_waits_with_requests_that_arrived_with_earlier_ones():
+    below, shares, owners = PlayedBelow(), PlayedShares(), []
+    share = below.share = PlayedShare()
+    below.turn_us = TURN_US
+    turns_us: list[int] = []
+
+    class Resting(Frames):
+        """Rests after each request."""
+
+        def on_bytes(self, received: memoryview) -> int:
+            taken = super().on_bytes(received)
+            turns_us.append(self.connection.turn_us)
+            self.connection.pause_reading()
+            self.connection.resume_reading()
+            return taken
+
+    def accept(connection: Connection) -> Resting:
+        owners.append(Resting(connection))
+        owners[0].answer = lambda frame: []
+        return owners[0]
+
+    connection = TlsConnection(
+        below,
+        lambda *memories: TalkingEngine(),
+        TlsParts(BufferSweeper(), TransferTurns()),
+        shares,
+        accept,
+        pytest.fail,
+        lambda connection, engine: lambda: None,
+        5,
+        is_server=True,
+    )
+    connection.on_bytes(memoryview(b"\x16"))
+    await until(lambda: len(owners[0].frames) >= 3)
+    share.has_had_enough = True
+    await asyncio.wait_for(until(lambda: shares.waiting), 10)
+    for _ in range(3):
+        before = len(owners[0].frames)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(owners[0].frames) == before
+        (go_on,) = shares.waiting
+        shares.waiting.clear()
+        go_on()
+        assert len(owners[0].frames) == before + 1
+        await until(lambda: shares.waiting)
+    assert turns_us[-3:] == [SPENT_TURN_US] * 3
+    assert below.turn_us == TURN_US
+    connection.on_closed()
+    shares.waiting.pop()()
+    assert len(owners[0].frames) == before + 1, "nothing is offered after the end"
 
 
 async def test_a_peer_that_sends_much_lets_others_receive_and_little_memory_is_its_own_before_it_is_secure():
