@@ -1,17 +1,14 @@
 """``python -m benchmarks.spark``: Spark by this package on ESP beside Spark's own source and sink on Apache Kafka 4.3.1, row by row."""
 
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from benchmarks import command
-from benchmarks.brokers import SHARED_SETTINGS, START_SCRIPT_OPTIONS, DefaultKafka
-from benchmarks.results import ESP, KAFKA
-from benchmarks.row_by_row import RowByRow, choose_rows
+from benchmarks.brokers import SHARED_SETTINGS, START_SCRIPT_OPTIONS, make_formatted_brokers
+from benchmarks.row_by_row import Report, choose_rows
 from benchmarks.spark.batches import measure_batches
 from benchmarks.spark.capturing import BYTES as CAPTURE_BYTES
 from benchmarks.spark.capturing import measure_capture
@@ -23,9 +20,6 @@ from benchmarks.spark.sql import measure_sql
 from benchmarks.spark.values import measure_avro, measure_json
 from benchmarks.spark.writing import measure_writing
 from benchmarks.stage import Extent, Stage, started
-from benchmarks.written import Rows
-from esp.testing.node import Node
-from esp.testing.node_process import NodeProcess
 
 USUAL: Final = Extent(warm_up_rounds=1)
 QUICK: Final = Extent(rounds=1, warm_up_rounds=0, scale=0.002)
@@ -79,26 +73,25 @@ capture makes its files durable, Spark does not.""",
     """Decoding and encoding: 100,000 records in batches of 16 KiB, the best of five tries in each round; no broker and no Spark.""",
 )
 
+REPORT: Final = Report(
+    stem="spark",
+    title="Spark beside Apache Kafka",
+    rows=ROWS,
+    metrics=SPARK_METRICS,
+    notes=NOTES,
+    quick=QUICK,
+    plan=PLAN,
+)
+
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
-
-def make_brokers(names: list[str], directory: Path) -> dict[str, NodeProcess]:
-    """Return the named brokers, not started, which serve transactions."""
-    nodes: dict[str, NodeProcess] = {}
-    if ESP in names:
-        nodes[ESP] = Node(directory / ESP, dict(SHARED_SETTINGS))
-        nodes[ESP].format(secrets.token_urlsafe(16), "--standalone", "--feature", "transaction.version=2")
-    if KAFKA in names:
-        nodes[KAFKA] = DefaultKafka(directory / KAFKA, dict(SHARED_SETTINGS))
-    return nodes
 
 
 @app.command()
 def main(
-    rows: Annotated[list[str] | None, typer.Argument(help=f"Rows: {', '.join(ROWS)}; all without one.")] = None,
+    rows: Annotated[list[str] | None, command.rows_argument(ROWS)] = None,
     rounds: command.Rounds = USUAL.rounds,
     warm_up: command.WarmUp = USUAL.warm_up_rounds,
-    scale: Annotated[float, typer.Option(min=0.001, help="Size of everything; 1 is that of the report.")] = USUAL.scale,
+    scale: command.Scale = USUAL.scale,
     only: command.Only = "",
     quick: command.Quick = False,
     planned: Annotated[
@@ -112,27 +105,22 @@ def main(
     data_dir: command.DataDir = None,
 ) -> None:
     """Measure what Spark's work costs with ESP and with Apache Kafka. Rows that are not measured stay as the files have them."""
-    if quick and planned:
-        raise typer.BadParameter("a quick run has an extent of its own", param_hint="--planned")
     names, chosen = command.chosen(only), choose_rows(rows, ROWS)
-    usual = QUICK if quick else Extent(rounds=rounds, warm_up_rounds=warm_up, scale=scale)
-    extents = dict(PLAN) if planned else {}
+    extent = Extent(rounds=rounds, warm_up_rounds=warm_up, scale=scale)
+    report = REPORT.run(extent, out, quick=quick, planned=planned, data_dir=data_dir)
     if capture_gb is not None:
-        extents["capture"] = replace(extents.get("capture", usual), scale=capture_gb * 1e9 / CAPTURE_BYTES)
-    written = Rows(out, list(ROWS), stem="spark", title="Spark beside Apache Kafka", metrics=SPARK_METRICS)
-    report = RowByRow(
-        console=command.new_console(),
-        written=None if quick else written,
-        metrics=SPARK_METRICS,
-        extent=usual,
-        notes=NOTES,
-        data_dir=data_dir,
-        extents=extents,
-    )
+        of_capture = replace(report.extents.get("capture", report.extent), scale=capture_gb * 1e9 / CAPTURE_BYTES)
+        report = replace(report, extents={**report.extents, "capture": of_capture})
     with open_session([PACKAGES[row] for row in chosen if row in PACKAGES]) as session:
 
         def measure(row: str, stage: Stage) -> None:
-            with started(stage, make_brokers([] if row in WITHOUT_BROKERS else names, stage.directory)):
+            brokers = make_formatted_brokers(
+                [] if row in WITHOUT_BROKERS else names,
+                stage.directory,
+                SHARED_SETTINGS,
+                format_arguments=("--feature", "transaction.version=2"),
+            )
+            with started(stage, brokers):
                 ROWS[row](stage, session)
 
         report.measure(chosen, measure)
