@@ -158,7 +158,8 @@ class CoordinatorDriver(Generic[AnyCore]):
         self._new_core = new_core
         self._core = new_core()
         self._is_loaded = False
-        self._has_load_failed = False
+        self._load_error: str | None = None
+        """The reason for which the log could not be read when that was tried last; None if it could, or was not tried."""
         self._has_ended = False
         self._order = LoadOrder()
         self.is_awaited = False
@@ -198,15 +199,16 @@ class CoordinatorDriver(Generic[AnyCore]):
             with self._order.taking_part(self):
                 count = await self._replay_log(end_offset)
         except READ_ERRORS as error:
-            log.error("the %s of %s cannot be loaded: %s", self.subject, hosted.name, error)
-            self._has_load_failed = True
+            if str(error) != self._load_error:  # told once: it may stay so for days
+                self._load_error = str(error)
+                log.error("the %s of %s cannot be loaded: %s", self.subject, hosted.name, error)
             return False
         while self._leads() and hosted.log.high_watermark < end_offset:
             await self._progress.wait(_LOOK_AGAIN_US)
         if not self._leads():
             return True
         self._is_loaded = True
-        self._has_load_failed = False
+        self._load_error = None
         self._work(self._core.begin(self.now()))
         self._on_loaded()
         log.log(
@@ -278,7 +280,7 @@ class CoordinatorDriver(Generic[AnyCore]):
     @property
     def is_unreadable(self) -> bool:
         """True if this node leads the partition still, and could not read its log when it tried last: nothing in it is coordinated."""
-        return self._has_load_failed and self._hosted.leader is self._leader
+        return self._load_error is not None and self._hosted.leader is self._leader
 
     @property
     def has_ended(self) -> bool:

@@ -276,7 +276,7 @@ async def test_members_and_their_assignments_outlive_the_process(node):
 
 
 @simulated(offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=0)
-async def test_log_that_cannot_be_read_is_read_again_until_it_can(node):
+async def test_log_that_cannot_be_read_is_read_again_until_it_can(node, caplog):
     client = await node.client()
     await create_topic(client)
     await until_coordinated(client)
@@ -293,6 +293,7 @@ async def test_log_that_cannot_be_read_is_read_again_until_it_can(node):
     await node.process.run(lead_again())
     await asyncio.sleep(3_000)
     assert groups.unreadable_count == 1
+    assert sum("cannot be loaded" in record.message for record in caplog.records) == 1, "told once"
     client = await node.client()  # the node has closed the other connection, which was idle
     assert await fetch_offsets(client, [("t", 0)]) is ErrorCode.coordinator_load_in_progress
     node.disk.corrupt(path, damaged_at)
