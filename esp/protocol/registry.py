@@ -14,6 +14,7 @@ UNSUPPORTED_VERSION.
 
 from collections.abc import Mapping
 from enum import Enum, IntEnum
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -333,4 +334,10 @@ def api_version_row(api: ServedApi) -> ApiVersion:
 
 def api_version_rows(kind: ListenerKind, levels: Mapping[str, int]) -> tuple[ApiVersion, ...]:
     """The rows of all APIs that a kind of listener serves in a cluster with these levels of features, by ascending key."""
-    return tuple(api_version_row(api) for api in SERVED_ON[kind].values() if api.is_offered(levels))
+    return _rows_at(kind, frozenset(levels.items()))
+
+
+@lru_cache(maxsize=16)
+def _rows_at(kind: ListenerKind, levels: frozenset[tuple[str, int]]) -> tuple[ApiVersion, ...]:
+    """Make the rows. The result is kept: each new connection asks for them, and levels seldom change."""
+    return tuple(api_version_row(api) for api in SERVED_ON[kind].values() if api.is_offered(dict(levels)))
