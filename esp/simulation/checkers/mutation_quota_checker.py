@@ -1,6 +1,6 @@
 """Holds the partitions that a metered client was granted, by all brokers together, against its quota of changes (INV-QUOTA, QUOTA-6).
 
-The active controller counts in its memory, so what is summed up was granted in one epoch of the quorum: no node knew of a later one when
+The active controller counts in its memory, so what is summed up was granted in one epoch of the quorum: no node had led a later one when
 the last of the answers came than when the first of the requests left. Times are those of the client: a request was decided after it left,
 and before it was answered. Only answers of brokers that had the quota when they were asked are looked at.
 """
@@ -46,7 +46,7 @@ class MutationQuotaChecker:
 
         Args:
             grant: what it was granted.
-            epoch_before: the last epoch of the quorum that any node knew of when the request left.
+            epoch_before: the last epoch of the quorum that any node had led when the request left.
             epoch_after: the same, when the answer came.
 
         Raises:

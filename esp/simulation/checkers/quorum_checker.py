@@ -44,6 +44,11 @@ class QuorumChecker:
         self._leaders: dict[int, tuple[int, int]] = {}
         self._led_epochs: dict[int, int] = {}
 
+    @property
+    def last_led_epoch(self) -> int:
+        """The last epoch that any node has led; -1 if there is none."""
+        return max(self._leaders, default=-1)
+
     def look(self, node: SimulatedNode) -> None:
         """Compare a node's member with what it was. Raises ViolationError."""
         driver = probe.raft(node)

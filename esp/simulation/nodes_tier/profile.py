@@ -278,6 +278,13 @@ class Profile:
         )
         return (*self.topics, own)
 
+    @property
+    def changing_topics(self) -> frozenset[str]:
+        """The topics whose policy clients change."""
+        of_transactions = self.transactions.compaction if self.transactions is not None else None
+        found = {COMPACTED: self.compaction, TRANSACTIONAL_TOPIC: of_transactions}
+        return frozenset(name for name, one in found.items() if one is not None and one.changes_policy)
+
     @classmethod
     def draw(cls, seed: int, *, node_count: int | None = None) -> "Profile":
         """The profile of a seed; ``node_count`` overrules what the seed says of it, with nodes that have both roles."""

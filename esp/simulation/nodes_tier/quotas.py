@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from collections.abc import Callable
 from typing import Final
 
 from esp.controller.image import ClusterImage
@@ -28,9 +29,10 @@ class Quotas:
     Args:
         world: the cluster in which they live.
         history: counts what clients met with.
+        last_led_epoch: returns the last epoch of the quorum that any node has led, whether or not that node lives.
     """
 
-    def __init__(self, world: World, history: History) -> None:
+    def __init__(self, world: World, history: History, last_led_epoch: Callable[[], int]) -> None:
         now_s = world.loop.time
         self.checker = QuotaChecker(now_s, max(world.profile.clock_rates))
         self.changes = MutationQuotaChecker(RATE, max(world.profile.clock_rates))
@@ -52,7 +54,13 @@ class Quotas:
             for number in range(USERS)
         ]
         self._asker = PartitionAsker(
-            self._client(CLIENT_ID), world.random(CLIENT_ID), history, self.changes, self._image_at, self._epoch, now_s
+            self._client(CLIENT_ID),
+            world.random(CLIENT_ID),
+            history,
+            self.changes,
+            self._image_at,
+            last_led_epoch,
+            now_s,
         )
 
     def begin(self) -> None:
@@ -100,12 +108,6 @@ class Quotas:
 
     def _image_at(self, host: str) -> ClusterImage:
         return probe.image(self._node_at(host))
-
-    def _epoch(self) -> int:
-        """The last epoch of the quorum that any node knows of."""
-        return max(
-            (raft.epoch for node in self._world.nodes.values() if (raft := probe.raft(node)) is not None), default=-1
-        )
 
     def _node_at(self, host: str) -> SimulatedNode:
         return next(node for number, node in self._world.nodes.items() if node_host(number) == host)

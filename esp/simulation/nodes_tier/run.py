@@ -144,7 +144,7 @@ class Run:
         self._access = Access(world, self._clients.history, lambda: self._metadata.image)
         self._users = Users(world, self._clients.history)
         self._tokens = Tokens(world, self._clients.history)
-        self._quotas = Quotas(world, self._clients.history)
+        self._quotas = Quotas(world, self._clients.history, lambda: self._quorum.last_led_epoch)
         self._replicas.on_committed = self._on_committed
         self._early_purges = EarlyPurges(self._on_found)
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))

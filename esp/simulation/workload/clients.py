@@ -286,6 +286,7 @@ class Clients:
             self.history,
             self._image,
             [Address(node_host(number), CONTROLLER_PORT) for number in self._world.profile.layout.controllers],
+            self._world.profile.changing_topics,
         )
 
     def _client(self, name: str) -> ClusterClient:

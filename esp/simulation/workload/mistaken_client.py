@@ -1,7 +1,7 @@
 """A client that is mistaken: it sends requests that brokers and controllers must refuse, to any of them."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from random import Random
 from typing import Final
 
@@ -28,6 +28,8 @@ class MistakenClient:
         history: counts what was asked.
         image: the newest committed metadata.
         controllers: where controllers listen.
+        changing: the topics whose policy clients change. The client does not ask about them: a record without a key is no mistake where
+            the leader takes the topic for one that is not compacted.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class MistakenClient:
         history: History,
         image: Callable[[], ClusterImage],
         controllers: Sequence[Address],
+        changing: Collection[str] = (),
     ) -> None:
         self.is_stopping = False
         self._client = client
@@ -44,6 +47,7 @@ class MistakenClient:
         self._history = history
         self._image = image
         self._controllers = tuple(controllers)
+        self._changing = changing
 
     async def run(self) -> None:
         """Ask until told to stop."""
@@ -56,7 +60,11 @@ class MistakenClient:
 
     async def _ask(self) -> None:
         image = self._image()
-        topics = [topic for name, topic in image.topics_by_name.items() if not name.startswith("__")]
+        topics = [
+            topic
+            for name, topic in image.topics_by_name.items()
+            if not name.startswith("__") and name not in self._changing
+        ]
         if not topics:
             return
         has_shares = SHARE_STATES_TOPIC in image.topics_by_name

@@ -40,7 +40,7 @@ class PartitionAsker:
         history: counts what was not answered.
         checker: judges the answers.
         image_at: the metadata that the node at an address has published.
-        epoch: returns the last epoch of the quorum that any node knows of.
+        epoch: returns the last epoch of the quorum that any node has led.
         now_s: returns the time.
     """
 

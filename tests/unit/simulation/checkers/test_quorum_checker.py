@@ -67,6 +67,14 @@ def test_quorum_that_appends_commits_and_elects_is_well():
     assert scene.checker.committed.end_offset == 3
 
 
+def test_the_last_epoch_that_was_led_is_known_when_its_leader_is_gone():
+    scene = Scene()
+    scene.elect(scene.second, 2)
+    scene.second.broker.running = None
+    scene.look()
+    assert scene.checker.last_led_epoch == 2
+
+
 def test_controller_that_takes_part_without_what_it_has_lost_is_found():
     scene = Scene()
     scene.third.lives += 1

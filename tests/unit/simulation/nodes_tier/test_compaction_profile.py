@@ -3,6 +3,7 @@
 from esp.simulation.nodes_tier.cluster import node_settings
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED
 from esp.simulation.nodes_tier.profile import Profile
+from esp.simulation.nodes_tier.transaction_profile import TRANSACTIONAL_TOPIC
 
 
 def test_a_part_of_the_runs_has_a_compacted_topic_beside_the_others():
@@ -21,3 +22,9 @@ def test_its_nodes_compact_often():
     assert settings.log_cleaner_backoff_ms == profile.compaction.backoff_ms
     assert settings.log_cleaner_dedupe_buffer_size == profile.compaction.map_bytes
     assert "compact" in profile.topics[-1].configs["cleanup.policy"]
+
+
+def test_topics_whose_policy_changes_are_named():
+    changing = [profile.changing_topics for profile in map(Profile.draw, range(200))]
+    assert {name for names in changing for name in names} == {COMPACTED, TRANSACTIONAL_TOPIC}
+    assert frozenset() in changing
