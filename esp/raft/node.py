@@ -73,10 +73,12 @@ class Reception:
         """Requests between voters: the epoch and the addressee are checked, in the order in which Kafka does it (RAFT-15)."""
         member = self._member
         epoch = request.candidate_epoch if isinstance(request, VoteRequest) else request.leader_epoch
-        if _is_impossible(request):
+        if isinstance(request, VoteRequest) and _is_impossible(request):
             member.refuse(token, request, ErrorCode.invalid_request)
         elif epoch < member.epoch:
             member.refuse(token, request, ErrorCode.fenced_leader_epoch)
+        elif _sender_of(request) < 0:  # a vote for a node without an id would not be known any more after a restart
+            member.refuse(token, request, ErrorCode.invalid_request)
         elif not self._is_addressee(request):
             member.refuse(token, request, ErrorCode.invalid_voter_key)
         elif isinstance(request, VoteRequest):
@@ -140,16 +142,15 @@ class Reception:
             self._changes.on_request(state, request, token)
 
 
-def _is_impossible(request: ElectionRequest) -> bool:
-    """True if no member can send this: it names no node, or a log that no candidate can have in its epoch.
-
-    A candidate's epoch is newer than all that it has. A vote for a node without an id would not be known any more after a restart.
-    """
-    if not isinstance(request, VoteRequest):
-        return request.leader_id < 0
+def _is_impossible(request: VoteRequest) -> bool:
+    """True if no candidate can have such a log in such an epoch: a candidate's epoch is newer than all that it has."""
     newest = request.candidate_epoch if request.pre_vote else request.candidate_epoch - 1
-    is_impossible_log = request.last_epoch_end_offset < 0 or not 0 <= request.last_epoch <= newest
-    return request.candidate.node_id < 0 or is_impossible_log
+    return request.last_epoch_end_offset < 0 or not 0 <= request.last_epoch <= newest
+
+
+def _sender_of(request: ElectionRequest) -> NodeId:
+    """The node that leads, or wants to; below 0 if the request names none."""
+    return request.candidate.node_id if isinstance(request, VoteRequest) else request.leader_id
 
 
 class RaftNode:

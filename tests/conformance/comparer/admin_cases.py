@@ -350,7 +350,7 @@ CASES: Final = (
     Case("missing topic", _KEY.INCREMENTAL_ALTER_CONFIGS, _alter(_TOPIC, MISSING, ("retention.ms", 0, "1"), dry=True)),
     Case("set", _KEY.ALTER_CONFIGS, _replace(_TOPIC, EMPTY, ("retention.ms", "1000"))),
     Case("bad value", _KEY.ALTER_CONFIGS, _replace(_TOPIC, EMPTY, ("retention.ms", "x"))),
-    Case("all", _KEY.LIST_CONFIG_RESOURCES, {"resource_types": []}),
+    Case("all", _KEY.LIST_CONFIG_RESOURCES, {"resource_types": []}, reads_a_change=True),
     Case(
         "quorum",
         _KEY.DESCRIBE_QUORUM,
