@@ -42,8 +42,7 @@ def tree_cpu_seconds(pid: int) -> CpuSeconds:
     user = system = 0
     for each in _tree(pid):
         with suppress(OSError):  # it has ended meanwhile
-            # the second field is the command's name in parentheses and may hold blanks
-            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+            fields = _stat_fields(Path(f"/proc/{each}/stat"))
             user += int(fields[11]) + int(fields[13])
             system += int(fields[12]) + int(fields[14])
     return CpuSeconds(user / _TICKS_PER_SECOND, system / _TICKS_PER_SECOND)
@@ -66,10 +65,24 @@ def _is_broker(pid: int) -> bool:
     return b"kafka.Kafka" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-def _tree(pid: int) -> Iterator[int]:
-    yield pid
-    for child in _children(pid):
-        yield from _tree(child)
+def _tree(pid: int) -> list[int]:
+    """The process and all below it.
+
+    By the parents that all processes name: the kernel's lists of a thread's children lack some while threads of their parent end.
+    """
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            children.setdefault(int(_stat_fields(path)[1]), []).append(int(path.parent.name))
+    found = [pid]
+    for each in found:
+        found += children.get(each, ())
+    return found
+
+
+def _stat_fields(path: Path) -> list[str]:
+    """The fields behind the second one, which is the command's name in parentheses and may hold blanks."""
+    return path.read_text().rpartition(")")[2].split()
 
 
 def _children(pid: int) -> Iterator[int]:
