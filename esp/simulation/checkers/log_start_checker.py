@@ -63,6 +63,10 @@ class LogStartChecker:
         """Up to where records may be gone."""
         return max(self.retained_end(key), self.asked(key))
 
+    def knows_start(self, key: Key) -> bool:
+        """True if the records that are gone are known; False where more of a partition was lost than is promised (ELECT-5)."""
+        return not self._is_excused(key)
+
     def on_begun(self, key: Key, start_offset: int) -> None:
         """A partition begins by the metadata, where the one of its name before it has ended (FLOOR-2)."""
         self._permitted[key] = start_offset

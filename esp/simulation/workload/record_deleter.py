@@ -98,6 +98,6 @@ class RecordDeleter:
         durable_start = self._find_durable_start(leadership.node_id, name, leadership.leader_epoch)
         self._checker.on_deleted(f"{name}", offset, part.low_watermark, durable_start)
         groups = read_hold_groups(topic.configs)
-        if groups:
+        if groups and self._checker.knows_start(key):
             self.on_held_deleted(name, groups, max(asked, self._checker.retained_end(key)), offset)
         self._history.on_done(self._client.name, "records deleted", f"{topic.name}-{partition} up to {offset}")
