@@ -8,6 +8,7 @@ A batch is malformed if its records do not match its header. Its checksum may be
 producers send. Nothing is believed of such a batch.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence, Set
 from typing import Final, NamedTuple
 
@@ -27,7 +28,7 @@ from esp.records.batch_header import (
     pack_header,
 )
 from esp.records.compression import compress
-from esp.records.even_records import read_even_keys
+from esp.records.even_records import EvenRun, find_even_runs, read_even_keys
 from esp.records.varint import append_varint, read_on, read_varint, read_varlong
 
 _ABSENT: Final = 1
@@ -45,6 +46,8 @@ class Kept(NamedTuple):
     records: int
     ranges: list[tuple[int, int]] | None
     has_tombstones: bool
+    latest_delta: int | None = None
+    """The largest of their timestamp deltas in milliseconds; None if it is not known."""
 
 
 def index_keys(data: bytes, position: int, end: int, header: BatchHeader) -> dict[bytes, int]:
@@ -62,8 +65,8 @@ def index_keys(data: bytes, position: int, end: int, header: BatchHeader) -> dic
         CorruptionError: the batch is malformed.
     """
     base, count = 2 * header.base_offset, header.record_count
-    if count == header.last_offset_delta + 1 and (keys := read_even_keys(data, position, end, count)) is not None:
-        return dict(zip(keys, range(base, base + 2 * count, 2), strict=True))
+    if count == header.last_offset_delta + 1 and (runs := find_even_runs(data, position, end, count)) is not None:
+        return dict(zip(read_even_keys(data, runs), range(base, base + 2 * count, 2), strict=True))
     found: dict[bytes, int] = {}
     previous = -1
     try:
@@ -179,20 +182,24 @@ def choose_records(
     return Kept(count, [*ranges, (run_start, end)] if run_start < end else ranges, has_tombstones)
 
 
-def pick_records(data: bytes, position: int, header: BatchHeader, numbers: Sequence[int]) -> Kept:
+def pick_records(data: bytes, position: int, end: int, header: BatchHeader, numbers: Sequence[int]) -> Kept:
     """The records with the given numbers stay, of a batch that was found to be sound, and of which no record is missing.
 
-    Records between them are passed over at a fifth of the cost of :func:`choose_records`, and those behind the last one are not looked at.
+    Records of one size are found by their numbers. Of others those between are passed over at a fifth of the cost of
+    :func:`choose_records`, and those behind the last one are not looked at.
 
     Args:
         data: holds the records, decompressed.
         position: the position of the first record.
+        end: the position behind the last record.
         header: the batch's.
         numbers: from 0 on, in their order.
 
     Raises:
         CorruptionError: the batch is not sound.
     """
+    if (runs := find_even_runs(data, position, end, header.record_count)) is not None:
+        return _pick_even_records(data, runs, header, numbers)
     ranges: list[tuple[int, int]] = []
     has_tombstones = False
     run_start = run_end = -1
@@ -232,6 +239,36 @@ def pick_records(data: bytes, position: int, header: BatchHeader, numbers: Seque
     if len(numbers) == header.record_count:
         return Kept(len(numbers), None, has_tombstones)
     return Kept(len(numbers), [*ranges, (run_start, run_end)] if run_start < run_end else ranges, has_tombstones)
+
+
+def _pick_even_records(data: bytes, runs: Sequence[EvenRun], header: BatchHeader, numbers: Sequence[int]) -> Kept:
+    """:func:`pick_records` of a batch that consists of even runs."""
+    ranges: list[tuple[int, int]] = []
+    has_tombstones = False
+    latest = -1
+    kept_start = kept_end = -1
+    place = 0
+    for run in runs:
+        stop = bisect_left(numbers, run.number + run.records, place)
+        size, time_place, value_place = run.size, run.time_place, run.value_place
+        zero = run.start - run.number * size
+        for number in numbers[place:stop]:
+            start = zero + number * size
+            if start != kept_end:
+                if kept_start < kept_end:
+                    ranges.append((kept_start, kept_end))
+                kept_start = start
+            kept_end = start + size
+            has_tombstones |= data[start + value_place] == _ABSENT
+            delta = data[start + time_place]
+            if delta > latest and not delta & 1:  # odd ones are negative
+                latest = delta
+        place = stop
+    if len(numbers) == header.record_count:
+        return Kept(len(numbers), None, has_tombstones)
+    if kept_start < kept_end:
+        ranges.append((kept_start, kept_end))
+    return Kept(len(numbers), ranges, has_tombstones, None if latest < 0 else latest >> 1)
 
 
 def find_keyless(data: bytes, header: BatchHeader) -> list[int]:
@@ -303,7 +340,12 @@ def rebuild_batch(header: BatchHeader, data: bytes, kept: Kept, horizon_ms: int 
         payload = _count_times_from(payload, kept.records, base_timestamp - horizon_ms)
         attributes |= DELETE_HORIZON_BIT
         base_timestamp = horizon_ms
-    latest = header.max_timestamp if header.has_log_append_time else _latest_time(payload, kept.records, base_timestamp)
+    if header.has_log_append_time:
+        latest = header.max_timestamp
+    elif kept.latest_delta is not None:
+        latest = header.base_timestamp + kept.latest_delta
+    else:
+        latest = _latest_time(payload, kept.records, base_timestamp)
     return _seal(
         header._replace(
             attributes=attributes, base_timestamp=base_timestamp, max_timestamp=latest, record_count=kept.records

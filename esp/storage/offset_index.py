@@ -7,6 +7,7 @@ segment's base, as in the file.
 import sys
 from array import array
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import pairwise
 from operator import lt
 from typing import Final
@@ -71,6 +72,11 @@ class OffsetIndex:
 
     def __len__(self) -> int:
         return len(self._offsets)
+
+    @property
+    def positions(self) -> Sequence[int]:
+        """Positions of the indexed batches, rising."""
+        return self._positions
 
     def append(self, last_offset: int, position: int) -> int:
         """Add the batch with this last offset, which starts at ``position``; returns how many entries there are then."""

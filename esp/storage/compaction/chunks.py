@@ -1,6 +1,7 @@
 """Reads the batches of a sealed segment in chunks, from either end, each batch compared with its checksum (CLEAN-6)."""
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -19,6 +20,13 @@ class Chunk(NamedTuple):
     batches: list[tuple[int, BatchHeader]]
 
 
+class Place(NamedTuple):
+    """The place of a chunk in its file, in bytes."""
+
+    position: int
+    size: int
+
+
 def iterate_chunks_blocking(file: File, segment: Segment, chunk_bytes: int) -> Iterator[Chunk]:
     """Yield the batches of a sealed segment, about ``chunk_bytes`` at a time, or one batch where that is larger.
 
@@ -32,37 +40,77 @@ def iterate_chunks_blocking(file: File, segment: Segment, chunk_bytes: int) -> I
         OSError: the device failed.
     """
     next_offset = segment.base_offset
-    for position, data, size in _iterate_data_blocking(file, segment, chunk_bytes):
+    for position, data, size in _iterate_data_blocking(file, segment.size, chunk_bytes):
         batches = _read_batches(file, position, data, size, next_offset, segment.next_base_offset)
         next_offset = batches[-1][1].next_offset
         yield Chunk(position, data, batches)
 
 
-def iterate_chunks_back_blocking(file: File, segment: Segment, chunk_bytes: int) -> Iterator[Chunk]:
-    """Yield the same chunks as :func:`iterate_chunks_blocking`, the last one first.
+def iterate_chunks_back_blocking(
+    file: File, segment: Segment, chunk_bytes: int, places: list[Place]
+) -> Iterator[Chunk]:
+    """Yield the batches of a sealed segment in such chunks, the last one first.
 
-    Batches say where the next one begins, and not where the one before does. So all of the segment is read to find the chunks, and chunks
-    without batches are yielded meanwhile; then each is read once more.
+    Batches say where the next one begins, and not where the one before does. Where that is not known, or a chunk is not what ``places``
+    say, the segment is read from its start to find the chunks, and chunks without batches are yielded meanwhile.
+
+    Args:
+        file: the segment's, which may have been put aside.
+        segment: says how large it is, and where the next one begins.
+        chunk_bytes: read in one go.
+        places: of all chunks, if they are known (:func:`find_places`); they are used up.
 
     Raises:
         CorruptionError: a batch is not the one that was written there.
         OSError: the device failed.
     """
-    places: list[tuple[int, int]] = []
-    for position, data, size in _iterate_data_blocking(file, segment, chunk_bytes):
-        places.append((position, size))
-        yield Chunk(position, data, [])
-    end_offset = segment.next_base_offset
-    for position, size in reversed(places):
+    end, end_offset = segment.size, segment.next_base_offset
+    is_by_index = bool(places)
+    while end:
+        if not places:
+            for position, data, size in _iterate_data_blocking(file, end, chunk_bytes):
+                places.append(Place(position, size))
+                yield Chunk(position, data, [])
+        position, size = places.pop()
         data = bytes(file.read_blocking(position, size))
-        batches = _read_batches(file, position, data, size, segment.base_offset, end_offset)
-        end_offset = batches[0][1].base_offset
+        try:
+            batches = _read_batches(file, position, data, size, segment.base_offset, end_offset)
+        except CorruptionError:
+            if not is_by_index:
+                raise
+            is_by_index = False
+            places.clear()
+            continue
+        end, end_offset = position, batches[0][1].base_offset
         yield Chunk(position, data, batches)
 
 
-def _iterate_data_blocking(file: File, segment: Segment, chunk_bytes: int) -> Iterator[tuple[int, bytes, int]]:
-    """Pieces of a segment: position, bytes, and how many of these are whole batches, by the lengths that batches give."""
-    position, end = 0, segment.size
+def find_places(size: int, chunk_bytes: int, positions: Sequence[int]) -> list[Place]:
+    """Return the places of chunks that fill a segment, in their order; none if too few positions are known.
+
+    Args:
+        size: of the segment, in bytes.
+        chunk_bytes: the most that a chunk has.
+        positions: of batches, rising, by the segment's index. An index has no checksum: whether batches begin there is seen when they are
+            read.
+    """
+    places: list[Place] = []
+    start = number = 0
+    while size - start > chunk_bytes:
+        number = bisect_right(positions, start + chunk_bytes, number)
+        end = positions[number - 1] if number else 0
+        if not start < end < size:
+            return []
+        places.append(Place(start, end - start))
+        start = end
+    if start < size:
+        places.append(Place(start, size - start))
+    return places
+
+
+def _iterate_data_blocking(file: File, end: int, chunk_bytes: int) -> Iterator[tuple[int, bytes, int]]:
+    """Pieces of a segment up to ``end``: position, bytes, and how many of these are whole batches, by the lengths that batches give."""
+    position = 0
     length = chunk_bytes
     while position < end:
         data = bytes(file.read_blocking(position, min(max(length, HEADER_SIZE), end - position)))

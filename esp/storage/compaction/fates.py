@@ -205,7 +205,7 @@ class Fates:
         if surviving is None or has_gaps or drops_tombstones:
             return choose_records(*opened, header, self._keys, surviving, drops_tombstones=drops_tombstones)
         numbers = [(doubled >> 1) - header.base_offset for doubled in surviving]
-        return pick_records(opened.data, opened.position, header, numbers)
+        return pick_records(*opened, header, numbers)
 
     def _decide_marker(self, header: BatchHeader, chunk: bytes, index: int, *, must_stay: bool) -> bytes | None:
         producer_id = header.producer_id

@@ -22,12 +22,19 @@ from esp.records.keyed import index_keys
 from esp.settings.setting import LONG_MAX
 from esp.settings.topic import TopicSettings
 from esp.storage.compaction.choice import Cleanable, GroupedSegment, group_segments
-from esp.storage.compaction.chunks import Chunk, iterate_chunks_back_blocking, iterate_chunks_blocking
+from esp.storage.compaction.chunks import (
+    Chunk,
+    Place,
+    find_places,
+    iterate_chunks_back_blocking,
+    iterate_chunks_blocking,
+)
 from esp.storage.compaction.fates import ANY_BATCH, Aborted, Fates, open_batch
 from esp.storage.compaction.key_set import KeySet
 from esp.storage.compaction.output import CleanedSegment, LeftAloneError
 from esp.storage.compaction.survivors import Survivors
 from esp.storage.layout import INDEX_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX
+from esp.storage.offset_index import OffsetIndex
 from esp.storage.producer_state import BATCHES_KEPT, ProducerStates
 from esp.storage.segment import Segment
 from esp.storage.transaction_index import AbortedTransaction
@@ -203,7 +210,8 @@ class CleaningRound:
             if segment.next_base_offset <= start or (source := self._open(segment)) is None:
                 break  # what stands before it is older, or was dropped as well
             try:
-                for chunk in iterate_chunks_back_blocking(source.file, segment, self._limits.chunk_bytes):
+                places = self._find_places_blocking(segment)
+                for chunk in iterate_chunks_back_blocking(source.file, segment, self._limits.chunk_bytes, places):
                     self.counts.bytes_read += len(chunk.data)
                     if (missed := self._index_chunk(chunk)) is not None:
                         return missed
@@ -211,6 +219,14 @@ class CleaningRound:
             finally:
                 source.close()
         return None
+
+    def _find_places_blocking(self, segment: Segment) -> list[Place]:
+        """The places of the chunks of a segment, as far as its index tells. Raises OSError."""
+        try:
+            index = OffsetIndex.decode(segment.base_offset, self._disk.read_file(segment.path(INDEX_SUFFIX)))
+        except (FileNotFoundError, CorruptionError):
+            return []
+        return find_places(segment.size, self._limits.chunk_bytes, index.positions)
 
     def _read_first_snapshot_blocking(self) -> None:
         for segment in self._segments[:1]:

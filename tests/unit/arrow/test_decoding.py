@@ -52,7 +52,7 @@ def compacted(batch: bytes, kept: float) -> bytes:
     if not numbers:
         return empty_batch(header)
     data = decompress(header.codec, memoryview(batch)[HEADER_SIZE:], 1 << 30)
-    return rebuild_batch(header, data, pick_records(data, 0, header, numbers), None)
+    return rebuild_batch(header, data, pick_records(data, 0, len(data), header, numbers), None)
 
 
 def log_of(drawn: list[Part], base_offset: int = 0) -> list[bytes]:

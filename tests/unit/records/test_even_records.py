@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from esp.model.errors import CorruptionError
 from esp.records.batch_header import HEADER_SIZE, BatchHeader, read_header
 from esp.records.builder import NewRecord, build_batch
-from esp.records.even_records import read_even_keys
-from esp.records.keyed import choose_records, index_keys
+from esp.records.even_records import find_even_runs, read_even_keys
+from esp.records.keyed import choose_records, index_keys, pick_records, rebuild_batch
 
 
 def records_of(batch: bytes) -> tuple[bytes, BatchHeader]:
@@ -20,8 +20,8 @@ def records_of(batch: bytes) -> tuple[bytes, BatchHeader]:
 def test_keys_of_one_length_are_read_where_records_have_one_size(count: int, key_size: int, value_size: int) -> None:
     keys = [number.to_bytes(4, "big").rjust(key_size, b"k")[:key_size] for number in range(count)]
     data, header = records_of(build_batch([NewRecord(bytes(value_size), key) for key in keys], base_offset=9))
-    found = read_even_keys(data, 0, len(data), count)
-    assert found == (keys if count <= 8192 else None)
+    runs = find_even_runs(data, 0, len(data), count)
+    assert (None if runs is None else read_even_keys(data, runs)) == (keys if count <= 8192 else None)
     assert index_keys(data, 0, len(data), header) == {key: 2 * number for number, key in enumerate(keys, 9)}
 
 
@@ -42,7 +42,7 @@ def test_other_records_are_walked_one_after_another(odd: NewRecord, place: int) 
     records = [NewRecord(b"value", b"key", timestamp=1000)] * 70
     records.insert(place, odd)
     data, header = records_of(build_batch(records, timestamp_ms=1000))
-    assert read_even_keys(data, 0, len(data), len(records)) is None
+    assert find_even_runs(data, 0, len(data), len(records)) is None
     expected = {record.key: 2 * number for number, record in enumerate(records) if record.key is not None}
     assert index_keys(data, 0, len(data), header) == expected
 
@@ -60,4 +60,29 @@ def test_nothing_is_taken_for_even_that_is_not_sound(
         with suppress(CorruptionError):
             choose_records(content, 0, size, header, set(), None, drops_tombstones=False)
             continue
-        assert read_even_keys(content, 0, size, count) is None
+        assert find_even_runs(content, 0, size, count) is None
+
+
+VALUE = NewRecord(b"ten bytes.", b"key")
+TOMBSTONE = NewRecord(None, b"key", headers=(("abc", b"12345"),))
+"""Of the same size."""
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(-60, 60)), min_size=1, max_size=140), st.data())
+def test_even_records_are_found_by_their_numbers(drawn: list[tuple[bool, int]], draw: st.DataObject) -> None:
+    keys = [b"%03d" % number for number in range(len(drawn))]
+    records = [
+        (TOMBSTONE if is_tombstone else VALUE)._replace(key=key, timestamp=1000 + delta)
+        for key, (is_tombstone, delta) in zip(keys, drawn, strict=True)
+    ]
+    data, header = records_of(build_batch(records))
+    numbers = sorted(draw.draw(st.sets(st.integers(0, len(records) - 1))))
+    if all(-64 <= record.timestamp - header.base_timestamp < 64 for record in records):
+        assert find_even_runs(data, 0, len(data), len(records)) is not None
+    superseded = {key for number, key in enumerate(keys) if number not in numbers}
+    expected = choose_records(data, 0, len(data), header, superseded, None, drops_tombstones=False)
+    found = pick_records(data, 0, len(data), header, numbers)
+    assert found._replace(latest_delta=None) == expected
+    if found.ranges:
+        assert rebuild_batch(header, data, found, None) == rebuild_batch(header, data, expected, None)
+        assert rebuild_batch(header, data, found, 900) == rebuild_batch(header, data, expected, 900)

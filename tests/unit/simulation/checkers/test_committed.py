@@ -113,7 +113,7 @@ def without(data, *offsets):
     header = read_header(data)
     opened = open_batch(header, data, 0)
     numbers = [number for number in range(header.record_count) if number not in offsets]
-    return rebuild_batch(header, opened.data, pick_records(opened.data, opened.position, header, numbers), None)
+    return rebuild_batch(header, opened.data, pick_records(*opened, header, numbers), None)
 
 
 @pytest.fixture
