@@ -279,8 +279,8 @@ class ClassicConsumer:
         if not self.member_id or (self.instance_id is not None and not self.is_hasty):
             return  # a static member comes back
         self._checker.on_leaving(self._profile.name, self.member_id)
-        await self._client.call(ApiKey.LEAVE_GROUP, requests.LEAVE_VERSION, requests.leave(self._sender))
-        self.has_left = True
+        reply = await self._client.call(ApiKey.LEAVE_GROUP, requests.LEAVE_VERSION, requests.leave(self._sender))
+        self.has_left = reply.answer.error_code is ErrorCode.none
 
     async def _maybe_stand_still(self) -> None:
         left_s = self._still_until_s - asyncio.get_running_loop().time()

@@ -259,10 +259,10 @@ class ConsumerGroupMember:
         is_coming_back = self.instance_id is not None and self._rng.random() < 0.7
         epoch = LEAVE_STATIC_EPOCH if is_coming_back and not self.is_hasty else LEAVE_EPOCH
         sender = self._sender._replace(epoch=epoch)
-        await self._client.call(
+        reply = await self._client.call(
             ApiKey.CONSUMER_GROUP_HEARTBEAT, self._version, requests.heartbeat(sender, Told(), self._version), TIMEOUT_S
         )
-        self.has_left = epoch == LEAVE_EPOCH
+        self.has_left = epoch == LEAVE_EPOCH and reply.answer.error_code is ErrorCode.none
 
     async def _maybe_stand_still(self) -> None:
         left_s = self._still_until_s - asyncio.get_running_loop().time()

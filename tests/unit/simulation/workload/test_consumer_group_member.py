@@ -157,6 +157,13 @@ def test_member_that_leaves_says_so():
     assert scene.member.has_left
 
 
+def test_member_whose_coordinator_has_gone_as_it_leaves_has_not_left():
+    scene = Scene((OK, 2, [P0]), (OK, 2, None), (OK, 2, None), (ErrorCode.not_coordinator, 0, None))
+    assert [beat.member_epoch for beat in scene.run(2.5, stops=True)][-1] == -1
+    assert scene.member.has_ended
+    assert not scene.member.has_left
+
+
 def test_member_with_an_expression_tells_that():
     joined, *_ = Scene((OK, 2, []), subscription=Subscription(regex="t.*")).run(1)
     assert (joined.subscribed_topic_names, joined.subscribed_topic_regex) == ((), "t.*")
