@@ -4,6 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYSPARK ?= 4.3
 OTHER_VENV := .venv-pyspark-$(PYSPARK)
+OTHER_STAMP := $(OTHER_VENV)/.installed
 # A checkout's modules are compiled once, as an installed package's are: where this is set, each process does it anew, half a second of it.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -88,11 +89,17 @@ capture-kills: $(STAMP)  ## Kill runners of a capture, two at once, and see that
 spark-kills: $(STAMP)  ## Kill everything that an exactly-once query of Spark depends on, and see each row once; then the same with Spark's own sink (KILLS=30 ROWS=100000 SEED=1)
 	ESP_SPARK_KILLS=$(or $(KILLS),30) ESP_SPARK_ROWS=$(or $(ROWS),100000) ESP_SPARK_SEED=$(or $(SEED),1) ESP_SPARK_OTHER=1 $(BIN)/pytest -n 0 -rP tests/integration/spark/test_sink_kills.py $(ARGS)
 
-spark:  ## Run the tests of format("esp") on another PySpark, without a jar (PYSPARK=4.3; ARGS=...)
-	test -x $(OTHER_VENV)/bin/pytest || ($(PYTHON) -m venv $(OTHER_VENV) && $(OTHER_VENV)/bin/python -m pip install --quiet --editable ".[dev,pipeline,spark]")
-	$(OTHER_VENV)/bin/python -m pip install --quiet "pyspark==$(PYSPARK).*"
-	$(OTHER_VENV)/bin/pytest tests/unit/spark tests/unit/options tests/integration/test_esp_*.py tests/integration/spark/test_batch_reads.py \
-		tests/integration/spark/test_stream_reads.py tests/integration/spark/test_esp_*.py tests/integration/spark/test_values.py $(ARGS)
+spark: $(OTHER_STAMP)  ## Run the tests of format("esp") on another PySpark, without a jar (PYSPARK=4.3; FILES="some of them", ARGS=...)
+	$(OTHER_VENV)/bin/pytest $(or $(FILES),tests/unit/spark tests/unit/options tests/integration/test_esp_*.py \
+		tests/integration/spark/test_batch_reads.py tests/integration/spark/test_stream_reads.py tests/integration/spark/test_esp_*.py \
+		tests/integration/spark/test_values.py) $(ARGS)
+
+# Without the extra for the pipeline, which names the PySpark that has a Kafka connector.
+$(OTHER_STAMP): pyproject.toml
+	$(PYTHON) -m venv $(OTHER_VENV)
+	$(OTHER_VENV)/bin/python -m pip install --quiet --upgrade pip
+	$(OTHER_VENV)/bin/python -m pip install --quiet --editable ".[dev,spark]" "pyspark==$(PYSPARK).*"
+	@touch $@
 
 bench: $(STAMP)  ## Measure CPU time beside Kafka 4.3.1 in one run (ARGS=...)
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -19,7 +19,7 @@ def parse_servers(name: str, text: str | None) -> tuple[Address, ...]:
     Raises:
         OptionError: it is missing, or is no list of addresses.
     """
-    if text is None or not text.strip():
+    if text is None or not text.strip(" ,\t\n\r"):
         raise OptionError(name, text, "it says where the cluster is: write host:port of some of its brokers")
     servers = []
     for one in filter(None, map(str.strip, text.split(","))):

@@ -77,6 +77,9 @@ _NUMBERS: Final = {
     "retry.backoff.ms": 100,
     "socket.connection.setup.timeout.ms": 10_000,
 }
+_NEVER_ZERO: Final = frozenset({"request.timeout.ms", "socket.connection.setup.timeout.ms"})
+"""The settings of which 0 is refused: within no time no broker can be reached."""
+
 _KAFKA_SETTINGS: Final = (
     "bootstrap.servers",
     "check.crcs",
@@ -92,6 +95,8 @@ _POLL_TIMEOUT_MS: Final = 120_000
 
 _NUMBER_MOST: Final = 2**31 - 1
 _LONG_MOST: Final = 2**63 - 1
+_DIGITS_MOST: Final = 100
+"""More than any number needs; Python refuses to read thousands of digits."""
 _TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
 """As in Spark's Kafka source."""
 
@@ -466,7 +471,8 @@ def _number(given: Mapping[str, str], name: str) -> int | None:
 
 def _kafka_number(kafka: Mapping[str, str], name: str, default: int) -> int:
     text = kafka.get(name)
-    return default if text is None else parse_integer(_KAFKA + name, text, 0, _NUMBER_MOST, "0 or more")
+    least = int(name in _NEVER_ZERO)
+    return default if text is None else parse_integer(_KAFKA + name, text, least, _NUMBER_MOST, f"{least} or more")
 
 
 def parse_integer(name: str, text: str, least: int, most: int, meaning: str) -> int:
@@ -483,6 +489,7 @@ def parse_integer(name: str, text: str, least: int, most: int, meaning: str) -> 
         OptionError: the text is another one.
     """
     stripped = text.strip()
-    if not (stripped.isascii() and stripped.isdecimal()) or not least <= int(stripped) <= most:
+    is_number = stripped.isascii() and stripped.isdecimal() and len(stripped) <= _DIGITS_MOST
+    if not is_number or not least <= int(stripped) <= most:
         raise OptionError(name, text, f"write a whole number, {meaning}")
     return int(stripped)

@@ -10,6 +10,8 @@ from esp.options.errors import OptionError
 _OFFSETS_EXAMPLE: Final = '{"topic": {"0": 23, "1": -2}}'
 _PARTITIONS_EXAMPLE: Final = '{"topic": [0, 1]}'
 _NUMBER_MOST: Final = 2**63 - 1
+_DIGITS_MOST: Final = 10
+"""Of the number of a partition, which has 32 bits."""
 
 
 def parse_offsets(name: str, text: str, least: int = EARLIEST) -> dict[Partition, int]:
@@ -28,7 +30,7 @@ def parse_offsets(name: str, text: str, least: int = EARLIEST) -> dict[Partition
         if not isinstance(partitions, dict):
             raise OptionError(name, text, f"topic {topic} has no partitions with numbers: write {_OFFSETS_EXAMPLE}")
         for key, number in partitions.items():
-            if not (key.isascii() and key.isdecimal()):
+            if not (key.isascii() and key.isdecimal() and len(key) <= _DIGITS_MOST):
                 raise OptionError(name, text, f"{key!r} of topic {topic} is no partition: write {_OFFSETS_EXAMPLE}")
             partition = Partition(topic, int(key))
             if type(number) is not int or not least <= number <= _NUMBER_MOST:
@@ -69,7 +71,7 @@ def write_offsets(offsets: Mapping[Partition, int]) -> str:
 def _parse(name: str, text: str, example: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OptionError(name, text, f"it is not JSON: write {example}") from error
     if not isinstance(found, dict):
         raise OptionError(name, text, f"it is not an object of JSON: write {example}")

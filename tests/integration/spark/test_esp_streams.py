@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from kafka.admin import KafkaAdminClient
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name that every PySpark program uses
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
+from esp.executor.worker_process import find_connection
 from esp.options.errors import OptionError
 from esp.spark import drain, progress, watch
 from tests.integration.conftest import MakeTopic, eventually
@@ -23,6 +26,7 @@ from tests.integration.spark.cluster import (
     records_in_turn,
     with_slow_starts,
 )
+from tests.integration.spark.session import HAS_CONNECTOR
 
 PARTITIONS = 2
 HOUR_MS = 3_600_000
@@ -222,3 +226,13 @@ def test_a_checkpoint_of_another_source_is_refused(
     failure = Source(cluster, "esp").failure(parquet, cluster.read_stream("esp", subscribe=topic), 60)
     line = line_of(failure, "esp.consumer.errors.ConsumerError: the checkpoint holds")
     assert line.endswith("is one of another source: use another checkpointLocation")
+
+
+@pytest.mark.skipif(not HAS_CONNECTOR, reason="PySpark 4.1 and later may reach their processes without TCP")
+def test_a_task_finds_the_connection_by_which_spark_reaches_it(spark: SparkSession) -> None:
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"is_found": [find_connection() is not None]})
+
+    [row] = spark.range(1, numPartitions=1).mapInArrow(look, "is_found boolean").collect()
+    assert row.is_found

@@ -10,9 +10,12 @@ from kafka.admin import KafkaAdminClient
 from esp.cli.app import run_tools
 from esp.spark import watch
 from esp.testing.node_process import NodeProcess
+from esp.testing.pytest_plugin import AGAINST_KAFKA
 from tests.integration.conftest import MakeTopic, eventually
 from tests.integration.spark.cluster import ParquetSink, Source, positions_of, records_in_turn
 from tests.integration.topic_changes import recreate
+
+pytestmark = pytest.mark.skipif(AGAINST_KAFKA, reason="our own settings of topics that are deleted or held")
 
 PARTITIONS = 2
 WITHIN_S = 120

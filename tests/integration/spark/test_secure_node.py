@@ -9,8 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from esp.testing.ports import free_port
+from esp.testing.pytest_plugin import AGAINST_KAFKA
 from tests.integration.conftest import eventually
 from tests.integration.secure_nodes import Secure, done, secure_node
+
+pytestmark = pytest.mark.skipif(AGAINST_KAFKA, reason="our own option --secure")
 
 ROUNDS, RECORDS = 3, 200
 TAKEN = "the listener CLIENTS uses the changed files"

@@ -4,14 +4,14 @@ import time
 from pathlib import Path
 
 import pytest
-from kafka.admin import KafkaAdminClient
 from kafka.partitioner.default import murmur2
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name that every PySpark program uses
 
+from esp.spark import drain
 from esp.testing.segment_files import read_batch_headers
 from tests.integration.conftest import MakeTopic
-from tests.integration.spark.cluster import Cluster, Record, positions_of
+from tests.integration.spark.cluster import Cluster, Record, Source, positions_of, with_slow_starts
 
 ROWS = 100
 
@@ -87,8 +87,10 @@ def test_a_codec_is_kept_on_disk_and_read_back(
     write(frame, cluster, topic=topic, kafka__compression__type=codec)
     headers = read_batch_headers(cluster.node.log_dirs, topic)
     assert {header.attributes & 7 for header in headers} == {number}
-    values = {record.key: record.value for record in positions_of(cluster.read(subscribe=topic)).values()}
-    assert values == {f"key-{n}".encode(): str(n).encode() * 20 for n in range(ROWS)}
+    for source in ("kafka", "esp"):
+        read = positions_of(cluster.read(source, subscribe=topic))
+        values = {record.key: record.value for record in read.values()}
+        assert values == {f"key-{n}".encode(): str(n).encode() * 20 for n in range(ROWS)}, source
 
 
 @pytest.mark.parametrize(
@@ -111,26 +113,28 @@ def test_large_rows_arrive_whole(spark: SparkSession, cluster: Cluster, topic: s
 
 
 def test_a_stream_from_topic_to_topic_writes_each_record_once(
-    spark: SparkSession, cluster: Cluster, topic: str, make_topic: MakeTopic, tmp_path: Path
+    source: Source, topic: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
-    source, target = make_topic(f"{topic}-source", partitions=2), make_topic(f"{topic}-target", partitions=3)
+    cluster = source.cluster
+    origin, target = make_topic(f"{topic}-source", partitions=2), make_topic(f"{topic}-target", partitions=3)
     now = int(time.time() * 1000)
 
     def run() -> None:
-        stream = cluster.read_stream(
-            subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger=40, includeHeaders=True
+        stream = source.stream(
+            subscribe=origin, startingOffsets="earliest", maxOffsetsPerTrigger=40, includeHeaders=True
         )
-        query = (
+        writer = (
             stream.selectExpr("key", "UPPER(CAST(value AS STRING)) AS value", "headers")
             .writeStream.format("kafka")
             .option("kafka.bootstrap.servers", cluster.node.bootstrap)
             .option("topic", target)
             .option("includeHeaders", True)
             .option("checkpointLocation", str(tmp_path))
-            .trigger(availableNow=True)
-            .start()
         )
-        query.awaitTermination()
+        if source.name == "esp":
+            with_slow_starts(lambda: drain(writer))
+        else:
+            writer.trigger(availableNow=True).start().awaitTermination()
 
     expected = set()
     for first in (0, 100):  # the second run goes on from the checkpoint
@@ -138,7 +142,7 @@ def test_a_stream_from_topic_to_topic_writes_each_record_once(
             Record(n % 2, f"k{n}".encode(), f"v{n}".encode(), now, (("n", b"%d" % n),))
             for n in range(first, first + 100)
         ]
-        cluster.produce(source, records)
+        cluster.produce(origin, records)
         run()
         expected |= {(record.key, record.value.upper(), record.headers) for record in records}
         found = [(record.key, record.value, record.headers) for record in cluster.consume(target).values()]
@@ -146,9 +150,7 @@ def test_a_stream_from_topic_to_topic_writes_each_record_once(
         assert set(found) == expected
 
 
-def test_what_spark_wrote_spark_reads(
-    spark: SparkSession, cluster: Cluster, topic: str, make_topic: MakeTopic, admin: KafkaAdminClient
-) -> None:
+def test_what_spark_wrote_spark_reads(spark: SparkSession, source: Source, topic: str, make_topic: MakeTopic) -> None:
     make_topic(partitions=3)
-    write(numbers(spark, 20_000), cluster, topic=topic)
-    assert positions_of(cluster.read(subscribe=topic)) == cluster.consume(topic)
+    write(numbers(spark, 20_000), source.cluster, topic=topic)
+    assert positions_of(source.cluster.read(source.name, subscribe=topic)) == source.cluster.consume(topic)

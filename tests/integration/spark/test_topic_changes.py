@@ -181,17 +181,19 @@ def test_records_deleted_before_a_stopped_stream_read_them_fail_it_unless_loss_i
     assert positions_of(parquet.rows()) == filled | kept | even_later
 
 
+@pytest.mark.parametrize("source_name", ["kafka", "esp"])
 def test_retention_that_passes_a_stopped_stream_fails_it_unless_loss_is_allowed(
-    spark: SparkSession, fresh_node: NodeFactory, topic: str, parquet: ParquetSink
+    spark: SparkSession, fresh_node: NodeFactory, topic: str, parquet: ParquetSink, source_name: str
 ) -> None:
     node = fresh_node({"log.initial.task.delay.ms": "100", "log.retention.check.interval.ms": "100"})
     cluster = Cluster(spark, node)
+    source = Source(cluster, source_name)
     admin = KafkaAdminClient(bootstrap_servers=node.bootstrap)
     try:
         admin.create_topics({topic: {"num_partitions": 1}}, wait_for_metadata=True)
         filled = cluster.produce(topic, records_in_turn(FILLED, 1))
         options = {"subscribe": topic, "startingOffsets": "earliest"}
-        parquet.drain(cluster.read_stream(**options))
+        source.drain(parquet, source.stream(**options))
         cluster.produce(topic, records_in_turn(30, 1, first=FILLED))
         half_an_hour = {"retention.ms": "1800000"}  # all that was written is older
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, half_an_hour)])
@@ -202,7 +204,7 @@ def test_retention_that_passes_a_stopped_stream_fails_it_unless_loss_is_allowed(
     finally:
         admin.close()
     later = cluster.produce(topic, [Record(0, None, b"new", int(time.time() * 1000))] * 20)
-    with pytest.raises(StreamingQueryException, match="not available in Kafka any more"):
-        parquet.drain(cluster.read_stream(**options, failOnDataLoss=True))
-    parquet.drain(cluster.read_stream(**options, failOnDataLoss=False))
+    with pytest.raises(StreamingQueryException, match=DELETED[source_name]):
+        source.drain(parquet, source.stream(**options, failOnDataLoss=True))
+    source.drain(parquet, source.stream(**options, failOnDataLoss=False))
     assert positions_of(parquet.rows()) == filled | later
