@@ -100,7 +100,10 @@ class ControllerRole:
         cluster_id, raft, metadata = node.directories.cluster_id, node.raft, node.metadata
         metadata.subscribe(lambda image, _delta: self._require_features(image, node.features))
         first = first_metadata_blocking(env, node.directories.metadata.path)
-        config = controller_config(settings, cluster_id, node.features, first, self._limits.batch_records_max)
+        limits = self._limits
+        config = controller_config(
+            settings, cluster_id, node.features, first, limits.batch_records_max, limits.slice_changes_max
+        )
         quotas = QuotaSwitch()
         quotas.start(env.clock, settings, self._tasks, self.server.clients)
         metadata.subscribe(quotas.follow)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from esp.broker.share_states.persister import GIVE_UP_US
-from esp.controller.decision import BATCH_RECORDS_MAX
+from esp.controller.decision import BATCH_RECORDS_MAX, SLICE_CHANGES_MAX
 from esp.groups.settings import ASSIGNED_AT_ONCE_STEPS
 
 
@@ -18,6 +18,8 @@ class NodeLimits:
     """Steps of an assignment of a consumer group that is part of a heartbeat."""
     batch_records_max: int = BATCH_RECORDS_MAX
     """Records of one batch of the metadata log; a decision that has more is a metadata transaction."""
+    slice_changes_max: int = SLICE_CHANGES_MAX
+    """Partitions that one slice of a decision changes; one that changes more is made in several slices."""
 
 
 REAL_LIMITS: Final = NodeLimits()

@@ -7,15 +7,20 @@ clock.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from esp.controller.image import BrokerImage
 from esp.model.ids import BrokerEpoch, NodeId
+from esp.settings.setting import LONG_MAX
 
 NOTHING_READ = -1
 """The metadata offset of a broker that has not said one."""
 
 NO_SHUTDOWN = -1
 """The shutdown offset of a broker that is not shutting down."""
+
+UNDECIDED_SHUTDOWN: Final = LONG_MAX
+"""The shutdown offset of a broker whose controlled shutdown is decided in part."""
 
 LEFT_DIVISOR = 4
 """A new controller leaves at least this part of the session's time to every broker."""
@@ -120,10 +125,16 @@ class BrokerSessions:
         return min((session.deadline_us for session in self._sessions.values()), default=None)
 
     def begin_shutdown(self, node_id: NodeId, offset: int) -> None:
-        """A broker's controlled shutdown is committed at ``offset``; the first call counts."""
+        """A broker's controlled shutdown is committed at ``offset``, or is ``UNDECIDED_SHUTDOWN``; the first call counts."""
         assert offset > NO_SHUTDOWN, "a shutdown stands in the metadata log (BRK-7)"
         session = self._sessions.get(node_id)
         if session is not None and session.shutdown_offset == NO_SHUTDOWN:
+            session.shutdown_offset = offset
+
+    def decide_shutdown(self, node_id: NodeId, epoch: BrokerEpoch, offset: int) -> None:
+        """The last slice of a controlled shutdown that was undecided is committed at ``offset``."""
+        session = self._sessions.get(node_id)
+        if session is not None and session.epoch == epoch and session.shutdown_offset == UNDECIDED_SHUTDOWN:
             session.shutdown_offset = offset
 
     def shutdown_offset(self, node_id: NodeId) -> int:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from esp.controller.decision import Decision
+from esp.controller.decision import SLICE_CHANGES_MAX, Decision
 from esp.controller.image import CLUSTER_DEFAULT, BrokerImage, ClusterImage, FeatureRange
 from esp.controller.leadership import plan_broker_gone
+from esp.controller.sliced_changes import Partitions, SlicedChanges
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.features import METADATA_VERSION
 from esp.model.ids import (
@@ -31,6 +32,7 @@ from esp.schemas.metadata_records import (
     BrokerEndpoint,
     ConfigRecord,
     MetadataRecord,
+    PartitionChangeRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
     SupportedFeature,
@@ -124,6 +126,22 @@ class ControllerRegistration:
     features: Mapping[str, FeatureRange]
 
 
+def departures_of(registration: BrokerRegistration, changes_max: int | None = SLICE_CHANGES_MAX) -> SlicedChanges:
+    """The way of a broker out of the sets that it was in before it registers.
+
+    Args:
+        registration: the broker's request.
+        changes_max: the most partitions that a slice changes; None for one slice of any size.
+    """
+    node_id = registration.node_id
+
+    def plan(image: ClusterImage, partitions: Partitions) -> Iterator[PartitionChangeRecord]:
+        is_clean = registration.previous_broker_epoch == image.brokers[node_id].epoch
+        return plan_broker_gone(image, node_id, unclean=not is_clean, partitions=partitions)
+
+    return SlicedChanges(plan, changes_max)
+
+
 def decide_broker_registration(
     image: ClusterImage,
     registration: BrokerRegistration,
@@ -131,18 +149,20 @@ def decide_broker_registration(
     *,
     has_session: bool = False,
     is_connected: bool = False,
+    departures: SlicedChanges | None = None,
 ) -> Decision[BrokerEpoch]:
     """Register a broker, fenced; its former registration is replaced.
 
-    The broker leaves every in-sync set first, in the same batch, and after an unclean shutdown every eligible set too (BRK-2). The same
-    incarnation gets the epoch that it has already (KAFKA-16952).
+    The broker leaves every in-sync set first, and after an unclean shutdown every eligible set too (BRK-2): in the same batch, or in slices
+    before it, whose reply is NO_BROKER_EPOCH. The same incarnation gets the epoch that it has already (KAFKA-16952).
 
     Args:
         image: the newest state, committed or not.
         registration: the broker's request.
-        next_offset: offset of the first record of this decision, which becomes the broker's epoch (BRK-1).
+        next_offset: offset of the first record of this slice, which becomes the broker's epoch if it is the last one (BRK-1).
         has_session: whether the registered incarnation has a live session and is not known to be dead.
         is_connected: whether the connection of its last heartbeat is open.
+        departures: made for all slices of this decision by :func:`departures_of`; without them there is one slice.
 
     Raises:
         ApiError: DUPLICATE_BROKER_REGISTRATION, if another incarnation lives; INVALID_REGISTRATION, if its directories cannot be its own;
@@ -161,8 +181,10 @@ def decide_broker_registration(
         return Decision((), existing.epoch)
     records: list[MetadataRecord] = []
     if existing is not None:
-        is_clean = registration.previous_broker_epoch == existing.epoch
-        records += plan_broker_gone(image, registration.node_id, unclean=not is_clean)
+        changes, is_complete = (departures or departures_of(registration, None)).next(image)
+        if not is_complete:
+            return Decision(tuple(changes), NO_BROKER_EPOCH)
+        records += changes
     epoch = BrokerEpoch(next_offset)
     assert existing is None or epoch > existing.epoch, "each registration has a greater epoch (BRK-1)"
     records.append(

@@ -1,9 +1,10 @@
 """A controller's decision: records that are to be committed, and the answer once they are."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from esp.controller.image import ClusterImage
 from esp.schemas.metadata_records import (
     BeginTransactionRecord,
     EndTransactionRecord,
@@ -13,15 +14,24 @@ from esp.schemas.metadata_records import (
 BATCH_RECORDS_MAX: Final = 10_000
 """Records of one batch, as in Kafka; also the most that one user's request may cause."""
 
+SLICE_CHANGES_MAX: Final = 500
+"""Partitions that one slice of a decision changes: some milliseconds of work."""
+
 Reply_co = TypeVar("Reply_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[Reply_co]):
-    """Records that are applied together or not at all; ``reply`` holds from the moment they are committed."""
+    """Records that are applied together or not at all; ``reply`` holds from the moment they are committed.
+
+    A decision that changes very many partitions is made in slices, each on the newest state, with other decisions in between. The reply
+    then holds from the moment the last slice is committed; those of the slices before it mean nothing.
+    """
 
     records: tuple[MetadataRecord, ...]
     reply: Reply_co
+    rest: "Callable[[ClusterImage], Decision[Reply_co]] | None" = None
+    """Decides the next slice; None if this is the last one."""
 
 
 def divide_into_batches(

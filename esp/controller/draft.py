@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from esp.controller.errors import InvalidMetadataError
@@ -21,14 +21,26 @@ Value = TypeVar("Value")
 
 @dataclass(slots=True)
 class TopicDraft:
-    """A topic that changes."""
+    """A topic that changes. Its partitions are not copied before :meth:`freeze`: there may be very many, and one that changes."""
 
     name: str
     topic_id: TopicId
-    partitions: dict[int, PartitionState]
+    base: tuple[PartitionState, ...]
+    """The partitions as they were."""
     configs: dict[str, str]
-    changed_partitions: set[int]
+    changed: dict[int, PartitionState] = field(default_factory=dict)
+    """New and changed partitions by number."""
     configs_changed: bool = False
+
+    def find_partition(self, number: int) -> PartitionState | None:
+        """A partition as it is now."""
+        state = self.changed.get(number)
+        return self.base[number] if state is None and 0 <= number < len(self.base) else state
+
+    def partitions(self) -> list[PartitionState]:
+        """All partitions as they are now."""
+        known = [self.changed.get(number, state) for number, state in enumerate(self.base)]
+        return known + [state for number, state in self.changed.items() if not 0 <= number < len(self.base)]
 
     def freeze(self) -> TopicImage:
         """The topic as it is now.
@@ -36,12 +48,14 @@ class TopicDraft:
         Raises:
             InvalidMetadataError: its partitions are not numbered from 0 without a gap.
         """
-        count = len(self.partitions)
-        if any(number not in self.partitions for number in range(count)):
-            raise InvalidMetadataError(f"partitions of topic {self.name} are not 0 to {count - 1}")
-        return TopicImage(
-            self.name, self.topic_id, tuple(self.partitions[number] for number in range(count)), dict(self.configs)
-        )
+        partitions = list(self.base)
+        for number in sorted(self.changed):
+            if number < 0 or number > len(partitions):
+                raise InvalidMetadataError(
+                    f"topic {self.name} has a partition {number}, and not all partitions before that"
+                )
+            partitions[number : number + 1] = (self.changed[number],)
+        return TopicImage(self.name, self.topic_id, tuple(partitions), dict(self.configs))
 
 
 class ClusterDraft:
@@ -78,7 +92,7 @@ class ClusterDraft:
             raise InvalidMetadataError(f"topic {name} of id {topic_id} is there already")
         if topic_id in self.trashed_topics:
             del self._change_trash()[topic_id]
-        self._topics[topic_id] = TopicDraft(name, topic_id, {}, {}, set())
+        self._topics[topic_id] = TopicDraft(name, topic_id, (), {})
         self._created_names[name] = topic_id
 
     def topic(self, topic_id: TopicId) -> TopicDraft:
@@ -92,7 +106,7 @@ class ClusterDraft:
             if not self._has(topic_id):
                 raise InvalidMetadataError(f"no topic has the id {topic_id}")
             image = self._base.topics_by_id[topic_id]
-            draft = TopicDraft(image.name, topic_id, dict(enumerate(image.partitions)), dict(image.configs), set())
+            draft = TopicDraft(image.name, topic_id, image.partitions, dict(image.configs))
             self._topics[topic_id] = draft
         return draft
 
@@ -233,9 +247,7 @@ class ClusterDraft:
         )
         delta = ClusterDelta(
             changed_partitions={
-                topic_id: frozenset(draft.changed_partitions)
-                for topic_id, draft in self._topics.items()
-                if draft.changed_partitions
+                topic_id: frozenset(draft.changed) for topic_id, draft in self._topics.items() if draft.changed
             },
             # One that was restored since is there, with other partitions; its replicas are still where they were.
             deleted_topics={

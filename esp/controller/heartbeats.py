@@ -1,27 +1,34 @@
 """The consequences of a broker's heartbeat, or of its absence: unfencing, fencing, controlled shutdown, offline directories.
 
 States and transitions are those of Kafka's ``BrokerHeartbeatManager`` (BRK-4 to BRK-8).
+
+A broker that has very many partitions leaves them in slices (decision 69). It is fenced in the last one, whose changes are all that one
+state calls for: no fenced broker is in an in-sync set. A broker that is back is unfenced in the first slice, and one that shuts down is
+marked there, so that no other decision brings it in again. A decision whose broker has registered anew meanwhile ends where it is.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from esp.controller.broker_sessions import NO_SHUTDOWN, BrokerSessions
 from esp.controller.brokers import require_broker_epoch
-from esp.controller.decision import Decision
+from esp.controller.decision import SLICE_CHANGES_MAX, Decision
 from esp.controller.image import BrokerImage, ClusterImage
 from esp.controller.leadership import plan_broker_gone, plan_directories_gone, plan_leaderless
 from esp.controller.offset_floors import FinalEnd
+from esp.controller.sliced_changes import Partitions, SlicedChanges
 from esp.model.ids import BrokerEpoch, DirectoryId, NodeId
 from esp.schemas.metadata_records import (
     FENCE,
     IN_CONTROLLED_SHUTDOWN,
     UNFENCE,
     BrokerRegistrationChangeRecord,
-    MetadataRecord,
+    PartitionChangeRecord,
 )
+
+Reply = TypeVar("Reply")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +74,16 @@ _TRANSITIONS: Final = {
 """Every legal transition: a broker that is shutting down does not serve again under this registration (ISR-11)."""
 
 
-def decide_heartbeat(image: ClusterImage, heartbeat: Heartbeat, sessions: BrokerSessions) -> Decision[HeartbeatReply]:
+def decide_heartbeat(
+    image: ClusterImage, heartbeat: Heartbeat, sessions: BrokerSessions, changes_max: int = SLICE_CHANGES_MAX
+) -> Decision[HeartbeatReply]:
     """Let a broker serve, fence it, or advance its controlled shutdown.
 
     Args:
         image: the newest state, committed or not.
         heartbeat: the broker's heartbeat.
         sessions: how far the others are (BRK-7); not changed.
+        changes_max: the most partitions that a slice changes.
 
     Raises:
         ApiError: STALE_BROKER_EPOCH.
@@ -81,25 +91,6 @@ def decide_heartbeat(image: ClusterImage, heartbeat: Heartbeat, sessions: Broker
     broker = require_broker_epoch(image, heartbeat.node_id, heartbeat.broker_epoch)
     state, next_state = _next_state(image, broker, heartbeat, sessions)
     assert next_state in _TRANSITIONS[state], f"{state} is not followed by {next_state}"
-    node_id = broker.node_id
-    records: tuple[MetadataRecord, ...] = ()
-    if next_state is not state:
-        match next_state:
-            case _BrokerState.UNFENCED:
-                assert not broker.in_controlled_shutdown, "it takes a new registration to come back (ISR-11)"
-                assert heartbeat.metadata_offset >= broker.registration_offset, "it knows its registration (BRK-5)"
-                records = (
-                    _change(broker, fenced=UNFENCE),
-                    *plan_leaderless(image, node_id),
-                )
-            case _BrokerState.CONTROLLED_SHUTDOWN:
-                changes = plan_broker_gone(image, node_id, unclean=False)
-                if broker.in_controlled_shutdown:
-                    records = tuple(changes)
-                else:
-                    records = (_change(broker, in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN), *changes)
-            case _BrokerState.FENCED | _BrokerState.SHUTDOWN_NOW if not broker.fenced:
-                records = _fence(image, broker)
     reply = HeartbeatReply(
         caught_up=heartbeat.metadata_offset >= broker.registration_offset,
         fenced=next_state in (_BrokerState.FENCED, _BrokerState.SHUTDOWN_NOW),
@@ -108,18 +99,55 @@ def decide_heartbeat(image: ClusterImage, heartbeat: Heartbeat, sessions: Broker
     )
     assert not (reply.fenced and reply.in_controlled_shutdown), "one state at a time"
     assert reply.fenced or not reply.should_shut_down, "a broker that may stop serves no more (BRK-7)"
-    return Decision(records, reply)
+    if next_state is not state:
+        match next_state:
+            case _BrokerState.UNFENCED:
+                assert not broker.in_controlled_shutdown, "it takes a new registration to come back (ISR-11)"
+                assert heartbeat.metadata_offset >= broker.registration_offset, "it knows its registration (BRK-5)"
+                unfenced = replace(image, brokers={**image.brokers, broker.node_id: replace(broker, fenced=False)})
+                elections = decide_leaderless(unfenced, reply, changes_max)
+                return replace(elections, records=(_change(broker, fenced=UNFENCE), *elections.records))
+            case _BrokerState.CONTROLLED_SHUTDOWN:
+                return _shut_down(image, broker, reply, changes_max)
+            case _BrokerState.FENCED | _BrokerState.SHUTDOWN_NOW if not broker.fenced:
+                return _fence(image, broker, reply, reply, changes_max)
+    return Decision((), reply)
 
 
-def decide_fence(image: ClusterImage, node_id: NodeId, broker_epoch: BrokerEpoch) -> Decision[bool]:
-    """Fence a broker whose session is over, and elect others where it led, all in one (BRK-6); the reply is true if it served till now.
+def decide_fence(
+    image: ClusterImage, node_id: NodeId, broker_epoch: BrokerEpoch, changes_max: int = SLICE_CHANGES_MAX
+) -> Decision[bool]:
+    """Fence a broker whose session is over, and elect others where it led (BRK-6); the reply is true if it served till now.
 
     Nothing happens if it has registered anew or is fenced already.
+
+    Args:
+        image: the newest state, committed or not.
+        node_id: the broker.
+        broker_epoch: of its registration.
+        changes_max: the most partitions that a slice changes.
     """
-    broker = image.brokers.get(node_id)
-    if broker is None or broker.epoch != broker_epoch or broker.fenced:
+    broker = _find(image, node_id, broker_epoch)
+    if broker is None or broker.fenced:
         return Decision((), False)
-    return Decision(_fence(image, broker), True)
+    return _fence(image, broker, True, False, changes_max)
+
+
+def decide_leaderless(image: ClusterImage, reply: Reply, changes_max: int = SLICE_CHANGES_MAX) -> Decision[Reply]:
+    """Elect leaders for the partitions without one, where that is possible.
+
+    Args:
+        image: the newest state, committed or not.
+        reply: of the decision.
+        changes_max: the most partitions that a slice changes.
+    """
+    elections = SlicedChanges(plan_leaderless, changes_max)
+
+    def elect(image: ClusterImage) -> Decision[Reply]:
+        changes, is_complete = elections.next(image)
+        return Decision(tuple(changes), reply, None if is_complete else elect)
+
+    return elect(image)
 
 
 def decide_offline_directories(
@@ -127,20 +155,38 @@ def decide_offline_directories(
     node_id: NodeId,
     broker_epoch: BrokerEpoch,
     offline: Collection[DirectoryId],
+    changes_max: int = SLICE_CHANGES_MAX,
 ) -> Decision[None]:
     """Move leadership away from directories that a broker has lost (KIP-858); directories that were known as lost change nothing.
 
+    Args:
+        image: the newest state, committed or not.
+        node_id: the broker.
+        broker_epoch: of its registration.
+        offline: the directories that are lost.
+        changes_max: the most partitions that a slice changes.
+
     Raises:
-        ApiError: STALE_BROKER_EPOCH.
+        ApiError: STALE_BROKER_EPOCH; by a later slice too.
     """
-    broker = require_broker_epoch(image, node_id, broker_epoch)
-    lost = [directory for directory in broker.log_dirs if directory in offline]
-    if not lost:
-        return Decision((), None)
-    left = tuple(directory for directory in broker.log_dirs if directory not in offline)
-    assert len(left) + len(lost) == len(broker.log_dirs), "a directory is lost or left"
-    changes = plan_directories_gone(image, node_id, lost)
-    return Decision((*changes, _change(broker, log_dirs=left)), None)
+
+    def plan(image: ClusterImage, partitions: Partitions) -> Iterator[PartitionChangeRecord]:
+        lost = [directory for directory in image.brokers[node_id].log_dirs if directory in offline]
+        return plan_directories_gone(image, node_id, lost, partitions)
+
+    departures = SlicedChanges(plan, changes_max)
+
+    def leave(image: ClusterImage) -> Decision[None]:
+        broker = require_broker_epoch(image, node_id, broker_epoch)
+        left = tuple(directory for directory in broker.log_dirs if directory not in offline)
+        if left == broker.log_dirs:
+            return Decision((), None)
+        changes, is_complete = departures.next(image)
+        if not is_complete:
+            return Decision(tuple(changes), None, leave)
+        return Decision((*changes, _change(broker, log_dirs=left)), None)
+
+    return leave(image)
 
 
 def _next_state(
@@ -175,10 +221,60 @@ def _leads(image: ClusterImage, node_id: NodeId) -> bool:
     return any(partition.leader == node_id for topic in image.topics_by_id.values() for partition in topic.partitions)
 
 
-def _fence(image: ClusterImage, broker: BrokerImage) -> tuple[MetadataRecord, ...]:
-    assert not broker.fenced, "no broker is fenced twice"
-    changes = plan_broker_gone(image, broker.node_id, unclean=False)
-    return (*changes, _change(broker, fenced=FENCE))
+def _find(image: ClusterImage, node_id: NodeId, broker_epoch: BrokerEpoch) -> BrokerImage | None:
+    broker = image.brokers.get(node_id)
+    return None if broker is None or broker.epoch != broker_epoch else broker
+
+
+def _departures(node_id: NodeId, changes_max: int) -> SlicedChanges:
+    return SlicedChanges(
+        lambda image, partitions: plan_broker_gone(image, node_id, unclean=False, partitions=partitions), changes_max
+    )
+
+
+def _fence(
+    image: ClusterImage, broker: BrokerImage, reply: Reply, overtaken: Reply, changes_max: int
+) -> Decision[Reply]:
+    """Take a broker out of all in-sync sets, then fence it.
+
+    Args:
+        image: the newest state.
+        broker: is not fenced.
+        reply: if it is fenced by this.
+        overtaken: the reply if it was fenced or registered anew between two slices.
+        changes_max: the most partitions that a slice changes.
+    """
+    node_id, epoch = broker.node_id, broker.epoch
+    departures = _departures(node_id, changes_max)
+
+    def leave(image: ClusterImage) -> Decision[Reply]:
+        broker = _find(image, node_id, epoch)
+        if broker is None or broker.fenced:
+            return Decision((), overtaken)
+        changes, is_complete = departures.next(image)
+        if not is_complete:
+            return Decision(tuple(changes), reply, leave)
+        return Decision((*changes, _change(broker, fenced=FENCE)), reply)
+
+    return leave(image)
+
+
+def _shut_down(image: ClusterImage, broker: BrokerImage, reply: Reply, changes_max: int) -> Decision[Reply]:
+    """Mark a broker that shuts down, then take it out of all in-sync sets. Arguments as of :func:`_fence`."""
+    node_id, epoch = broker.node_id, broker.epoch
+    departures = _departures(node_id, changes_max)
+
+    def leave(image: ClusterImage) -> Decision[Reply]:
+        broker = _find(image, node_id, epoch)
+        if broker is None or broker.fenced:
+            return Decision((), reply)
+        changes, is_complete = departures.next(image)
+        mark = (
+            () if broker.in_controlled_shutdown else (_change(broker, in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN),)
+        )
+        return Decision((*mark, *changes), reply, None if is_complete else leave)
+
+    return leave(image)
 
 
 def _change(

@@ -4,7 +4,7 @@ All partitions of the cluster are looked at, without an index by broker: passing
 10,000 partitions a hundredth of the cost of the changes themselves.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from esp.controller.image import ClusterImage, TopicImage
 from esp.controller.partition_change import Election, is_online, plan_partition_change
@@ -13,60 +13,70 @@ from esp.model.partition import PartitionState
 from esp.schemas.metadata_records import NO_LEADER_CHANGE, PartitionChangeRecord
 
 
-def plan_broker_gone(image: ClusterImage, gone: NodeId, *, unclean: bool) -> Iterator[PartitionChangeRecord]:
+def plan_broker_gone(
+    image: ClusterImage,
+    gone: NodeId,
+    *,
+    unclean: bool,
+    partitions: Iterable[tuple[TopicImage, PartitionState]] | None = None,
+) -> Iterator[PartitionChangeRecord]:
     """Take a broker out of all in-sync sets, and elect others where it led.
 
     Args:
         image: the newest state.
         gone: the broker.
         unclean: it may have lost the tails of its logs, and leaves the eligible sets too (BRK-2).
+        partitions: those of ``image`` that are looked at; all, unless given.
     """
     unclean_shutdown = gone if unclean else None
-    for topic in image.topics_by_id.values():
-        for partition in topic.partitions:
-            if gone in partition.isr or (unclean and gone in partition.elr):
-                isr = tuple(node for node in partition.isr if node != gone)
-                for change in _change(
-                    image,
-                    topic,
-                    partition,
-                    isr,
-                    is_active=lambda node: node != gone and is_active_broker(image, node),
-                    unclean_shutdown=unclean_shutdown,
-                ):
-                    assert change.leader != gone, "a broker that is gone is not elected (BRK-8)"
-                    assert change.isr is None or gone not in change.isr, "it leaves every in-sync set (ISR-7)"
-                    yield change
+
+    def is_active(node: NodeId) -> bool:
+        return node != gone and is_active_broker(image, node)
+
+    for topic, partition in image.partitions() if partitions is None else partitions:
+        if gone in partition.isr or (unclean and gone in partition.elr):
+            isr = tuple(node for node in partition.isr if node != gone)
+            change = _change(image, topic, partition, isr, is_active=is_active, unclean_shutdown=unclean_shutdown)
+            if change is not None:
+                assert change.leader != gone, "a broker that is gone is not elected (BRK-8)"
+                assert change.isr is None or gone not in change.isr, "it leaves every in-sync set (ISR-7)"
+                yield change
 
 
-def plan_leaderless(image: ClusterImage, back: NodeId) -> Iterator[PartitionChangeRecord]:
-    """Elect leaders for partitions without one, now that a broker is back. Arguments as of :func:`plan_broker_gone`."""
-    for topic in image.topics_by_id.values():
-        for partition in topic.partitions:
-            if partition.leader == NO_NODE:
-                yield from _change(
-                    image,
-                    topic,
-                    partition,
-                    partition.isr,
-                    is_active=lambda node: node == back or is_active_broker(image, node),
-                )
+def plan_leaderless(
+    image: ClusterImage, partitions: Iterable[tuple[TopicImage, PartitionState]]
+) -> Iterator[PartitionChangeRecord]:
+    """Elect leaders for partitions without one, where that is possible. Arguments as of :func:`plan_broker_gone`."""
+    for topic, partition in partitions:
+        if partition.leader == NO_NODE:
+            change = _change(
+                image, topic, partition, partition.isr, is_active=lambda node: is_active_broker(image, node)
+            )
+            if change is not None:
+                yield change
 
 
 def plan_directories_gone(
-    image: ClusterImage, node_id: NodeId, offline: Collection[DirectoryId]
+    image: ClusterImage,
+    node_id: NodeId,
+    offline: Collection[DirectoryId],
+    partitions: Iterable[tuple[TopicImage, PartitionState]],
 ) -> Iterator[PartitionChangeRecord]:
-    """Take a broker out of the in-sync sets of the partitions that it has in ``offline`` directories (KIP-858)."""
-    for topic in image.topics_by_id.values():
-        for partition in topic.partitions:
-            if node_id in partition.isr and partition.directories[partition.replicas.index(node_id)] in offline:
-                yield from plan_replica_gone(image, topic, partition, node_id)
+    """Take a broker out of the in-sync sets of the partitions that it has in ``offline`` directories (KIP-858).
+
+    Arguments as of :func:`plan_broker_gone`.
+    """
+    for topic, partition in partitions:
+        if node_id in partition.isr and partition.directories[partition.replicas.index(node_id)] in offline:
+            change = plan_replica_gone(image, topic, partition, node_id)
+            if change is not None:
+                yield change
 
 
 def plan_replica_gone(
     image: ClusterImage, topic: TopicImage, partition: PartitionState, node_id: NodeId
-) -> Iterator[PartitionChangeRecord]:
-    """Take one replica out of its partition's in-sync set, and elect another if it led."""
+) -> PartitionChangeRecord | None:
+    """Take one replica out of its partition's in-sync set, and elect another if it led; None if there is nothing to change."""
     return _change(
         image,
         topic,
@@ -104,7 +114,7 @@ def _change(
     *,
     is_active: Callable[[NodeId], bool],
     unclean_shutdown: NodeId | None = None,
-) -> Iterator[PartitionChangeRecord]:
+) -> PartitionChangeRecord | None:
     """The change of one partition, if there is one."""
     change = plan_partition_change(
         partition,
@@ -118,7 +128,7 @@ def _change(
     if change is not None:
         led = change.leader not in (NO_LEADER_CHANGE, NO_NODE)
         assert not led or is_active(NodeId(change.leader)), "a broker that does not serve leads nothing (BRK-8)"
-        yield change
+    return change
 
 
 def automatic_election(image: ClusterImage, topic: TopicImage) -> Election:

@@ -10,7 +10,6 @@ resets the ISR to the leader alone and marks it as recovering. If it was the onl
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -176,8 +175,9 @@ def is_online(state: PartitionState, broker: BrokerImage) -> bool:
 def apply_partition_change(state: PartitionState, change: PartitionChangeRecord) -> PartitionState:
     """The partition after a committed change (ISR-8: the epochs follow from the record, they do not stand in it)."""
     leads = change.leader != NO_LEADER_CHANGE
-    return replace(
-        state,
+    return PartitionState(
+        topic_id=state.topic_id,
+        partition=state.partition,
         replicas=_ids(change.replicas, state.replicas),
         isr=_ids(change.isr, state.isr),
         leader=NodeId(change.leader) if leads else state.leader,
@@ -193,6 +193,8 @@ def apply_partition_change(state: PartitionState, change: PartitionChangeRecord)
             if change.leader_recovery_state == NO_RECOVERY_CHANGE
             else change.leader_recovery_state == RECOVERING
         ),
+        start_offset=state.start_offset,
+        restored_epoch=state.restored_epoch,
     )
 
 

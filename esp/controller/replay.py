@@ -174,8 +174,7 @@ class MetadataReplay:
     @_replay.register
     def _replay_partition(self, record: PartitionRecord) -> None:
         topic = self._draft.topic(TopicId(record.topic_id or ZERO_UUID))
-        topic.partitions[record.partition_id] = new_partition(record)
-        topic.changed_partitions.add(record.partition_id)
+        topic.changed[record.partition_id] = new_partition(record)
 
     @_replay.register
     def _replay_partition_change(self, record: PartitionChangeRecord) -> None:
@@ -186,7 +185,7 @@ class MetadataReplay:
     def _replay_clear_elr(self, record: ClearElrRecord) -> None:
         topics = [self._draft.topic_by_name(record.topic_name)] if record.topic_name else self._draft.all_topics()
         for topic in topics:
-            for partition in list(topic.partitions.values()):
+            for partition in topic.partitions():
                 if partition.elr or partition.last_known_elr:
                     _change_partition(
                         topic,
@@ -390,11 +389,10 @@ def new_partition(record: PartitionRecord) -> PartitionState:
 
 
 def _change_partition(topic: TopicDraft, change: PartitionChangeRecord) -> None:
-    partition = topic.partitions.get(change.partition_id)
+    partition = topic.find_partition(change.partition_id)
     if partition is None:
         raise InvalidMetadataError(f"topic {topic.name} has no partition {change.partition_id}")
-    topic.partitions[change.partition_id] = apply_partition_change(partition, change)
-    topic.changed_partitions.add(change.partition_id)
+    topic.changed[change.partition_id] = apply_partition_change(partition, change)
 
 
 def _change_config(configs: dict[str, str], record: ConfigRecord) -> None:

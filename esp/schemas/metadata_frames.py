@@ -1,8 +1,8 @@
 """A metadata record in the bytes of a log record's value: Kafka's ``MetadataRecordSerde``.
 
 A frame is the frame version, the record's key and the record's version, each an unsigned varint, then the record itself, in flexible
-form. The log's batches are covered by a checksum, so kio's reader may read the record. The record of a new partition is written without a
-walk over its fields: thousands of them may be decided in one turn of the loop.
+form. The log's batches are covered by a checksum, so kio's reader may read the record. Records of new and changed partitions are written
+without a walk over their fields: a decision may have thousands of them.
 """
 
 import io
@@ -17,6 +17,8 @@ from kio.serial import entity_reader, entity_writer
 from esp.model.errors import CorruptionError
 from esp.schemas.metadata_records import (
     NEVER_RESTORED,
+    NO_LEADER_CHANGE,
+    NO_RECOVERY_CHANGE,
     RECOVERED,
     AbortTransactionRecord,
     AccessControlEntryRecord,
@@ -46,7 +48,11 @@ from esp.schemas.metadata_records import (
 
 _COUNT_MAX: Final = 126
 """The largest number of elements in an array whose length is a varint of one byte."""
+_FIELD_COUNT_MAX: Final = 31
+"""The largest number of elements in an array that is a tagged field whose size is a varint of one byte."""
 _ID: Final = struct.Struct(">i16s")
+_FIELDS: Final = struct.Struct(">i16sB")
+_LEADER_FIELD: Final = struct.Struct(">BBi")
 _LEADER: Final = struct.Struct(">iii")
 _NO_ID: Final = bytes(16)
 _NO_TAGS: Final = b"\0"
@@ -78,6 +84,27 @@ def encode_partition(record: PartitionRecord) -> bytes | None:
             _NO_TAGS,
         )
     )
+
+
+def encode_partition_change(record: PartitionChangeRecord) -> bytes | None:
+    """Return the record in flexible form, without frame; None if it has a field that few changes have, and is for the general writer."""
+    if (
+        record.replicas is not None
+        or record.removing_replicas is not None
+        or record.adding_replicas is not None
+        or record.leader_recovery_state != NO_RECOVERY_CHANGE
+        or record.directories is not None
+    ):
+        return None
+    fields = []
+    for tag, values in ((0, record.isr), (6, record.eligible_leader_replicas), (7, record.last_known_elr)):
+        if values is not None:
+            if len(values) > _FIELD_COUNT_MAX:
+                return None
+            fields.append(bytes((tag, 1 + 4 * len(values))) + _encode_integers(values))
+        if tag == 0 and record.leader != NO_LEADER_CHANGE:
+            fields.append(_LEADER_FIELD.pack(1, 4, record.leader))
+    return b"".join((_FIELDS.pack(record.partition_id, _id_bytes(record.topic_id), len(fields)), *fields))
 
 
 def _encode_integers(values: tuple[int, ...]) -> bytes:
@@ -140,7 +167,12 @@ def encode_record(record: MetadataRecord) -> bytes:
     """The bytes of a record, as Kafka at metadata.version 30 writes them."""
     key = _TYPE_OF_ENTITY[type(record)].key
     frame = bytes((FRAME_VERSION, key, _version(record)))  # all below 128: varints of one byte
-    if isinstance(record, PartitionRecord) and (encoded := encode_partition(record)) is not None:
+    encoded = None
+    if isinstance(record, PartitionRecord):
+        encoded = encode_partition(record)
+    elif isinstance(record, PartitionChangeRecord):
+        encoded = encode_partition_change(record)
+    if encoded is not None:
         return frame + encoded
     buffer = io.BytesIO(frame)
     buffer.seek(len(frame))

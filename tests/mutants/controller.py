@@ -18,6 +18,59 @@ CONTROLLER_MUTANTS: Final = (
         "test_a_controller_that_loses_the_epoch_between_two_batches_of_a_decision_goes_on_as_any_other",
     ),
     Mutant(
+        "fenced-without-a-last-look",
+        "BRK-6 broken",
+        "BRK-6, ISR-7",
+        "esp.controller.sliced_changes",
+        "            if is_whole or changes:\n                return changes, is_whole\n",
+        "            return changes, True\n",
+        tiers=(PARTITION,),
+    ),
+    Mutant(
+        "first-slice-is-all",
+        "BRK-6 broken",
+        "BRK-6",
+        "esp.broker.controller.slices",
+        "        if decision.rest is None:\n            on_reply(decision.reply)\n            return None\n",
+        "        if decision:\n            on_reply(decision.reply)\n            return None\n",
+        is_gap=True,
+        covered_by="tests/unit/broker/controller/test_driver.py::"
+        "test_other_decisions_are_made_and_answered_between_the_slices_of_a_fencing",
+    ),
+    Mutant(
+        "slices-go-on-in-the-next-epoch",
+        "BRK-6 broken",
+        "BRK-6",
+        "esp.broker.controller.slices",
+        "                if self._has_ended:\n",
+        "                if self._has_ended and not self._proposals:\n",
+        is_gap=True,
+        covered_by="tests/unit/broker/controller/test_driver.py::"
+        "test_slices_of_an_earlier_epoch_are_not_decided_in_the_next_one",
+    ),
+    Mutant(
+        "shutdown-is-told-before-its-last-slice",
+        "BRK-7 broken",
+        "BRK-7",
+        "esp.broker.controller.driver",
+        "UNDECIDED_SHUTDOWN if has_rest else self._proposals.next_offset - 1",
+        "self._proposals.next_offset - 1",
+        is_gap=True,
+        covered_by="tests/unit/broker/controller/test_driver.py::"
+        "test_a_leader_of_many_may_stop_when_all_others_have_read_the_last_slice",
+    ),
+    Mutant(
+        "elections-that-were-cut-are-forgotten",
+        "BRK-6 broken",
+        "BRK-6",
+        "esp.broker.controller.term",
+        "        self._propose_slices(lambda image: decide_leaderless(",
+        "        _ = (lambda image: decide_leaderless(",
+        is_gap=True,
+        covered_by="tests/unit/broker/controller/test_driver.py::"
+        "test_a_new_controller_elects_leaders_where_the_last_one_was_cut_short",
+    ),
+    Mutant(
         "no-eligible-replicas",
         "KIP-966",
         "ELR-1",
@@ -40,9 +93,9 @@ CONTROLLER_MUTANTS: Final = (
         "BRK-2",
         "esp.controller.brokers",
         """    if existing is not None:
-        is_clean =""",
+        changes, is_complete =""",
         """    if existing is not None and existing.fenced:
-        is_clean =""",
+        changes, is_complete =""",
         tiers=(PARTITION,),
     ),
     Mutant(
@@ -50,8 +103,8 @@ CONTROLLER_MUTANTS: Final = (
         "KAFKA-15586",
         "BRK-2",
         "esp.controller.brokers",
-        "        is_clean = registration.previous_broker_epoch == existing.epoch\n",
-        "        is_clean = registration.previous_broker_epoch <= existing.epoch\n",
+        "        is_clean = registration.previous_broker_epoch == image.brokers[node_id].epoch\n",
+        "        is_clean = registration.previous_broker_epoch <= image.brokers[node_id].epoch\n",
         tiers=(PARTITION,),
     ),
     Mutant(

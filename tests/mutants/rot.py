@@ -169,8 +169,8 @@ ROT_MUTANTS: Final = (
         "KAFKA-15586, KIP-966",
         "BRK-2",
         "esp.controller.brokers",
-        "        is_clean = registration.previous_broker_epoch == existing.epoch\n",
-        "        is_clean = 0 <= registration.previous_broker_epoch <= existing.epoch\n",
+        "        is_clean = registration.previous_broker_epoch == image.brokers[node_id].epoch\n",
+        "        is_clean = 0 <= registration.previous_broker_epoch <= image.brokers[node_id].epoch\n",
         node_count=3,
     ),
     Mutant(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from esp.controller.bootstrap import FIRST_METADATA, FirstMetadata
 from esp.controller.config_rules import ConfigRules
-from esp.controller.decision import BATCH_RECORDS_MAX
+from esp.controller.decision import BATCH_RECORDS_MAX, SLICE_CHANGES_MAX
 from esp.controller.image import FeatureRange
 from esp.controller.self_repair import Mode, SelfRepairSettings
 from esp.controller.topics import TopicDefaults
@@ -50,6 +50,8 @@ class ControllerConfig:
     """``unclean.leader.election.interval.ms``."""
     batch_records_max: int = BATCH_RECORDS_MAX
     """The most records of one batch of the metadata log."""
+    slice_changes_max: int = SLICE_CHANGES_MAX
+    """The most partitions that one slice of a decision changes."""
 
 
 def controller_config(
@@ -58,6 +60,7 @@ def controller_config(
     features: Mapping[str, FeatureRange],
     first: FirstMetadata = FIRST_METADATA,
     batch_records_max: int = BATCH_RECORDS_MAX,
+    slice_changes_max: int = SLICE_CHANGES_MAX,
 ) -> ControllerConfig:
     """The controller's share of the node's settings.
 
@@ -67,6 +70,7 @@ def controller_config(
         features: the levels of features that its release can work at.
         first: the features and users that a new cluster begins with.
         batch_records_max: the most records of one batch of the metadata log.
+        slice_changes_max: the most partitions that one slice of a decision changes.
     """
     return ControllerConfig(
         cluster_id=cluster_id,
@@ -93,4 +97,5 @@ def controller_config(
         first=first,
         tokens=settings.delegation_terms,
         batch_records_max=batch_records_max,
+        slice_changes_max=slice_changes_max,
     )

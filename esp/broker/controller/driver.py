@@ -4,9 +4,11 @@
 work that an active controller does by itself.
 """
 
+import asyncio
 import importlib
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from esp.broker.controller.config import ControllerConfig
@@ -14,9 +16,11 @@ from esp.broker.controller.proposals import NewestMetadata, Proposals, Quorum
 from esp.broker.controller.term import ControllerTerm
 from esp.broker.request import ClientContext
 from esp.broker.tasks import Tasks
+from esp.controller.broker_sessions import UNDECIDED_SHUTDOWN
 from esp.controller.brokers import (
     BrokerRegistration,
     decide_broker_registration,
+    departures_of,
     is_duplicate,
 )
 from esp.controller.configs import ConfigChange, decide_alter_configs, names_unclean_election
@@ -26,7 +30,7 @@ from esp.controller.image import ClusterImage
 from esp.controller.offset_floors import decide_final_ends
 from esp.controller.self_repair import Proposal
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import BrokerEpoch, NodeId
+from esp.model.ids import NO_BROKER_EPOCH, BrokerEpoch, NodeId
 from esp.ports.env import Env
 
 if TYPE_CHECKING:
@@ -115,17 +119,7 @@ class ControllerDriver:
         """
         term = self._require_term()
         node_id = registration.node_id
-        if registration.cluster_id != self.config.cluster_id:
-            log.warning(
-                "broker %d of cluster %s is refused, this is cluster %s: its data directory or controllers belong to another cluster",
-                node_id,
-                registration.cluster_id,
-                self.config.cluster_id,
-            )
-            raise ApiError(
-                ErrorCode.inconsistent_cluster_id,
-                f"Expected cluster ID {self.config.cluster_id}, but got cluster ID {registration.cluster_id}",
-            )
+        self._require_cluster(registration)
         existing = self._proposals.newest.brokers.get(node_id)
         if (
             existing is not None
@@ -135,27 +129,43 @@ class ControllerDriver:
             await term.end_session_if_dead(existing)
             term = self._require_term()
 
+        departures = departures_of(registration, self.config.slice_changes_max)
+        epochs: list[BrokerEpoch] = []
+        ends: list[BrokerRegistration] = []
+
+        def on_end() -> None:
+            ends.append(registration)
+
         def decide(image: ClusterImage) -> Decision[BrokerEpoch]:
-            return decide_broker_registration(
+            decision = decide_broker_registration(
                 image,
                 registration,
                 self._proposals.next_offset,
                 has_session=self._has_session(term, node_id),
                 is_connected=self._is_connected(term, node_id, client),
+                departures=departures,
             )
+            if decision.reply != NO_BROKER_EPOCH:
+                return decision
+            if client is not None and on_end not in client.at_end:
+                client.at_end.append(on_end)
+            return replace(decision, rest=decide)
+
+        def on_registered(epoch: BrokerEpoch) -> None:
+            epochs.append(epoch)
+            term.sessions.begin(node_id, epoch, self._env.clock.monotonic_us())
+            term.watch_sessions()
+            if client is not None and not ends:
+                self._watch_connection(node_id, epoch, client)
 
         try:
-            epoch = self._proposals.propose(decide, "Broker registration")
+            await term.slices.decide(decide, "Broker registration", on_registered)
         except ApiError as refusal:
             log.warning("registration of broker %d is refused: %s", node_id, refusal)
             await self._proposals.settled()
             raise
-        term.sessions.begin(node_id, epoch, self._env.clock.monotonic_us())
-        term.watch_sessions()
-        if client is not None:
-            self._watch_connection(node_id, epoch, client)
         await self._proposals.settled()
-        return epoch
+        return epochs[0]
 
     async def heartbeat(self, heartbeat: Heartbeat, client: ClientContext | None = None) -> HeartbeatReply:
         """See :func:`~esp.controller.heartbeats.decide_heartbeat`; directories that are newly offline and ends of logs come first.
@@ -166,19 +176,15 @@ class ControllerDriver:
         """
         term = self._require_term()
         node_id, broker_epoch = heartbeat.node_id, heartbeat.broker_epoch
+        changes_max = self.config.slice_changes_max
         try:
-            if heartbeat.offline_log_dirs:
-                self._proposals.propose(
-                    lambda image: decide_offline_directories(image, node_id, broker_epoch, heartbeat.offline_log_dirs),
-                    "Offline directories",
-                )
+            ended = [self._lose_directories(term, heartbeat)]
             if heartbeat.final_ends:
                 self._proposals.propose(
                     lambda image: decide_final_ends(image, node_id, broker_epoch, heartbeat.final_ends), "Final ends"
                 )
-            reply = self._proposals.propose(
-                lambda image: decide_heartbeat(image, heartbeat, term.sessions),
-                "Broker heartbeat",
+            decision = self._proposals.propose_slice(
+                lambda image: decide_heartbeat(image, heartbeat, term.sessions, changes_max), "Broker heartbeat"
             )
         except ApiError:
             await self._proposals.settled()
@@ -187,12 +193,37 @@ class ControllerDriver:
         term.watch_sessions()
         if client is not None:
             self._watch_connection(node_id, broker_epoch, client)
-        if reply.in_controlled_shutdown:
-            term.sessions.begin_shutdown(node_id, self._proposals.next_offset - 1)
-        if reply.should_shut_down:
-            term.sessions.end(node_id, broker_epoch)  # its next incarnation need not wait for this one's session
+        has_rest = decision.rest is not None
+        if decision.reply.in_controlled_shutdown:
+            offset = UNDECIDED_SHUTDOWN if has_rest else self._proposals.next_offset - 1
+            term.sessions.begin_shutdown(node_id, offset)
+
+        def on_reply(reply: HeartbeatReply) -> None:
+            if has_rest:
+                term.sessions.decide_shutdown(node_id, broker_epoch, self._proposals.next_offset - 1)
+            if reply.should_shut_down:
+                term.sessions.end(node_id, broker_epoch)  # its next incarnation need not wait for this one's session
+
+        ended.append(term.slices.finish(decision, "Broker heartbeat", on_reply))
+        refusals = [await outcome for outcome in ended if outcome is not None]
         await self._proposals.settled()
-        return reply
+        for refusal in refusals:
+            if refusal is not None:
+                raise refusal
+        return decision.reply
+
+    def _lose_directories(self, term: ControllerTerm, heartbeat: Heartbeat) -> asyncio.Future[ApiError | None] | None:
+        """Begin to move leadership away from the directories that a broker has lost; the outcome, if that takes several slices."""
+        offline, name = heartbeat.offline_log_dirs, "Offline directories"
+        if not offline:
+            return None
+        decision = self._proposals.propose_slice(
+            lambda image: decide_offline_directories(
+                image, heartbeat.node_id, heartbeat.broker_epoch, offline, self.config.slice_changes_max
+            ),
+            name,
+        )
+        return term.slices.finish(decision, name, lambda _: None)
 
     def on_broker_connection_lost(self, node_id: NodeId) -> None:
         """A connection of a broker's has broken: see whether it is gone, and fence it at once if so (FAST-1)."""
@@ -257,6 +288,19 @@ class ControllerDriver:
             log.info("the active controller of epoch %d", quorum.epoch)
             self._term = ControllerTerm(self._env, self.config, self._proposals, self._tasks, quorum.epoch)
             self._term.begin(self._quorum.leader_contact, in_transaction=self._metadata.in_transaction)
+
+    def _require_cluster(self, registration: BrokerRegistration) -> None:
+        if registration.cluster_id != self.config.cluster_id:
+            log.warning(
+                "broker %d of cluster %s is refused, this is cluster %s: its data directory or controllers belong to another cluster",
+                registration.node_id,
+                registration.cluster_id,
+                self.config.cluster_id,
+            )
+            raise ApiError(
+                ErrorCode.inconsistent_cluster_id,
+                f"Expected cluster ID {self.config.cluster_id}, but got cluster ID {registration.cluster_id}",
+            )
 
     def _require_term(self) -> ControllerTerm:
         self._proposals.require_active()

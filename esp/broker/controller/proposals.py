@@ -120,10 +120,7 @@ class Proposals:
             )
 
     def propose(self, decide: Callable[[ClusterImage], Decision[Reply]], name: str) -> Reply:
-        """Decide and propose; the reply is not for others before :meth:`settled` has returned.
-
-        With each batch the quorum looks at the clock, and may find that this node was away for so long that it leads no more (RAFT-7). A
-        metadata transaction ends there then, and the next controller aborts it.
+        """Decide and propose all at once; the reply is not for others before :meth:`settled` has returned.
 
         Args:
             decide: makes the decision.
@@ -132,12 +129,22 @@ class Proposals:
         Raises:
             ApiError: NOT_CONTROLLER, or the decision is a refusal.
         """
+        decision = self.propose_slice(decide, name)
+        assert decision.rest is None, "this decision is made in one slice"
+        return decision.reply
+
+    def propose_slice(self, decide: Callable[[ClusterImage], Decision[Reply]], name: str) -> Decision[Reply]:
+        """Decide and propose a slice: mostly the whole decision. The arguments, and what it raises, are those of :meth:`propose`.
+
+        With each batch the quorum looks at the clock, and may find that this node was away for so long that it leads no more (RAFT-7). A
+        metadata transaction ends there then, and the next controller aborts it.
+        """
         self.require_active()
         decision = decide(self._metadata.newest)
         for batch in divide_into_batches(decision.records, name, self._batch_records_max):
             self.require_active()
             self._metadata.propose(self._quorum, batch)
-        return decision.reply
+        return decision
 
     async def settled(self) -> None:
         """Return when everything that was proposed so far is committed.
@@ -145,7 +152,15 @@ class Proposals:
         Raises:
             ApiError: NOT_CONTROLLER: leadership was lost first.
         """
-        await self._quorum.committed(self._quorum.next_offset)
+        await self.committed(self._quorum.next_offset)
+
+    async def committed(self, offset: int) -> None:
+        """Return when everything below ``offset`` is committed.
+
+        Raises:
+            ApiError: NOT_CONTROLLER: leadership was lost first.
+        """
+        await self._quorum.committed(offset)
 
     async def commit(self, decide: Callable[[ClusterImage], Decision[Reply]], name: str) -> Reply:
         """Decide, propose, and return the reply, or raise the refusal, once everything decided so far is committed. See :meth:`propose`."""

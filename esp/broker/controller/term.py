@@ -1,6 +1,7 @@
 """The work that an active controller does by itself, from the moment it is active until it loses the epoch.
 
-It ends a transaction that an earlier controller left half done and gives a new cluster its first records; it watches the brokers' sessions
+It ends a transaction that an earlier controller left half done, elects leaders where its last decision was cut between two slices,
+and gives a new cluster its first records; it watches the brokers' sessions
 (BRK-6), and probes brokers that may be dead (FAST-1); now and then it gives leadership back to preferred replicas, elects where settings
 have come to allow it, looks after brokers that are gone, draining or new (:mod:`esp.controller.self_repair`), and writes a record when
 nothing else is written, so that followers of the log see it move.
@@ -15,12 +16,13 @@ from typing import Final, TypeVar
 from esp.broker.connections.node_probe import is_gone
 from esp.broker.controller.config import ControllerConfig
 from esp.broker.controller.proposals import Proposals
+from esp.broker.controller.slices import Slices
 from esp.broker.tasks import Tasks
 from esp.controller.bootstrap import bootstrap_records
 from esp.controller.broker_sessions import BrokerSessions
 from esp.controller.decision import Decision
 from esp.controller.elections import decide_preferred_leaders, decide_unclean_leaders
-from esp.controller.heartbeats import decide_fence
+from esp.controller.heartbeats import decide_fence, decide_leaderless
 from esp.controller.image import BrokerImage, ClusterImage
 from esp.controller.internal_replication import decide_internal_replication
 from esp.controller.self_repair import PlanRequest, Proposal, SelfRepair
@@ -87,6 +89,7 @@ class ControllerTerm:
     ) -> None:
         self.epoch = epoch
         self.sessions = BrokerSessions(config.session_timeout_ms * 1000)
+        self.slices = Slices(proposals, tasks)
         self._env = env
         self._config = config
         self._proposals = proposals
@@ -127,6 +130,7 @@ class ControllerTerm:
         if METADATA_VERSION not in self._proposals.newest.features:
             records = bootstrap_records(self._config.min_insync_replicas, self._config.features, self._config.first)
             self._propose(lambda _: Decision(records, None), "Bootstrap records")
+        self._propose_slices(lambda image: decide_leaderless(image, None, self._config.slice_changes_max), "Leaderless")
         brokers = self._proposals.newest.brokers
         # A host that has gone silent may have led the quorum as well: then its silence began before this term did.
         heard_us = {} if predecessor is None else {predecessor.node_id: predecessor.heard_us}
@@ -146,6 +150,7 @@ class ControllerTerm:
     def end(self) -> None:
         """The epoch is lost: do nothing more."""
         self._ended = True
+        self.slices.end()
         for job in self._jobs:
             if job.timer is not None:
                 job.timer.cancel()
@@ -211,9 +216,15 @@ class ControllerTerm:
 
     def _fence(self, node_id: NodeId, epoch: BrokerEpoch, reason: str) -> None:
         """Each broker for itself, so that the next decision sees what the one before has done."""
-        has_served = self._propose(lambda image: decide_fence(image, node_id, epoch), f"Fencing of broker {node_id}")
-        if has_served:
-            log.warning("broker %d of epoch %d is fenced: %s", node_id, epoch, reason)
+
+        def on_reply(has_served: bool) -> None:
+            if has_served:
+                log.warning("broker %d of epoch %d is fenced: %s", node_id, epoch, reason)
+
+        changes_max = self._config.slice_changes_max
+        self._propose_slices(
+            lambda image: decide_fence(image, node_id, epoch, changes_max), f"Fencing of broker {node_id}", on_reply
+        )
 
     def _write_if_idle(self) -> int:
         """Let others see that the log moves. Alone, a node would only fill its disk."""
@@ -284,6 +295,20 @@ class ControllerTerm:
             if error.code is not ErrorCode.not_controller:
                 raise
             return None
+
+    def _propose_slices(
+        self,
+        decide: Callable[[ClusterImage], Decision[Reply]],
+        name: str,
+        on_reply: Callable[[Reply], None] = lambda _: None,
+    ) -> None:
+        """As :meth:`_propose`, for a decision that may take several slices: the first one now, the others in turns."""
+        if not self._ended:
+            try:
+                self.slices.finish(self._proposals.propose_slice(decide, name), name, on_reply)
+            except ApiError as error:
+                if error.code is not ErrorCode.not_controller:
+                    raise
 
     def _schedule(self, job: _Job, delay_us: int) -> None:
         def on_time() -> None:

@@ -14,7 +14,7 @@ from esp.controller.image import (
     ClusterImage,
     TopicImage,
 )
-from esp.model.ids import LOST_DIRECTORY, NO_NODE, RESERVED_DIRECTORIES, NodeId, TopicId
+from esp.model.ids import LOST_DIRECTORY, NO_NODE, RESERVED_DIRECTORIES, BrokerEpoch, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.settings.rebalance import REMOVAL_FORCED
 from esp.simulation.checkers import probe
@@ -87,6 +87,12 @@ class MetadataChecker:
         self._nodes: dict[int, SimulatedNode] = {}
         self._image_s = 0.0
         """The time at which the newest image was seen."""
+        self._replaced: set[tuple[NodeId, BrokerEpoch]] = set()
+        """Registrations that others began to replace after an unclean end: their brokers leave all sets, in slices, before that is done."""
+
+    def on_unclean(self, node_id: NodeId, epoch: BrokerEpoch) -> None:
+        """A controller has decided a slice of a registration that replaces this one after an unclean end (BRK-2)."""
+        self._replaced.add((node_id, epoch))
 
     def on_committed(self, image: ClusterImage) -> None:
         """The next batch of the metadata log is committed, in the midst of a node's step: it is looked at when that is over."""
@@ -156,8 +162,10 @@ class MetadataChecker:
                     "INV-EPOCHS-MONO", f"broker {broker_id}", f"epoch {broker.epoch} after {former.epoch}"
                 )
         _check_gone(old, new, old.brokers.keys() - new.brokers.keys())
+        _check_fenced(old, new)
         check_levels(old, new)
         has_one_default = default_minimum(old) == default_minimum(new)
+        replaced = {number for number, broker in new.brokers.items() if (number, broker.epoch) in self._replaced}
         for topic_id, topic in new.topics_by_id.items():
             before = old.topics_by_id.get(topic_id)
             if before is topic and old.brokers is new.brokers:
@@ -176,7 +184,7 @@ class MetadataChecker:
                     is_one = former_state is not None and state.partition_epoch == former_state.partition_epoch + 1
                     is_settled = topic.configs == (before or topic).configs and has_one_default
                     if former_state is not None and is_one and is_settled:
-                        _check_eligible(new, topic, former_state, state, reborn)
+                        _check_eligible(new, topic, former_state, state, reborn | replaced)
                     elif former_state is not None and not is_one:
                         note(Excuse.SEVERAL_CHANGES)
 
@@ -356,6 +364,22 @@ def _has_ended(old: PartitionState, new: PartitionState) -> bool:
     """True if one change brought the last target in sync and so ended a reassignment; the leader had to be in sync before it."""
     is_one = new.partition_epoch == old.partition_epoch + 1
     return is_one and old.is_reassigning and not new.is_reassigning and set(new.isr) == set(old.target_replicas)
+
+
+def _check_fenced(old: ClusterImage, new: ClusterImage) -> None:
+    """A broker leaves all in-sync sets with the record that fences it, or before (ISR-7, BRK-6)."""
+    if old.brokers is new.brokers:
+        return
+    fenced = {number for number, broker in new.brokers.items() if broker.fenced and _was_unfenced(old, number)}
+    for topic, state in new.partitions() if fenced else ():
+        if not fenced.isdisjoint(state.isr):
+            who = f"{topic.name}-{state.partition}"
+            raise ViolationError("INV-ISR-UNFENCED", who, f"{sorted(fenced)} are fenced now: {state}")
+
+
+def _was_unfenced(image: ClusterImage, node_id: NodeId) -> bool:
+    broker = image.brokers.get(node_id)
+    return broker is not None and not broker.fenced
 
 
 def _check_gone(old: ClusterImage, new: ClusterImage, gone: Collection[NodeId]) -> None:

@@ -47,6 +47,7 @@ class OneLifeChecker:
         claimants: the nodes that may claim an id: the one whose id it is, and others whose processes were started with it.
         now_s: the simulation's clock.
         report: takes a violation that is found in the midst of a node's step.
+        on_unclean: called with the broker and the epoch of a registration that another one begins to replace after an unclean end.
     """
 
     def __init__(
@@ -54,11 +55,13 @@ class OneLifeChecker:
         claimants: Callable[[NodeId], Iterable[SimulatedNode]],
         now_s: Callable[[], float],
         report: Callable[[ViolationError], None],
+        on_unclean: Callable[[NodeId, BrokerEpoch], None] = lambda _node_id, _epoch: None,
     ) -> None:
         self._claimants = claimants
         self._now_s = now_s
         self._report = report
         self._heard: dict[tuple[Process | None, NodeId], _Heard] = {}
+        self._on_unclean = on_unclean
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -109,7 +112,11 @@ class OneLifeChecker:
         node_id = registration.node_id
         existing = image.brokers.get(node_id)
         heard = self._heard.get((current_process(), node_id))
-        if existing is None or existing.incarnation_id == registration.incarnation_id or heard is None:
+        if existing is None or existing.incarnation_id == registration.incarnation_id:
+            return
+        if registration.previous_broker_epoch != existing.epoch:
+            self._on_unclean(node_id, existing.epoch)
+        if heard is None:
             return
         if heard.epoch != existing.epoch or heard.has_ended or existing.in_controlled_shutdown:
             return

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
-from esp.controller.decision import BATCH_RECORDS_MAX
+from esp.controller.decision import BATCH_RECORDS_MAX, SLICE_CHANGES_MAX
 from esp.controller.image import MIN_INSYNC_REPLICAS
 from esp.simulation.nodes_tier.away_profile import draw_absent_directories
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED, CompactionProfile
@@ -88,6 +88,9 @@ QUOTAS_SHARE: Final = 0.5
 
 BATCH_RECORDS_MAXIMA: Final = (1, 3, *(BATCH_RECORDS_MAX,) * 6)
 """The most records of a batch of the metadata log: in a quarter of the runs most decisions are metadata transactions."""
+
+SLICE_CHANGES_MAXIMA: Final = (1, 3, SLICE_CHANGES_MAX, SLICE_CHANGES_MAX)
+"""The most partitions of a slice: in half of the runs brokers come and go in several slices, other decisions in between."""
 
 PRODUCER_CHECK_SHARE: Final = 0.1
 """Of all runs: nodes look for idle producers every second."""
@@ -222,6 +225,8 @@ class Profile:
     """True if quotas of clients come and go."""
     batch_records_max: int = BATCH_RECORDS_MAX
     """Records of one batch of the metadata log; a decision that has more is a metadata transaction."""
+    slice_changes_max: int = SLICE_CHANGES_MAX
+    """Partitions that one slice of a decision changes when a broker comes or goes."""
     checks_producers: bool = False
     """True if nodes look for idle producers every second: a run is too short for one to be forgotten."""
     breaks_promise: bool = False
@@ -378,6 +383,7 @@ def _with_rare_work(profile: Profile) -> Profile:
         has_tokens=stream("delegation tokens", profile.seed).random() < TOKENS_SHARE,
         has_quotas=stream("quotas of clients", profile.seed).random() < QUOTAS_SHARE,
         batch_records_max=stream("records of a metadata batch", profile.seed).choice(BATCH_RECORDS_MAXIMA),
+        slice_changes_max=stream("partitions of a slice", profile.seed).choice(SLICE_CHANGES_MAXIMA),
         checks_producers=stream("checks of producers", profile.seed).random() < PRODUCER_CHECK_SHARE,
     )
 

@@ -150,7 +150,7 @@ class Run:
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
         self._clients.administrator.before_deletion = self._nemesis.deletions.before_deletion
         self._offset_deletions = self._new_offset_deletions()
-        self._one_life = OneLifeChecker(self._nemesis.twins.claimants, world.loop.time, self._on_found)
+        self._one_life = self._new_one_life()
         self._sessions = SessionChecker(world.loop.time)
         self._rebalance = RebalanceWatch(world, self._metadata, self._replicas, self._clients.mover, self._on_found)
         self._by_process: dict[Process, SimulatedNode] = {}
@@ -175,6 +175,10 @@ class Run:
         return ShareGroups(
             self._world, history, lambda: self._metadata.image, self._replicas, self._groups, self._on_found
         )
+
+    def _new_one_life(self) -> OneLifeChecker:
+        claimants, now_s = self._nemesis.twins.claimants, self._world.loop.time
+        return OneLifeChecker(claimants, now_s, self._on_found, self._metadata.on_unclean)
 
     def _new_offset_deletions(self) -> OffsetDeletions:
         history, bring = self._clients.history, self._nemesis.deletions.before_offsets_go

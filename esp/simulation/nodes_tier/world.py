@@ -168,7 +168,9 @@ class World:
 
 def _limits(profile: Profile) -> NodeLimits:
     """The limits of the nodes of a run."""
-    limits = replace(REAL_LIMITS, batch_records_max=profile.batch_records_max)
+    limits = replace(
+        REAL_LIMITS, batch_records_max=profile.batch_records_max, slice_changes_max=profile.slice_changes_max
+    )
     if profile.share is not None:
         limits = replace(limits, share_patience_us=profile.share.patience_us)
     if profile.consumer_group is not None:

@@ -206,7 +206,8 @@ class PartitionCluster:
         everybody = tuple(node.node_id for node in self.nodes)
         ids, spares = everybody[: profile.replicas], everybody[profile.replicas :]
         created = PartitionState(TopicId(ZERO_UUID), 0, ids, ids, ids[0], LeaderEpoch(1), 0)
-        controller = partial(DecidingController, spares=spares) if profile.decides else PartitionController
+        deciding = partial(DecidingController, spares=spares, in_slices=profile.decides_in_slices)
+        controller = deciding if profile.decides else PartitionController
         self.controller: PartitionController | DecidingController = controller(
             created,
             profile.min_insync_replicas,

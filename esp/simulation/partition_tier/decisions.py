@@ -7,17 +7,24 @@ some of the runs: so bugs of the controller meet the faults that are aimed at ch
 import functools
 import uuid
 from collections.abc import Callable, Collection, Sequence
-from typing import Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 from esp.controller.alter_partition import IsrProposal as ProposedIsr
 from esp.controller.alter_partition import decide_alter_partition
-from esp.controller.broker_sessions import BrokerSessions
+from esp.controller.broker_sessions import UNDECIDED_SHUTDOWN, BrokerSessions
 from esp.controller.brokers import BrokerRegistration, decide_broker_registration
 from esp.controller.config_rules import ConfigRules
 from esp.controller.configs import ConfigChange, ConfigOperation, ConfigResource, Operation, decide_alter_configs
+from esp.controller.decision import SLICE_CHANGES_MAX, Decision
 from esp.controller.features import SUPPORTED_FEATURES
-from esp.controller.heartbeats import Heartbeat, decide_fence, decide_heartbeat
-from esp.controller.image import CLUSTER_DEFAULT, EMPTY_IMAGE, MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION
+from esp.controller.heartbeats import Heartbeat, HeartbeatReply, decide_fence, decide_heartbeat
+from esp.controller.image import (
+    CLUSTER_DEFAULT,
+    EMPTY_IMAGE,
+    MIN_INSYNC_REPLICAS,
+    UNCLEAN_LEADER_ELECTION,
+    ClusterImage,
+)
 from esp.controller.reassignment import Reassignment, decide_reassignments
 from esp.controller.replay import MetadataReplay
 from esp.model.errors import ApiError, ErrorCode
@@ -41,6 +48,15 @@ _TOPIC: Final = "topic"
 _EPOCH: Final = LeaderEpoch(1)
 _LISTENER: Final = "PLAINTEXT"
 
+Reply = TypeVar("Reply")
+
+
+class _Rest(NamedTuple):
+    """The part of a decision that is left."""
+
+    decide: Callable[[ClusterImage], Decision[Any]]
+    on_reply: Callable[[Any], None]
+
 
 @functools.cache
 def _config_rules() -> ConfigRules:
@@ -50,7 +66,8 @@ def _config_rules() -> ConfigRules:
 class DecidingController:
     """See :class:`~esp.simulation.partition_tier.controller.PartitionController`, arguments included.
 
-    ``spares`` are brokers without a replica.
+    ``spares`` are brokers without a replica. With ``in_slices`` a slice changes one partition, and the next one is decided with the next
+    look at the sessions: where a broker leaves the partition, as if it had many others.
     """
 
     def __init__(
@@ -63,7 +80,10 @@ class DecidingController:
         has_own_minimum: bool = True,
         unclean_allowed: bool,
         spares: Collection[NodeId] = (),
+        in_slices: bool = False,
     ) -> None:
+        self._changes_max = 1 if in_slices else SLICE_CHANGES_MAX
+        self._rests: list[_Rest] = []
         brokers = (*partition.replicas, *spares)
         self._replay = MetadataReplay(EMPTY_IMAGE)
         self._next_offset = 0
@@ -131,9 +151,17 @@ class DecidingController:
 
     def expire_sessions(self, now_us: int) -> None:
         """BRK-6."""
+        rests, self._rests = self._rests, []
+        for rest in rests:
+            decision = rest.decide(self._replay.image)
+            self._apply(decision.records)
+            self._keep_rest(decision, rest.on_reply)
+            self._publish()
         for node, epoch in self._sessions.expired(now_us):
             self._sessions.end(node, epoch)
-            self._apply(decide_fence(self._replay.image, node, epoch).records)
+            fencing = decide_fence(self._replay.image, node, epoch, self._changes_max)
+            self._apply(fencing.records)
+            self._keep_rest(fencing, lambda _: None)
             self._publish()
 
     def alter_partition(self, sender: NodeId, sender_epoch: int, change: IsrChange) -> IsrAnswer:
@@ -214,13 +242,26 @@ class DecidingController:
             want_fence=False,
             want_shut_down=wants_shutdown,
         )
-        decision = decide_heartbeat(self._replay.image, heartbeat, self._sessions)
+        decision = decide_heartbeat(self._replay.image, heartbeat, self._sessions, self._changes_max)
         self._apply(decision.records)
+        has_rest = decision.rest is not None
         self._sessions.touch(node, heartbeat.broker_epoch, now_us, applied_offset)
         if decision.reply.in_controlled_shutdown:
-            self._sessions.begin_shutdown(node, self._next_offset - 1)
-        if decision.reply.should_shut_down:
-            self._sessions.end(node, heartbeat.broker_epoch)
+            self._sessions.begin_shutdown(node, UNDECIDED_SHUTDOWN if has_rest else self._next_offset - 1)
+
+        def on_reply(reply: HeartbeatReply) -> None:
+            if has_rest:
+                self._sessions.decide_shutdown(node, heartbeat.broker_epoch, self._next_offset - 1)
+            if reply.should_shut_down:
+                self._sessions.end(node, heartbeat.broker_epoch)
+
+        self._keep_rest(decision, on_reply)
+
+    def _keep_rest(self, decision: Decision[Reply], on_reply: Callable[[Reply], None]) -> None:
+        if decision.rest is None:
+            on_reply(decision.reply)
+        else:
+            self._rests.append(_Rest(decision.rest, on_reply))
 
     def _apply(self, records: Sequence[MetadataRecord]) -> None:
         for record in records:

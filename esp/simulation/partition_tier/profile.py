@@ -19,6 +19,9 @@ MINIMUMS_SHARE: Final = 0.3
 HASTY_SHARE: Final = 0.3
 """Of the runs: a replica that lags leaves the in-sync set soon."""
 
+SLICED_SHARE: Final = 0.3
+"""Of the runs in which the product's own controller decides: it decides in slices."""
+
 STRANDING_SHARE: Final = 0.1
 """Of the runs: leaders come to nothing."""
 
@@ -59,6 +62,8 @@ class PartitionProfile:
     """True if a fetch that commits something is answered at once."""
     decides: bool = False
     """True if the product's own controller decides (:mod:`esp.simulation.partition_tier.decisions`)."""
+    decides_in_slices: bool = False
+    """True if that controller decides in two slices, up to half a second apart, where a broker with very many partitions leaves."""
     ends_deaf: bool = False
     """True if in the end, when all is well again, one follower hears nothing of its leader for a while."""
     spares: int = 0
@@ -136,7 +141,8 @@ class PartitionProfile:
         """Return the profile of a seed; ``random`` is the stream of the run itself, of which its first part is drawn."""
         profile = cls.drawn(random).with_moves(stream("partition moves", seed))
         profile = profile.with_minimums(stream("partition minimums", seed)).with_haste(stream("haste", seed))
-        return profile.with_strandings(stream("stranded leaders", seed)).with_lost_tails(stream("lost tails", seed))
+        profile = profile.with_strandings(stream("stranded leaders", seed)).with_lost_tails(stream("lost tails", seed))
+        return replace(profile, decides_in_slices=stream("decisions in slices", seed).random() < SLICED_SHARE)
 
     @classmethod
     def drawn(cls, random: Random) -> "PartitionProfile":

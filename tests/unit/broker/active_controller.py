@@ -218,7 +218,7 @@ def controlled(scenario=None, *, brokers=0, lead=True, **settings):
         async def run():
             env = simulated_env(loop, Random(3), process, disk, network)
             controller = ActiveController(env, **settings)
-            controller.loop, controller.process = loop, process
+            controller.loop, controller.process, controller.network = loop, process, network
             controller.listening = {}
             for number in range(1, brokers + 1):
                 controller.listening[number] = Listening(loop, network, number)

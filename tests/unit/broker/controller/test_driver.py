@@ -5,6 +5,7 @@ import contextvars
 
 import pytest
 
+from esp.broker.controller.slices import AHEAD_MAX
 from esp.broker.request import ClientContext
 from esp.controller.alter_partition import IsrProposal
 from esp.controller.configs import ConfigChange, ConfigOperation, ConfigResource, Operation
@@ -27,7 +28,7 @@ from esp.schemas.metadata_records import (
     RegisterBrokerRecord,
     TopicRecord,
 )
-from tests.unit.broker.active_controller import controlled
+from tests.unit.broker.active_controller import Listening, controlled
 from tests.unit.broker.decisions import (
     allocate_producer_ids,
     alter_partitions,
@@ -361,6 +362,166 @@ async def test_a_controller_that_loses_the_epoch_while_it_fences_a_broker_goes_o
     await _pass(20)
     assert controller.broker(1).fenced
     assert controller.broker(2).fenced
+
+
+# --- decisions of several slices ---------------------------------------------------------------------------------------------------
+
+
+async def _until(condition):
+    """Turns of the loop until something is so: soon, by what is proposed and committed at once here."""
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    pytest.fail("it does not come about")
+
+
+async def _kill_and_see(controller, number):
+    """Kill a broker; return when the first slice of its fencing is proposed."""
+    propose, proposed = controller.quorum.propose, asyncio.Event()
+
+    def watch(values):
+        propose(values)
+        proposed.set()
+
+    controller.quorum.propose = watch
+    controller.listening[number].kill()
+    controller.driver.on_broker_connection_lost(NodeId(number))
+    await proposed.wait()
+    controller.quorum.propose = propose
+    assert not controller.broker(number).fenced
+
+
+@controlled(brokers=3, slice_changes_max=2, max_idle_interval_ms=0)
+async def test_other_decisions_are_made_and_answered_between_the_slices_of_a_fencing(controller):
+    await controller.create("t", *[[1, 2, 3]] * 20)
+    await _kill_and_see(controller, 1)
+    assert controller.partition("t").leader == 2
+    await controller.beat(2)
+    assert not controller.broker(1).fenced
+    await controller.create("u", [3])
+    assert not controller.broker(1).fenced
+    await _until(lambda: controller.broker(1).fenced)
+    assert [controller.partition("t", number).isr for number in range(20)] == [(2, 3)] * 20
+    assert all(len(batch) <= 3 for batch in controller.quorum.batches[-10:])
+
+
+@controlled(brokers=2, slice_changes_max=1, max_idle_interval_ms=0)
+async def test_slices_do_not_run_far_ahead_of_a_log_that_commits_nothing(controller):
+    await controller.create("t", *[[1, 2]] * 30)
+    controller.quorum.held = True
+    before = len(controller.quorum.batches)
+    controller.listening[1].kill()
+    controller.driver.on_broker_connection_lost(NodeId(1))
+    await _pass(1)
+    assert len(controller.quorum.batches) == before + AHEAD_MAX + 1
+    assert not controller.broker(1).fenced
+    controller.quorum.held = False
+    controller.quorum.commit()
+    await _until(lambda: controller.broker(1).fenced)
+
+
+@controlled(brokers=2, slice_changes_max=2, max_idle_interval_ms=0)
+async def test_a_controller_that_loses_the_epoch_between_two_slices_fences_nobody_and_the_next_one_does(controller):
+    await controller.create("t", *[[1, 2]] * 20)
+    await _kill_and_see(controller, 1)
+    _lose_at_batch(controller.quorum, 3)
+    await _until(lambda: not controller.driver.is_active)
+    written = len(controller.quorum.batches)
+    await _pass(1)
+    assert len(controller.quorum.batches) == written
+    assert not controller.broker(1).fenced
+    controller.quorum.lead()
+    await _pass(1)
+    assert controller.broker(1).fenced
+    assert {controller.partition("t", number).isr for number in range(20)} == {(2,)}
+
+
+@controlled(brokers=2, slice_changes_max=2, max_idle_interval_ms=0)
+async def test_slices_of_an_earlier_epoch_are_not_decided_in_the_next_one(controller):
+    await controller.create("t", *[[1, 2]] * 20)
+    await _kill_and_see(controller, 1)
+    controller.listening[1] = Listening(controller.loop, controller.network, 1)
+    await controller.listening[1].start()
+    controller.quorum.lose()
+    controller.quorum.lead()
+    await _pass(1)
+    assert not controller.broker(1).fenced
+
+
+@controlled(brokers=2, slice_changes_max=2, max_idle_interval_ms=0)
+async def test_a_new_controller_elects_leaders_where_the_last_one_was_cut_short(controller):
+    await controller.create("t", *[[1]] * 20)
+    await _beat_all(controller, 2, seconds=12)
+    assert controller.broker(1).fenced
+    _lose_at_batch(controller.quorum, 3)
+    assert await _refused(controller.beat(1)) is ErrorCode.not_controller
+    controller.quorum.lead()
+    await _pass(1)
+    assert not controller.broker(1).fenced
+    assert {controller.partition("t", number).leader for number in range(20)} == {1}
+
+
+@controlled(brokers=2, slice_changes_max=2, max_idle_interval_ms=0)
+async def test_a_leader_of_many_may_stop_when_all_others_have_read_the_last_slice(controller):
+    await controller.create("t", *[[1, 2]] * 20)
+    asked = [asyncio.create_task(controller.beat(1, want_shut_down=True))]
+    await _until(lambda: controller.partition("t").leader == 2)
+    read_offset = controller.quorum.next_offset
+    asked.append(asyncio.create_task(controller.beat(1, want_shut_down=True)))
+    for reply in await asyncio.gather(*asked):
+        assert not reply.should_shut_down
+    assert {controller.partition("t", number).isr for number in range(20)} == {(2,)}
+    await controller.beat(2, metadata_offset=read_offset)
+    assert not (await controller.beat(1, want_shut_down=True)).should_shut_down
+    await controller.beat(2)
+    assert (await controller.beat(1, want_shut_down=True)).should_shut_down
+
+
+@controlled(brokers=2, slice_changes_max=2, max_idle_interval_ms=0)
+async def test_a_broker_that_leaves_many_in_sync_sets_may_stop_when_it_has_left_all(controller):
+    await controller.create("t", *[[2, 1]] * 20)
+    reply = await controller.beat(1, want_shut_down=True)
+    assert reply.should_shut_down
+    assert controller.broker(1).fenced
+    assert {controller.partition("t", number).isr for number in range(20)} == {(2,)}
+    await controller.register(1)
+
+
+@controlled(brokers=2, slice_changes_max=2, max_idle_interval_ms=0)
+async def test_a_broker_with_many_partitions_registers_when_it_has_left_all_sets(controller):
+    await controller.create("t", *[[1, 2]] * 20)
+    controller.listening[1].kill()
+    epoch = await controller.register(1)
+    assert controller.broker(1).epoch == epoch
+    assert {controller.partition("t", number).isr for number in range(20)} == {(2,)}
+    assert isinstance(controller.quorum.batches[-1][-1], RegisterBrokerRecord)
+    assert controller.quorum.next_offset - len(controller.quorum.batches[-1]) == epoch  # BRK-1
+    assert not (await controller.beat(1)).fenced
+
+
+@controlled(brokers=2, slice_changes_max=2, max_idle_interval_ms=0)
+async def test_a_registration_whose_connection_ends_between_its_slices_keeps_no_place(controller):
+    await controller.create("t", *[[1, 2]] * 20)
+    controller.listening[1].kill()
+    client = ClientContext("CONTROLLER", _CLIENT)
+    registering = asyncio.create_task(controller.driver.register_broker(controller.registration(1), client))
+    await _until(lambda: controller.partition("t").leader == 2)
+    for on_end in client.at_end:
+        on_end()
+    await registering
+    await controller.register(1, incarnation_id=controller.env.random.uuid())
+
+
+@controlled(brokers=2, slice_changes_max=1, max_idle_interval_ms=0)
+async def test_a_heartbeat_with_an_offline_directory_is_answered_when_all_partitions_have_left_it(controller):
+    await controller.create("t", *[[1, 2]] * 10)
+    topic_id = controller.partition("t").topic_id
+    await assign_directories(
+        controller.driver, NodeId(1), controller.epochs[1], [(directory(1), topic_id, number) for number in range(10)]
+    )
+    await controller.beat(1, offline_log_dirs=(directory(1),))
+    assert {controller.partition("t", number).isr for number in range(10)} == {(2,)}
 
 
 # --- sessions and fencing ----------------------------------------------------------------------------------------------------------

@@ -204,6 +204,13 @@ def test_fenced_broker_that_joins_the_in_sync_set_is_found():
         scene.change(isr=numbers(1, 2, 3))
 
 
+def test_broker_that_is_fenced_in_an_in_sync_set_is_found():
+    scene = Scene()
+    scene.change(isr=numbers(1, 2, 3))
+    with violation("INV-ISR-UNFENCED"):
+        scene.change_broker(3, fenced=True)
+
+
 @pytest.mark.parametrize("sets", [{"isr": numbers(1, 2, 3)}, {"isr": numbers(1), "elr": numbers(2, 3)}])
 def test_unregistered_broker_that_is_still_counted_on_is_found(sets):
     scene = Scene()

@@ -1,0 +1,130 @@
+"""The decisions of a term that take several slices (decision 69): one slice in a round of the loop, one decision after the other.
+
+A broker with very many partitions changes all of them when it comes or goes. Between two slices the loop does its other work, and other
+decisions are made. The slices run ahead of the log by a few batches only, so that a slow disk is given no more than it can take, and not
+many batches are committed in one round.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from esp.broker.controller.proposals import Proposals
+from esp.broker.tasks import Tasks
+from esp.controller.decision import Decision
+from esp.controller.image import ClusterImage
+from esp.model.errors import ApiError, ErrorCode
+
+AHEAD_MAX: Final = 4
+"""Slices that are not committed when the next one is decided."""
+
+Reply = TypeVar("Reply")
+
+
+@dataclass(frozen=True, slots=True)
+class _Work(Generic[Reply]):
+    """A decision of which a part is left."""
+
+    decide: Callable[[ClusterImage], Decision[Reply]]
+    name: str
+    on_reply: Callable[[Reply], None]
+    ended: asyncio.Future[ApiError | None]
+
+
+class Slices:
+    """The decisions of a term that are made in slices.
+
+    Args:
+        proposals: how the controller decides.
+        tasks: where the work lives.
+    """
+
+    def __init__(self, proposals: Proposals, tasks: Tasks) -> None:
+        self._proposals = proposals
+        self._tasks = tasks
+        self._waiting: deque[_Work[Any]] = deque()
+        self._is_working = False
+        self._has_ended = False
+
+    def end(self) -> None:
+        """The term is over: no slice is decided any more."""
+        self._has_ended = True
+
+    def finish(
+        self, decision: Decision[Reply], name: str, on_reply: Callable[[Reply], None]
+    ) -> asyncio.Future[ApiError | None] | None:
+        """See to the slices behind the first one.
+
+        Args:
+            decision: the first slice, which was just proposed.
+            name: of the metadata transaction, if a slice needs one.
+            on_reply: told of the reply in the turn in which the last slice is proposed.
+
+        Returns:
+            None if the first slice was the last one; ``on_reply`` is told by then. Else a future with the outcome when the last slice is
+            proposed: None, or a refusal.
+        """
+        if decision.rest is None:
+            on_reply(decision.reply)
+            return None
+        ended: asyncio.Future[ApiError | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Work(decision.rest, name, on_reply, ended))
+        if not self._is_working:
+            self._is_working = True
+            self._tasks.start(self._work(), name="slices of decisions")
+        return ended
+
+    async def decide(
+        self, decide: Callable[[ClusterImage], Decision[Reply]], name: str, on_reply: Callable[[Reply], None]
+    ) -> None:
+        """Return when the last slice is proposed: at once, without a turn of the loop, if it is the first one.
+
+        Args:
+            decide: makes the first slice.
+            name: of the metadata transaction, if a slice needs one.
+            on_reply: told of the reply in the turn in which the last slice is proposed.
+
+        Raises:
+            ApiError: NOT_CONTROLLER, or a slice is a refusal.
+        """
+        ended = self.finish(self._proposals.propose_slice(decide, name), name, on_reply)
+        refusal = None if ended is None else await ended
+        if refusal is not None:
+            raise refusal
+
+    async def _work(self) -> None:
+        offsets: deque[int] = deque()
+        try:
+            while self._waiting:
+                offsets.append(self._proposals.next_offset)
+                await asyncio.sleep(0)
+                while len(offsets) > AHEAD_MAX:
+                    await self._proposals.committed(offsets.popleft())
+                if self._has_ended:
+                    raise ApiError(ErrorCode.not_controller)
+                self._step(self._waiting.popleft())
+        except ApiError as error:
+            for work in self._waiting:
+                _end(work, error)
+            self._waiting.clear()
+        finally:
+            self._is_working = False
+
+    def _step(self, work: _Work[Reply]) -> None:
+        try:
+            decision = self._proposals.propose_slice(work.decide, work.name)
+        except ApiError as refusal:
+            _end(work, refusal)
+            return
+        if decision.rest is None:
+            work.on_reply(decision.reply)
+            _end(work, None)
+        else:
+            self._waiting.appendleft(_Work(decision.rest, work.name, work.on_reply, work.ended))
+
+
+def _end(work: _Work[Any], outcome: ApiError | None) -> None:
+    if not work.ended.done():
+        work.ended.set_result(outcome)
