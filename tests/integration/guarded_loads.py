@@ -16,6 +16,7 @@ from kafka import KafkaConsumer
 from esp.testing.kafka_tools import KafkaTools
 from tests.integration.conftest import eventually
 from tests.integration.guarded_cluster import GuardedCluster
+from tests.integration.kafka_python import subscribe
 
 PAUSE_S: Final = 0.01
 """Between two records."""
@@ -159,8 +160,9 @@ def _read_by_librdkafka(load: Load, options: dict[str, Any], topic: str) -> None
 
 
 def _read_by_kafka_python(load: Load, options: dict[str, Any], topic: str) -> None:
-    consumer = KafkaConsumer(topic, group_id=f"kafka-python-{topic}", auto_offset_reset="earliest", **options)
+    consumer = KafkaConsumer(group_id=f"kafka-python-{topic}", auto_offset_reset="earliest", **options)
     load.states["kafka-python"] = lambda: (consumer.group_metadata(), consumer.assignment())
+    subscribe(consumer, topic)
 
     def poll() -> Read:
         found = consumer.poll(timeout_ms=200).values()
