@@ -25,6 +25,7 @@ from confluent_kafka import KafkaException
 from kafka.structs import OffsetAndMetadata
 
 from tests.ecosystem.clients import MESSAGE_TIMEOUT_MS, QUICK_RECONNECT, idempotent_producer
+from tests.integration.kafka_python import subscribe
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -175,7 +176,7 @@ def copy_by_kafka_python(job: Job, progress: Progress) -> None:
         session_timeout_ms=SESSION_TIMEOUT_MS,
     )
     if job.partition is None:
-        consumer.subscribe([job.source])
+        subscribe(consumer, job.source)
     else:
         consumer.assign([kafka.TopicPartition(job.source, job.partition)])
     for commit in _commits():

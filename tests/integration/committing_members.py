@@ -23,6 +23,7 @@ from tests.integration.group_members import (
     Member,
 )
 from tests.integration.java_member import JavaMember
+from tests.integration.kafka_python import subscribe
 
 _BATCH: Final = 20
 """Records that librdkafka gives at once."""
@@ -116,9 +117,8 @@ class CommittingKafkaPython(CommittingMember):
             heartbeat_interval_ms=HEARTBEAT_MS,
             metadata_max_age_ms=METADATA_MAX_AGE_MS,
         )
-        consumer.topics()  # as KafkaPythonMember does
         rebalances = _Rebalances()
-        consumer.subscribe([self.topic], listener=rebalances)
+        subscribe(consumer, self.topic, listener=rebalances)
         while not self._leaving.is_set():
             polled = consumer.poll(timeout_ms=int(POLL_S * 1000))
             began = rebalances.count

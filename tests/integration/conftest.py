@@ -35,11 +35,13 @@ def _leave_no_sockets() -> Iterator[None]:
         gc.collect()
 
 
-def eventually(claim: Callable[[], bool], timeout_s: float = 10) -> None:
-    """Wait until the claim is true, which a node may first have to learn from its controller."""
+def eventually(claim: Callable[[], bool], timeout_s: float = 10, tell: Callable[[], str] | None = None) -> None:
+    """Wait until the claim is true, which a node may first have to learn from its controller; the error of one that stays false ends with
+    the text of ``tell``.
+    """
     deadline = time.monotonic() + timeout_s
     while not claim():
-        assert time.monotonic() < deadline, f"not true within {timeout_s} s"
+        assert time.monotonic() < deadline, f"not true within {timeout_s} s" + (f": {tell()}" if tell else "")
         time.sleep(0.02)
 
 

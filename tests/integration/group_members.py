@@ -14,6 +14,8 @@ from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaConsumer
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
+from tests.integration.kafka_python import subscribe
+
 POLL_S: Final = 0.1
 COMMIT_INTERVAL_MS: Final = 200
 METADATA_MAX_AGE_MS: Final = 1000
@@ -146,7 +148,6 @@ class KafkaPythonMember(Member):
 
     def _run(self) -> None:
         consumer = KafkaConsumer(
-            self.topic,
             bootstrap_servers=self.bootstrap,
             group_id=self.group,
             auto_offset_reset="earliest",
@@ -157,7 +158,7 @@ class KafkaPythonMember(Member):
             metadata_max_age_ms=METADATA_MAX_AGE_MS,
             group_instance_id=self.instance,
         )
-        consumer.topics()  # unless it knows the topic before it joins, it joins twice, and may then lose its second assignment
+        subscribe(consumer, self.topic)
         while not self._leaving.is_set():
             for partition, records in consumer.poll(timeout_ms=int(POLL_S * 1000)).items():
                 self.read += [(partition.partition, record.offset) for record in records]

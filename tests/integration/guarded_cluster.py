@@ -2,7 +2,10 @@
 
 import base64
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -23,8 +26,10 @@ from kio.static.primitive import i64Timedelta
 
 from esp.settings.subjects.access import STANDARD_AUTHORIZER
 from esp.testing.cluster import Cluster
+from esp.testing.node_process import NodeProcess
 from esp.testing.ports import free_port
 from tests.integration.conftest import eventually
+from tests.integration.messages import metadata
 from tests.integration.wire import Wire
 from tests.models.access_tokens import AUDIENCE, ISSUER
 from tests.models.certificates import Authority
@@ -156,23 +161,37 @@ class GuardedCluster:
         for result in self.admin.create_acls(rules).values():
             result.result(30)
 
+    @contextmanager
+    def _wire(self, node: NodeProcess) -> Iterator[Wire]:
+        """A connection of alice's to a node."""
+        with Wire(node, 60, tls=ssl.create_default_context(cafile=self.trusted)) as wire:
+            wire.log_in("alice", PASSWORD)
+            yield wire
+
     def _make_token(self) -> tuple[str, str]:
         """The id and the password of a token of alice's."""
-        tls = ssl.create_default_context(cafile=self.trusted)
-        with Wire(self.cluster.nodes[1], 60, tls=tls) as wire:
-            wire.log_in("alice", PASSWORD)
+        with self._wire(self.cluster.nodes[1]) as wire:
             life = i64Timedelta.parse(timedelta(hours=1))
             made = wire.call(CreateDelegationTokenRequest(renewers=(), max_lifetime=life))
         assert not made.error_code
         return made.token_id, base64.b64encode(made.hmac).decode()
 
     def make_topics(self, names: list[str], leader: int) -> None:
-        """Make topics of one partition each, all with the same leader."""
+        """Make topics of one partition each, all with the same leader, and wait until every node knows them.
+
+        A client that is told by one node of a topic and by the next one of none has the group assign its partitions anew.
+        """
         replicas = [leader, *({1, 2, 3} - {leader})]
         settings = {"min.insync.replicas": "2"}
         made = [NewTopic(name, 1, replica_assignment=[replicas], config=settings) for name in names]
         for result in self.admin.create_topics(made).values():
             result.result(60)
+        for node in self.cluster.nodes.values():
+            eventually(partial(self._knows, node, names), 60)
+
+    def _knows(self, node: NodeProcess, topics: list[str]) -> bool:
+        with self._wire(node) as wire:
+            return not any(topic.error_code for topic in wire.call(metadata(*topics)).topics)
 
     def wait_until_in_sync(self) -> None:
         """Wait until every partition, those of groups' offsets too, has all its replicas."""

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import subprocess
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +16,7 @@ from kafka import KafkaConsumer
 from esp.testing.kafka_tools import KafkaTools
 from tests.integration.conftest import eventually
 from tests.integration.guarded_cluster import GuardedCluster
+from tests.integration.kafka_python import subscribe
 
 PAUSE_S: Final = 0.01
 """Between two records."""
@@ -32,18 +33,31 @@ class Load:
     """One writer with its readers: what it has written, and what each group has read, by offset.
 
     Args:
-        readers: how many groups read.
+        way: the way in.
+        readers: the clients that read, each in a group of its own.
+        wait_s: the longest wait for one of its clients.
     """
 
-    def __init__(self, readers: int = 1) -> None:
+    def __init__(self, way: str, readers: Sequence[str], wait_s: float = WAIT_S) -> None:
         self.written = 0
-        self.read: list[dict[int, bytes]] = [{} for _ in range(readers)]
+        self.read: list[dict[int, bytes]] = [{} for _ in readers]
         self.failures: list[str] = []
         self.stops_writing = threading.Event()
         self.stops_reading = threading.Event()
         self.has_written = threading.Event()
         """All that was written is acknowledged."""
+        self.states: dict[str, Callable[[], object]] = {}
+        """The state of a reader's client, by its name; not every client can tell it."""
+        self._way = way
+        self._readers = readers
+        self._wait_s = wait_s
         self._threads: list[threading.Thread] = []
+
+    def __str__(self) -> str:
+        read = [f"{name} {len(read)}" for name, read in zip(self._readers, self.read, strict=True)]
+        states = [f"; {name}: {state()}" for name, state in self.states.items()]
+        failures = [f"; failed: {failure}" for failure in self.failures]
+        return f"{self._way}: {self.written} written; read: {', '.join(read)}{''.join(states + failures)}"
 
     def run(self, body: Callable[[], None]) -> None:
         """Run one of its parts in a thread."""
@@ -62,19 +76,19 @@ class Load:
         goals = [len(read) + count for read in self.read]
 
         def is_there() -> bool:
-            assert not self.failures
+            assert not self.failures, str(self)
             return all(len(read) >= goal for read, goal in zip(self.read, goals, strict=True))
 
-        eventually(is_there, WAIT_S)
+        eventually(is_there, self._wait_s, lambda: f"{self}; each should have read {goals}")
 
     def end(self) -> None:
         """Each number that was written must be in the topic once, in order, and read by all groups; ``stops_writing`` is set."""
-        assert self.has_written.wait(WAIT_S), self.failures
+        assert self.has_written.wait(self._wait_s), str(self)
         expected = [b"%d" % number for number in range(self.written)]
-        eventually(lambda: all(len(read) >= len(expected) for read in self.read), WAIT_S)
-        assert not self.failures
-        for read in self.read:
-            assert [read[offset] for offset in sorted(read)] == expected
+        eventually(lambda: all(len(read) >= len(expected) for read in self.read), self._wait_s, self.__str__)
+        assert not self.failures, str(self)
+        for name, read in zip(self._readers, self.read, strict=True):
+            assert [read[offset] for offset in sorted(read)] == expected, f"{self._way}: {name}"
 
     def stop(self) -> None:
         """End it, whatever it does; :meth:`join` waits for that."""
@@ -84,8 +98,8 @@ class Load:
     def join(self) -> None:
         """Wait until it has ended."""
         for thread in self._threads:
-            thread.join(WAIT_S)
-            assert not thread.is_alive(), "a client does not end"
+            thread.join(self._wait_s)
+            assert not thread.is_alive(), f"a client does not end: {self}"
 
     def write(self, send: Callable[[bytes], None], finish: Callable[[], None]) -> None:
         """Send one number after another."""
@@ -109,7 +123,7 @@ def of_librdkafka_and_kafka_python(cluster: GuardedCluster, topics: dict[str, st
     made = {}
     for way, topic in topics.items():
         options = cluster.librdkafka(way)
-        made[way] = load = Load(readers=2)
+        made[way] = load = Load(way, ("librdkafka", "kafka-python"))
         load.run(lambda load=load, options=options, topic=topic: _write_by_librdkafka(load, options, topic))
         load.run(lambda load=load, options=options, topic=topic: _read_by_librdkafka(load, options, topic))
         python = cluster.kafka_python(way)
@@ -146,7 +160,9 @@ def _read_by_librdkafka(load: Load, options: dict[str, Any], topic: str) -> None
 
 
 def _read_by_kafka_python(load: Load, options: dict[str, Any], topic: str) -> None:
-    consumer = KafkaConsumer(topic, group_id=f"kafka-python-{topic}", auto_offset_reset="earliest", **options)
+    consumer = KafkaConsumer(group_id=f"kafka-python-{topic}", auto_offset_reset="earliest", **options)
+    load.states["kafka-python"] = lambda: (consumer.group_metadata(), consumer.assignment())
+    subscribe(consumer, topic)
 
     def poll() -> Read:
         found = consumer.poll(timeout_ms=200).values()
@@ -159,7 +175,7 @@ def of_aiokafka(cluster: GuardedCluster, topics: dict[str, str]) -> dict[str, Lo
     """aiokafka writes and reads."""
     made = {}
     for way, topic in topics.items():
-        made[way] = load = Load()
+        made[way] = load = Load(way, ("aiokafka",))
         load.run(lambda load=load, way=way, topic=topic: asyncio.run(_run_aiokafka(load, cluster, way, topic)))
     return made
 
@@ -195,7 +211,7 @@ def of_kcat(cluster: GuardedCluster, topics: dict[str, str]) -> dict[str, Load]:
     made = {}
     for way, topic in topics.items():
         options = [word for name, value in cluster.librdkafka(way).items() for word in ("-X", f"{name}={value}")]
-        made[way] = load = Load()
+        made[way] = load = Load(way, ("kcat",))
         said = cluster.directory / f"kcat-{way}.stderr"
         load.run(lambda load=load, options=options, topic=topic, said=said: _write_by_kcat(load, options, topic, said))
         load.run(lambda load=load, options=options, topic=topic, said=said: _read_by_kcat(load, options, topic, said))
@@ -311,7 +327,7 @@ class JavaClients:
 def of_java(cluster: GuardedCluster, topics: dict[str, str], *, tools: KafkaTools) -> dict[str, Load]:
     """Kafka's own clients, of all ways in one process."""
     clients = JavaClients(cluster, tools, "load", topics)
-    made = {way: Load() for way in topics}
+    made = {way: Load(way, ("java",)) for way in topics}
 
     def listen() -> None:
         for way, kind, *words in clients.lines():

@@ -22,6 +22,7 @@ from esp.spark.source import DefaultSource
 from esp.spark.watching import Done, commit_done
 from esp.testing.node_process import NodeProcess
 from tests.integration.conftest import MakeTopic, eventually
+from tests.integration.kafka_python import subscribe
 from tests.integration.source_rows import Row
 from tests.integration.stream_rows import Checkpoint, Run
 from tests.integration.topic_changes import add_partitions, recreate
@@ -608,8 +609,9 @@ def test_a_group_without_offsets_is_told_and_fails_a_stream_that_is_to_know(
 
 
 def test_a_group_with_members_is_refused(node: NodeProcess, filled: str, group: str) -> None:
-    consumer = KafkaConsumer(filled, bootstrap_servers=node.bootstrap, group_id=group)
+    consumer = KafkaConsumer(bootstrap_servers=node.bootstrap, group_id=group)
     try:
+        subscribe(consumer, filled)
         eventually(lambda: (consumer.poll(100), consumer.assignment())[1], 30)
         with pytest.raises(ConsumerError, match=f"group {group}: it has members that consume .*: choose another group"):
             Run(node.bootstrap, Checkpoint(), subscribe=filled, groupId=group).plan()

@@ -20,6 +20,7 @@ from kafka.protocol.admin.topics import ElectionType
 from esp.testing.node_process import NodeProcess
 from tests.integration.conftest import MakeTopic, eventually
 from tests.integration.group_members import QUICK_GROUPS
+from tests.integration.kafka_python import subscribe
 
 WITHIN_S = 60
 
@@ -39,11 +40,9 @@ def run_group(node: NodeProcess) -> Iterator[RunGroup]:
     made: list[KafkaConsumer] = []
 
     def run(group: str, topic: str, **settings: object) -> KafkaConsumer:
-        consumer = KafkaConsumer(
-            topic, bootstrap_servers=node.bootstrap, group_id=group, enable_auto_commit=False, **settings
-        )
+        consumer = KafkaConsumer(bootstrap_servers=node.bootstrap, group_id=group, enable_auto_commit=False, **settings)
         made.append(consumer)
-        consumer.topics()  # so that it knows the topic when it joins
+        subscribe(consumer, topic)
 
         def has_joined() -> bool:
             consumer.poll(timeout_ms=50)

@@ -14,6 +14,7 @@ from kafka.errors import CommitFailedError, FencedInstanceIdError, NoOffsetForPa
 from esp.testing.node_process import NodeProcess
 from tests.integration.conftest import MakeTopic
 from tests.integration.group_members import QUICK_GROUPS
+from tests.integration.kafka_python import subscribe
 
 WITHIN_S = 60
 
@@ -56,15 +57,6 @@ class Listener(ConsumerRebalanceListener):
 
     def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
         self.events.append(("revoked", {each.partition for each in revoked}))
-
-
-def subscribe(consumer: KafkaConsumer, *topics: str, listener: Listener | None = None) -> None:
-    """Subscribe, and learn of the topics at once.
-
-    Otherwise the consumer joins before it knows them, then once more; and if a poll ends while it does so, it loses what it is assigned.
-    """
-    consumer.subscribe(topics, listener=listener)
-    consumer.topics()
 
 
 def fill(node: NodeProcess, topic: str, count: int = 10, partition: int = 0) -> None:

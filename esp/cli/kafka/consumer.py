@@ -7,6 +7,7 @@ from typing import Any, Self
 from esp.cli.kafka.answers import ConsumedRecord, PartitionId
 from esp.cli.kafka.client import connect, told_to_the_operator
 from esp.cli.kafka.library import KafkaConsumer, OffsetAndMetadata, TopicPartition
+from esp.cli.kafka.subscription import subscribe
 from esp.model.errors import OperatorError
 
 
@@ -52,7 +53,7 @@ class Consumer:
         """
         with told_to_the_operator(self._servers):
             self._partitions(topic)
-            self._client.subscribe([topic])
+            subscribe(self._client, topic)
 
     def start(self, topic: str, partition: int | None, offset: int | str) -> None:
         """Choose what to read.

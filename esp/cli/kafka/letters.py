@@ -14,6 +14,7 @@ from esp.cli.kafka.client import connect, told_to_the_operator
 from esp.cli.kafka.consumer import consumed
 from esp.cli.kafka.groups import GroupsAdmin
 from esp.cli.kafka.library import KafkaConsumer, OffsetAndMetadata, TopicPartition
+from esp.cli.kafka.subscription import subscribe
 from esp.model.errors import ErrorCode, OperatorError
 
 _POLL_MS: Final = 500
@@ -110,7 +111,7 @@ class LetterReader:
 
     def _join(self, chosen: Sequence[Any]) -> None:
         """Become the one member of the group."""
-        self._client.subscribe([self._queue])
+        subscribe(self._client, self._queue)
         deadline = time.monotonic() + _JOIN_S
         while not self._client.assignment() and time.monotonic() < deadline:
             # Records that come by this are read again: the place to begin is sought after it.

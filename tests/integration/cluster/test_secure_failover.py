@@ -19,6 +19,7 @@ from esp.testing.cluster import Cluster
 from esp.testing.kafka_tools import KafkaTools
 from tests.integration.conftest import eventually
 from tests.integration.java_member import JavaMember
+from tests.integration.kafka_python import subscribe
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -86,7 +87,8 @@ class GroupReader:
 
 
 def read_by_kafka_python(cluster: SecureCluster, topic: str) -> GroupReader:
-    consumer = KafkaConsumer(topic, group_id=f"of-{topic}", auto_offset_reset="earliest", **cluster.kafka_python)
+    consumer = KafkaConsumer(group_id=f"of-{topic}", auto_offset_reset="earliest", **cluster.kafka_python)
+    subscribe(consumer, topic)
 
     def poll(read: set[bytes]) -> None:
         for records in consumer.poll(timeout_ms=200).values():
