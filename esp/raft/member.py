@@ -48,6 +48,9 @@ from esp.raft.voter_history import VoterHistory
 from esp.raft.voters import VoterEndpoint, VoterKey, find_address
 
 RoleState = Unattached | Election | LeaderState | Follower | Resigned
+LAST_EPOCH: Final = LeaderEpoch(2**31 - 1)
+"""The last epoch that its field has room for: no member can stand for election in it, as that would begin another (decision 69)."""
+
 BOOTSTRAP_IDS_START: Final = -2
 """Bootstrap servers are called -2, -3 and so on until they give their ids."""
 
