@@ -169,8 +169,7 @@ class ShareChecker:
             self._read_count += 1
             number = self._read_count
             found = await read(persister, key, leader_epoch)
-            epochs = self._read_epochs.setdefault(key, {})
-            epochs[found.state_epoch] = max(epochs.get(found.state_epoch, NO_EPOCH), leader_epoch)
+            self._note_read(key, found.state_epoch, leader_epoch)
             self._on_read(persister, key, _Read(number, leader_epoch, found.batches))
             return found
 
@@ -398,6 +397,10 @@ class ShareChecker:
             batches = read.batches if read is not None and read.leader_epoch == leader.leader_epoch else None
             found = known[share] = _Led(current_process(), life, leader.leader_epoch, core.start_offset, batches)
         return found
+
+    def _note_read(self, key: ShareStateKey, state_epoch: int, leader_epoch: int) -> None:
+        epochs = self._read_epochs.setdefault(key, {})
+        epochs[state_epoch] = max(epochs.get(state_epoch, NO_EPOCH), leader_epoch)
 
     def judge(self, write: Write) -> Callable[[], None]:
         """A write is about to be sent to a coordinator; call the result when it has succeeded. That may raise ViolationError."""
