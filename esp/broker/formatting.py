@@ -105,10 +105,10 @@ def check_directories(
             cluster_id = cluster_id or directory.meta.cluster_id
             directory.meta.require(directory.path, cluster_id=cluster_id, node_id=node_id)
         elif _holds_data(env, directory):
-            raise OperatorError(
-                f"The data directory {directory.path} holds partitions but no meta.properties.",
-                "Restore that file from a copy, or set log.dirs to an empty directory.",
-            )
+            remedy = "Restore that file from a copy."
+            if directory is not metadata_directory:  # an empty one would belong to no cluster, or begin a new one
+                remedy += " If other brokers have these partitions, an empty directory in its place will do."
+            raise OperatorError(f"The data directory {directory.path} holds partitions but no meta.properties.", remedy)
     _require_own_ids(directories)
     known = [directory.path for directory in directories if directory.meta is not None]
     if metadata_directory.meta is None and known:

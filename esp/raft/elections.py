@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from esp.model.errors import ErrorCode
 from esp.model.ids import NO_NODE, NodeId
-from esp.raft.member import Member
+from esp.raft.member import LAST_EPOCH, Member
 from esp.raft.messages import VoteRequest, VoteResponse
 from esp.raft.roles import Ballot, Election, Follower, Role
 from esp.raft.voters import VoterKey, is_majority
@@ -115,7 +115,9 @@ class Elections:
         assert isinstance(state, Election), "votes are counted in a round of them"
         voters = member.history.voters.voters
         if is_majority(len(state.granted), len(voters)):
-            if state.role is Role.PROSPECTIVE:
+            if state.role is Role.PROSPECTIVE and member.epoch == LAST_EPOCH:
+                state.deadline_us = min(state.deadline_us, self._draw_backoff_us())
+            elif state.role is Role.PROSPECTIVE:
                 member.become_candidate(self._new_round(Role.CANDIDATE, may_return=False))
                 self._count()
             else:

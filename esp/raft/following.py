@@ -267,10 +267,10 @@ class Following:
     def _on_fetched(self, state: Follower, response: FetchResponse) -> None:
         member = self._member
         if response.snapshot_id is not None:
-            if member.high_watermark is not None and response.snapshot_id.end_offset < member.high_watermark:
+            if response.snapshot_id.end_offset < member.kept_offset:
                 member.fail(
                     f"the leader's snapshot ends at {response.snapshot_id.end_offset}, but everything below"
-                    f" {member.high_watermark} is committed here (RAFT-10)"
+                    f" {member.kept_offset} is committed here (RAFT-10)"
                 )
                 return
             state.snapshot = SnapshotFetch(response.snapshot_id)
@@ -302,9 +302,10 @@ class Following:
             end_offset = min(own_end.end_offset, leader_end.end_offset)
         else:
             end_offset = own_end.end_offset
-        if end_offset < (member.high_watermark or log.start_offset):
+        if end_offset < member.kept_offset:
             member.fail(
-                f"the leader's log diverges from this one at {end_offset}, below the high watermark {member.high_watermark} (RAFT-10)"
+                f"the leader's log diverges from this one at {end_offset}, but everything below {member.kept_offset} is committed here"
+                " (RAFT-10)"
             )
         elif end_offset < log.end_offset:
             log.truncate_to(end_offset)

@@ -48,6 +48,9 @@ from esp.raft.voter_history import VoterHistory
 from esp.raft.voters import VoterEndpoint, VoterKey, find_address
 
 RoleState = Unattached | Election | LeaderState | Follower | Resigned
+LAST_EPOCH: Final = LeaderEpoch(2**31 - 1)
+"""The last epoch that its field has room for: no member can stand for election in it, as that would begin another (decision 70)."""
+
 BOOTSTRAP_IDS_START: Final = -2
 """Bootstrap servers are called -2, -3 and so on until they give their ids."""
 
@@ -93,6 +96,7 @@ class Member:
         log: the log after recovery.
         settings: timing.
         random: the source of all randomness.
+        committed_offset: everything below was committed before this process began, and is in the log; 0 if that is not known.
     """
 
     def __init__(
@@ -109,6 +113,7 @@ class Member:
         log: LogOutline,
         settings: QuorumSettings,
         random: Random,
+        committed_offset: int = 0,
     ) -> None:
         self.local = local
         self.cluster_id = cluster_id
@@ -122,6 +127,7 @@ class Member:
         self.random = random
         self.now = Now(0, 0)
         self.high_watermark: int | None = None if log.snapshot_id is None else log.snapshot_id.end_offset
+        self._committed_before = committed_offset
         self.leader_contact: LeaderContact | None = None
         """The leader that answered last."""
         self.installing: SnapshotId | None = None
@@ -161,6 +167,11 @@ class Member:
             return True
         is_open = self.history.end_offset > (self.high_watermark or 0)
         return self.has_controller_role and is_open and self.history.former_voters.find(self.local) is not None
+
+    @property
+    def kept_offset(self) -> int:
+        """Nothing below is ever cut (RAFT-10): it is committed, as far as this process has learned or an earlier one has written down."""
+        return max(self.high_watermark or 0, self.log.start_offset, self._committed_before)
 
     @property
     def leader_id(self) -> NodeId:

@@ -65,8 +65,17 @@ QUORUM_MUTANTS: Final = (
         "KAFKA-12460",
         "RAFT-10",
         "esp.raft.following",
-        "if end_offset < (member.high_watermark or log.start_offset):",
+        "if end_offset < member.kept_offset:",
         "if end_offset < log.start_offset:",
+        tiers=(QUORUM,),
+    ),
+    Mutant(
+        "commits-of-before-a-restart-are-cut",
+        "RAFT-10 broken",
+        "RAFT-10",
+        "esp.raft.member",
+        "        self._committed_before = committed_offset\n",
+        "        self._committed_before = 0\n",
         tiers=(QUORUM,),
     ),
     Mutant(

@@ -37,7 +37,7 @@ from esp.ports.network import Address
 from esp.raft import effects
 from esp.raft.effects import Effect, ReadRecords, ReadSnapshot, Reply
 from esp.raft.leading import QuorumDescription, ReplicaDescription
-from esp.raft.member import LeaderContact
+from esp.raft.member import LAST_EPOCH, LeaderContact
 from esp.raft.messages import FetchResponse, FetchSnapshotResponse, Request, Response
 from esp.raft.node import RaftNode
 from esp.raft.roles import Role
@@ -103,6 +103,15 @@ class RaftReplies:
 
     def _still_leads(self, response: Response) -> bool:
         return self._node.role is Role.LEADER and self._node.epoch == response.leader_epoch
+
+
+def _log_leader(epoch: LeaderEpoch, leader_id: NodeId, address: Address | None) -> None:
+    leader = "no leader is known" if leader_id == NO_NODE else f"{leader_id} at {address} leads"
+    _logger.info("quorum epoch %d: %s", epoch, leader)
+    if epoch == LAST_EPOCH:
+        _logger.error(
+            "quorum epoch %d is the last one: no controller can be elected before all nodes are set back", epoch
+        )
 
 
 def _answer(token: object, response: Response) -> None:
@@ -486,8 +495,7 @@ class RaftDriver:
                 self.log.begin_epoch(epoch)  # on disk it stands with the flush of its first batch
             case effects.LeaderChanged(epoch, leader_id, address):
                 self._leadership_changed = True
-                leader = "no leader is known" if leader_id == NO_NODE else f"{leader_id} at {address} leads"
-                _logger.info("quorum epoch %d: %s", epoch, leader)
+                _log_leader(epoch, leader_id, address)
             case effects.Truncate(end_offset):
                 return self.files.truncate(end_offset)
             case effects.WriteSnapshotChunk(snapshot_id, position, data):

@@ -94,6 +94,7 @@ async def read_member(env: Env, log: Log, config: RaftConfig) -> RecoveredMember
             log=outline,
             settings=quorum_settings(config.settings),
             random=env.random,
+            committed_offset=log.checkpointed_high_watermark if config.can_vote else 0,
         )
     )
     return RecoveredMember(node, voters, snapshots, initial)

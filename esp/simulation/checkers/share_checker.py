@@ -129,8 +129,8 @@ class ShareChecker:
         self._soon = soon
         self._led: dict[ShareStateKey, dict[LedSharePartition, _Led]] = {}
         self._leaders: dict[LedSharePartition, ShareLeaders] = {}
-        self._read_epochs: dict[ShareStateKey, int] = {}
-        """The highest leader epoch in which each state was read."""
+        self._read_epochs: dict[ShareStateKey, dict[int, int]] = {}
+        """The highest leader epoch in which each state was read, by its state epoch."""
         self._reads: dict[tuple[object, ShareStateKey], _Read] = {}
         """The last read of each state by each node in each of its lives."""
         self._read_count = 0
@@ -169,7 +169,7 @@ class ShareChecker:
             self._read_count += 1
             number = self._read_count
             found = await read(persister, key, leader_epoch)
-            self._read_epochs[key] = max(self._read_epochs.get(key, NO_EPOCH), leader_epoch)
+            self._note_read(key, found.state_epoch, leader_epoch)
             self._on_read(persister, key, _Read(number, leader_epoch, found.batches))
             return found
 
@@ -398,9 +398,17 @@ class ShareChecker:
             found = known[share] = _Led(current_process(), life, leader.leader_epoch, core.start_offset, batches)
         return found
 
+    def _note_read(self, key: ShareStateKey, state_epoch: int, leader_epoch: int) -> None:
+        epochs = self._read_epochs.setdefault(key, {})
+        epochs[state_epoch] = max(epochs.get(state_epoch, NO_EPOCH), leader_epoch)
+
     def judge(self, write: Write) -> Callable[[], None]:
         """A write is about to be sent to a coordinator; call the result when it has succeeded. That may raise ViolationError."""
-        read_epoch, life = self._read_epochs.get(write.key, NO_EPOCH), self._states.life(write.key)
+        ended_epoch, life = self._states.ended_epoch(write.key), self._states.life(write.key)
+        # The state that was begun after a deletion has not been read by the leaders that had read the one before.
+        counts_all = write.state_epoch <= ended_epoch
+        epochs = self._read_epochs.get(write.key, {}).items()
+        read_epoch = max((epoch for state, epoch in epochs if counts_all or state > ended_epoch), default=NO_EPOCH)
         return lambda: self._on_written(write, read_epoch, life)
 
     def _on_written(self, write: Write, read_epoch: int, life: Life | None) -> None:

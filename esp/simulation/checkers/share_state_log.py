@@ -89,6 +89,8 @@ class _Followed:
     """Of ``__share_group_state``."""
     updates: list[ShareUpdateValue] = field(default_factory=list)
     leader_epoch: int = NO_EPOCH
+    ended_epoch: int = NO_EPOCH
+    """The state epoch that the last deletion ended. Leader epochs of before it are forgotten with the state."""
     replayed: ShareState | None = None
     """The state that these make up, if it was asked for."""
 
@@ -126,6 +128,11 @@ class ShareStateLog:
         """The present life of a share partition, or the last one that began in a state epoch."""
         lives = self._followed[key].lives if key in self._followed else []
         return next((life for life in reversed(lives) if state_epoch in (None, life.state_epoch)), None)
+
+    def ended_epoch(self, key: ShareStateKey) -> int:
+        """The state epoch of a share partition that its last deletion ended; NO_EPOCH if it was never deleted."""
+        followed = self._followed.get(key)
+        return NO_EPOCH if followed is None else followed.ended_epoch
 
     def first_life(self, key: ShareStateKey) -> Life | None:
         """The first life of a share partition that was seen."""
@@ -216,6 +223,7 @@ class ShareStateLog:
                     self._on_update(decoded.key, followed, decoded.value)
                 elif decoded.value is None:
                     followed.snapshot, followed.leader_epoch = None, NO_EPOCH
+                    followed.ended_epoch = followed.lives[-1].state_epoch if followed.lives else NO_EPOCH
                     followed.updates.clear()
                 else:
                     followed.partition, followed.snapshot_offset = partition, record.offset

@@ -1,7 +1,7 @@
 """The operator of the disks of simulated nodes: replaces them, and follows the advice of a node that ended itself over rot."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from esp.model.errors import CorruptionError
@@ -39,6 +39,9 @@ _LOST_MEMBER: Final = re.compile(
 )
 """In the last words of a controller that misses its metadata log, or its quorum-state."""
 
+_NO_IDENTITY: Final = f"holds partitions but no {META_PROPERTIES_FILE}"
+"""In the last words of a node, behind the path of a log directory that does not say whose it is."""
+
 _METADATA: Final = f"{cluster.DATA}/{METADATA_TOPIC}-0/"
 _ROOTS: Final = (cluster.DATA, cluster.MORE)
 _KEPT: Final = (_METADATA, *(f"{root}/{name}" for root in _ROOTS for name in (META_PROPERTIES_FILE, ".lock")))
@@ -66,6 +69,8 @@ class DiskCopy(NamedTuple):
     files: DiskImage
     damaged: tuple[str, ...]
     """The directories of replicas from which files had vanished by then: the node may refuse to open the copy, too."""
+    identities: Mapping[str, bytes]
+    """The copies that the operator has of each log directory's ``meta.properties``, by directory."""
 
 
 class Caretaker:
@@ -108,6 +113,7 @@ class Caretaker:
         layout, number = self._world.profile.layout, node.node_id
         self._ledger.replaced_disks += 1
         node.lost_of_member = None
+        node.lost_identities = {}
         if number in layout.brokers:
             self._ledger.on_copy_lost(number, self._world.loop.time())
         if number in layout.controllers:
@@ -118,15 +124,15 @@ class Caretaker:
 
     def copy_records(self, node: SimulatedNode) -> DiskCopy:
         """A copy of the node's records as they are now, without its identity and the state of its member of the quorum."""
-        return DiskCopy(self._take(node, lambda path: not path.startswith(_KEPT)), tuple(node.damaged))
+        files = self._take(node, lambda path: not path.startswith(_KEPT))
+        return DiskCopy(files, tuple(node.damaged), self._take_identities(node))
 
     def copy_synced_records(self, node: SimulatedNode) -> DiskCopy:
-        """The same as far as the device has it."""
+        """The same as far as the device has it. The operator has no copy of that."""
         copied = self.copy_records(node)
         found = {path: node.disk.content(path) for path in copied.files}
-        return copied._replace(
-            files={path: bytes(content.durable) for path, content in found.items() if content is not None}
-        )
+        files = {path: bytes(content.durable) for path, content in found.items() if content is not None}
+        return copied._replace(files=files, identities={})
 
     def restore_records(self, node: SimulatedNode, copied: DiskCopy, *, is_same_disk: bool = False) -> None:
         """Put an old copy of a dead node's records in their place, as an operator or, on the ``is_same_disk``, the device itself does."""
@@ -141,6 +147,9 @@ class Caretaker:
         checkpoints = {path: self._keep_member(image.get(path), node.disk.content(path)) for path in _SHARED}
         node.change_disk(make_tree({**image, **kept, **{path: data for path, data in checkpoints.items() if data}}))
         node.damaged = dict.fromkeys(copied.damaged)
+        node.lost_identities = {
+            root: copied.identities.get(root) for root in _ROOTS if root not in self._take_identities(node)
+        }
         for path, identity in files.items():
             content = node.disk.content(path)
             if content is None:
@@ -175,6 +184,10 @@ class Caretaker:
             offsets[METADATA_PARTITION] = known[METADATA_PARTITION]
         return encode_checkpoint(offsets) if offsets else b""
 
+    def _take_identities(self, node: SimulatedNode) -> dict[str, bytes]:
+        files = self._take(node, lambda path: path.endswith(f"/{META_PROPERTIES_FILE}"))
+        return {path.rpartition("/")[0]: data for path, data in files.items()}
+
     def _take(self, node: SimulatedNode, wanted: Callable[[str], bool]) -> DiskImage:
         images = (take_image(node.disk, root, wanted) for root in _ROOTS if node.disk.exists(root))
         return {path: data for image in images for path, data in image.items()}
@@ -185,6 +198,10 @@ class Caretaker:
             self._ledger.repairs += 1
             self._world.trace.say(node.name, f"is helped: {node.lost_of_member} is gone")
             self.replace_disk(node)
+            return
+        unnamed = find_unnamed(node)
+        if unnamed is not None:
+            self._name(node, unnamed)
             return
         named = find_named(node)
         damaged = find_damaged(node)
@@ -207,6 +224,21 @@ class Caretaker:
         else:
             node.move_away(target.directory, ASIDE)
             self.on_moved_away(node, target.directory)
+
+    def _name(self, node: SimulatedNode, directory: str) -> None:
+        """Put a copy of ``meta.properties`` back, or, where there is none, an empty directory in the place of this one."""
+        self._ledger.repairs += 1
+        copied = node.lost_identities.pop(directory)
+        if copied is not None:
+            self._world.trace.say(node.name, f"is helped: {META_PROPERTIES_FILE} of {directory} is put back")
+            node.disk.crash()
+            node.disk.replace_file_blocking(f"{directory}/{META_PROPERTIES_FILE}", copied)
+            return
+        self._world.trace.say(node.name, f"is helped: {directory} gives way to an empty one")
+        for name in node.disk.listdir(directory):
+            node.damaged.pop(f"{directory}/{name}", None)
+            self.on_moved_away(node, f"{directory}/{name}")
+        node.move_away(directory, ASIDE)
 
 
 def _holds_whole_batches(data: bytes) -> bool:
@@ -233,6 +265,19 @@ def _read_checkpoint(data: bytes) -> dict[TopicPartition, int]:
 def misses_member(node: SimulatedNode) -> bool:
     """True if a dead node's last words name the part of its member of the quorum that is gone from its disk."""
     return node.lost_of_member is not None and _LOST_MEMBER.search(node.end_reason) is not None
+
+
+def find_unnamed(node: SimulatedNode) -> str | None:
+    """The log directory that a dead node's last words name, if its ``meta.properties`` did not come back with its records."""
+    return next(
+        (
+            directory
+            for directory in node.lost_identities
+            if f"{directory} {_NO_IDENTITY}" in node.end_reason
+            and not node.disk.exists(f"{directory}/{META_PROPERTIES_FILE}")
+        ),
+        None,
+    )
 
 
 def find_damaged(node: SimulatedNode) -> str | None:

@@ -7,9 +7,10 @@ a node only once no partition has it among its in-sync and eligible replicas, or
 acknowledged may be lost, as others are in sync: a replica that finds a hole reports it or has its log fetched again, and one that does not
 find it follows a leader that has everything. For the ledger it is one lost copy, of one node at a time.
 
-What its member of the quorum wrote stays, since of voters that forget nothing is promised at all (RAFT-1). So do sealed segments of topics
-that are compacted: Kafka's cleaner leaves gaps between them, so the end of one may be missing as if its batches had been superseded. A hole
-there is found neither by Kafka nor by ESP.
+What its member of the quorum wrote stays, since of voters that forget nothing is promised at all (RAFT-1). So does what the disk was
+formatted with: a disk that was replaced since the moment has it anew. So do sealed segments of topics that are compacted: Kafka's cleaner
+leaves gaps between them, so the end of one may be missing as if its batches had been superseded. A hole there is found neither by Kafka
+nor by ESP.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from typing import Final
 
 from esp.controller.image import ClusterImage
 from esp.model.ids import INTERNAL_TOPICS
+from esp.raft.snapshot import BOOTSTRAP_FILE
 from esp.simulation.machine.disk_image import DiskImage
 from esp.simulation.machine.partial_loss import lose_parts
 from esp.simulation.nodes_tier.caretaker import Caretaker, DiskCopy
@@ -110,11 +112,12 @@ class LostParts:
         spared = {path: data for path, data in copied.files.items() if path in sealed and self._is_compacted(path)}
         able = {path: data for path, data in copied.files.items() if path not in spared}
         left, lossy = lose_parts(able, held.files, rng, sealed)
-        files = {**left, **spared}
+        formatted = {path: data for path, data in able.items() if path.endswith(f"/{BOOTSTRAP_FILE}")}
+        files = {**left, **spared, **formatted}
         self._world.trace.say(node.name, f"has lost the last sectors of {', '.join(lossy) or 'nothing'}")
         self._ledger.lost_parts += bool(lossy)
         damaged = dict.fromkeys((*copied.damaged, *(path.rpartition("/")[0] for path in lossy if _is_of_replica(path))))
-        self._caretaker.restore_records(node, DiskCopy(files, tuple(damaged)), is_same_disk=True)
+        self._caretaker.restore_records(node, DiskCopy(files, tuple(damaged), {}), is_same_disk=True)
 
     def _may_lead(self, node: SimulatedNode) -> bool:
         number = node.node_id

@@ -95,6 +95,8 @@ class SimulatedNode:
         """The part of its member of the quorum that is gone from its disk, if any: the node may not take part with the rest."""
         self.damaged: dict[str, None] = {}
         """Directories of replicas from which files have vanished: the node may refuse to open them."""
+        self.lost_identities: dict[str, bytes | None] = {}
+        """Log directories whose ``meta.properties`` is not there, each with the copy that the operator has of it, if any."""
         self.rotten_at_start: list[Target] = []
         """The files that had rotted on its disk when this life began; the node may have cut some of it away since."""
         self.on_end: Callable[[SimulatedNode], None] = lambda _node: None

@@ -163,12 +163,18 @@ class OldCopies:
                     break
                 await asyncio.sleep(POLL_S)
             if node.lives != life or not self._may_befall(node):
-                self._world.start_later(node, 0.0)
+                self._world.spawn(self._start_after(stopping, node))
                 return False
         self._world.trace.say(node.name, what)
         node.kill()
         damage(partition)
         return True
+
+    async def _start_after(self, stopping: asyncio.Task[None], node: SimulatedNode) -> None:
+        """Start a node that was asked to stop, when it has: one that stands still may take longer than the faults."""
+        if not stopping.done():
+            await stopping
+        self._world.start_later(node, 0.0)
 
     def _may_befall(self, node: SimulatedNode) -> bool:
         if self._is_over() or not self._ledger.may_lose_copy(node.node_id) or self.is_last_somewhere(node):

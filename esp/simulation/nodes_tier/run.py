@@ -40,7 +40,7 @@ from esp.simulation.derived_keys import remembered
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.loop import Process, StuckError, current_process
 from esp.simulation.nodes_tier.access import Access
-from esp.simulation.nodes_tier.caretaker import OWN_FAULT, find_damaged, find_named, misses_member
+from esp.simulation.nodes_tier.caretaker import OWN_FAULT, find_damaged, find_named, find_unnamed, misses_member
 from esp.simulation.nodes_tier.cluster import SCRUB_INTERVAL_MS
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED, DELETE_RETENTION_MS
 from esp.simulation.nodes_tier.consumer_groups import ConsumerGroups
@@ -641,7 +641,8 @@ class Run:
         if reason != STOPPED:
             self._ledger.on_end(node.node_id, was_starting=node.is_starting)
         is_own = reason not in DELIBERATE
-        names_a_loss = bool(find_named(node)) or find_damaged(node) is not None or misses_member(node)
+        named = find_damaged(node) or find_unnamed(node)
+        names_a_loss = bool(find_named(node)) or named is not None or misses_member(node)
         is_excused = node.disk_was_faulty or (is_own and names_a_loss)
         if is_own and is_too_old(node, self._metadata.image):
             is_excused, node.features = True, SUPPORTED_FEATURES  # as its operator is told to

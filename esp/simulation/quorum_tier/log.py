@@ -76,6 +76,8 @@ class QuorumDisk:
     synced_offset: int = 0
     start_epoch: int = 0
     snapshot: StoredSnapshot | None = None
+    committed_offset: int = 0
+    """The checkpoint of the high watermark: what the member has known to be committed of what is synced."""
     cuts: int = 0
     """The number of times that the log was cut: a flush that began before says nothing of what came after."""
 
@@ -123,6 +125,7 @@ class QuorumDisk:
             del self.batches[random.randrange(len(self.batches)) :]
             self.end_offset = self.batches[-1].header.next_offset if self.batches else self.start_offset
             self.synced_offset = min(self.synced_offset, self.end_offset)
+            self.committed_offset = min(self.committed_offset, self.end_offset)
 
     def read(self, offset: int, end_offset: int, max_bytes: int) -> bytes:
         """Whole batches from ``offset`` on, one at least."""

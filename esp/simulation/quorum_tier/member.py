@@ -207,6 +207,7 @@ class QuorumMember:
                 log=disk.outline(),
                 settings=self.settings,
                 random=SeededRandom(self.random),
+                committed_offset=disk.committed_offset if self.has_controller_role else 0,
             )
         )
         snapshot = disk.snapshot
@@ -275,7 +276,7 @@ class QuorumMember:
         self.disk.quorum_state = effect.state
 
     def _truncate(self, effect: effects.Truncate) -> None:
-        if effect.end_offset < self.applied:
+        if effect.end_offset < max(self.applied, self.disk.committed_offset if self.has_controller_role else 0):
             raise ViolationError("INV-NO-TRUNC-BELOW-HW", f"node {self.node_id}", f"cut to {effect.end_offset}")
         self.disk.truncate_to(effect.end_offset)
 
@@ -349,6 +350,7 @@ class QuorumMember:
             self.world.on_moment(self, "committed")
         self.digest = checks.on_commit(self.key, self.applied, high_watermark, self.digest, self.disk)
         self.applied = high_watermark
+        self.disk.committed_offset = max(self.disk.committed_offset, min(high_watermark, self.disk.synced_offset))
 
     def _check_voters(self, effect: effects.Append) -> bool:
         before = self.disk.history()

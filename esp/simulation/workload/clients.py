@@ -17,7 +17,7 @@ from esp.simulation.nodes_tier.compaction_profile import COMPACTED
 from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.ledger import GUARDED_TOPICS, PASSING, SURVEYED
 from esp.simulation.nodes_tier.nudges import Nudges
-from esp.simulation.nodes_tier.profile import TopicProfile
+from esp.simulation.nodes_tier.profile import Profile, TopicProfile
 from esp.simulation.nodes_tier.share_profile import LETTERS
 from esp.simulation.nodes_tier.transaction_profile import TRANSACTIONAL_TOPIC
 from esp.simulation.nodes_tier.world import World
@@ -48,6 +48,11 @@ CREATION_BACKOFF_S: Final = 0.5
 
 MUCH_LOAD_S: Final = 1.0
 """Producers that pause for less than this between batches leave much to be copied."""
+
+
+def _leaves_much(profile: Profile) -> bool:
+    """True if replicas may have much to copy at the end: under much load, or of what they missed while an outage lasted."""
+    return profile.pause_between_batches_s < MUCH_LOAD_S or profile.outage is not None
 
 
 EAGER_SHARE: Final = 0.5
@@ -109,7 +114,7 @@ class Clients:
             world.random("throttler"),
             self.history,
             image,
-            kept_rate=KEPT_RATES[profile.pause_between_batches_s < MUCH_LOAD_S],
+            kept_rate=KEPT_RATES[_leaves_much(profile)],
         )
         self.drainer = self._drainer()
         self.budget = RepairBudget(self._client("budget"), self.history)

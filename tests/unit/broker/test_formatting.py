@@ -111,8 +111,12 @@ def test_partitions_without_an_identity_are_refused(name):
     node = Node()
     node.disk.make_directory(f"{PATH}/{name}")
     node.disk.write_file(f"{PATH}/{name}/00000000000000000000.log", b"")
-    with pytest.raises(OperatorError, match=r"holds partitions but no meta\.properties"):
-        _format(node, _open(node, PATH))
+    for metadata, may_be_empty in ((PATH, False), (_OTHER, True)):
+        directories = dict(zip((PATH, _OTHER), _open(node, PATH, _OTHER), strict=True))
+        with pytest.raises(OperatorError, match=r"holds partitions but no meta\.properties") as found:
+            _format(node, list(directories.values()), directories[metadata])
+        assert ("an empty directory in its place will do" in found.value.remedy) is may_be_empty
+        node.disk.crash()
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,9 @@ def at(seconds):
     return Now(round(seconds * SECOND_US), 1_795_000_000_000)
 
 
-def member(number=1, voters=(1, 2, 3), *, log=None, state=None, role=True, kraft_version=1, own=None, disk=0):
+def member(
+    number=1, voters=(1, 2, 3), *, log=None, state=None, role=True, kraft_version=1, own=None, disk=0, committed=0
+):
     if kraft_version:
         known = voters if isinstance(voters, VoterSet) else voter_set(*voters)
     else:
@@ -62,6 +64,7 @@ def member(number=1, voters=(1, 2, 3), *, log=None, state=None, role=True, kraft
             log=log or LogOutline(),
             settings=quorum_settings(BrokerSettings()),
             random=SeededRandom(Random(number)),
+            committed_offset=committed,
         )
     )
 

@@ -6,6 +6,7 @@ import pytest
 from esp.model.errors import ErrorCode
 from esp.model.ids import LeaderEpoch, NodeId
 from esp.raft.effects import Persist, Reply
+from esp.raft.member import LAST_EPOCH
 from esp.raft.messages import BeginQuorumEpochRequest, EndQuorumEpochRequest, FetchRequest, VoteRequest
 from esp.raft.quorum_state import QuorumState
 from esp.raft.roles import Role
@@ -134,6 +135,34 @@ def test_a_leader_or_candidate_without_an_id_is_refused_and_changes_nothing(node
         assert reply(effects).error is ErrorCode.invalid_request
         assert persisted(effects) == []
     assert (node.epoch, node.role) == (0, Role.PROSPECTIVE)
+
+
+@pytest.mark.parametrize("voters", [(1, 2, 3), (1,)])
+def test_no_member_stands_for_election_in_the_last_epoch(voters):
+    """The next one has no place in any message, nor in ``quorum-state`` for Kafka (decision 70)."""
+    node = member(1, voters=voters)
+    node.start(at(0))
+    _ask(node, vote(LAST_EPOCH))
+    now = deadline(node)
+    for _ in range(20):
+        effects = node.on_tick(now)
+        for peer, request in sent(effects, VoteRequest).items():
+            assert request.pre_vote
+            effects += node.on_response(now, peer, request, granted(LAST_EPOCH))
+        assert persisted(effects) == []
+        assert deadline(node) > now, "it asks again, after a while"
+        now = deadline(node)
+    assert (node.epoch, node.role) == (LAST_EPOCH, Role.PROSPECTIVE)
+
+
+def test_a_member_leads_the_last_epoch_if_it_stood_in_the_one_before():
+    node = member(1)
+    node.start(at(0))
+    _ask(node, vote(LAST_EPOCH - 1))
+    requests = sent(node.on_tick(deadline(node)), VoteRequest)
+    effects = node.on_response(at(2), NodeId(2), requests[2], granted(LAST_EPOCH - 1))
+    node.on_response(at(2), NodeId(2), sent(effects, VoteRequest)[2], granted(LAST_EPOCH))
+    assert (node.epoch, node.role) == (LAST_EPOCH, Role.LEADER)
 
 
 def test_no_vote_is_given_in_an_epoch_with_a_leader():

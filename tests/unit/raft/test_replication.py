@@ -54,9 +54,9 @@ def _batch(offset, epoch, count=1):
     return build_batch(records, base_offset=offset, leader_epoch=epoch, timestamp_ms=1)
 
 
-def _follower(outline=None, *, epoch=3, role=True, number=1):
+def _follower(outline=None, *, epoch=3, role=True, number=1, committed=0):
     """A follower of node 2, and its first fetch."""
-    node = member(number, log=outline or log(5, (3, 0)), role=role)
+    node = member(number, log=outline or log(5, (3, 0)), role=role, committed=committed)
     effects = node.start(at(0))
     if role:
         begin = BeginQuorumEpochRequest(
@@ -339,6 +339,17 @@ def test_a_cut_below_the_high_watermark_ends_the_node():
     effects = _answer(node, request, diverging_epoch=EpochEnd(3, 4))
     assert of_type(effects, Fatal)  # RAFT-10, KAFKA-12460
     assert not of_type(effects, Truncate)
+
+
+@pytest.mark.parametrize("snapshot_id", [None, SnapshotId(3, 2)])
+def test_what_was_committed_before_a_restart_is_not_cut_either(snapshot_id):
+    answer = {"snapshot_id": snapshot_id} if snapshot_id else {"diverging_epoch": EpochEnd(3, 3)}
+    for known, is_kept in ((4, True), (3, False)):
+        node, request = _follower(committed=known)
+        effects = _answer(node, request, **answer)
+        assert bool(of_type(effects, Fatal)) is is_kept  # RAFT-10
+        assert bool(of_type(effects, Truncate) or sent(effects, FetchSnapshotRequest)) is not is_kept
+        assert node.high_watermark is None, "the leader has not said it yet"
 
 
 def test_voters_that_are_cut_away_count_no_more():

@@ -1,14 +1,19 @@
 """Members of a quorum through elections, crashes and power losses: one leader per epoch, and nothing acknowledged is ever lost."""
 
 import asyncio
+import json
 from dataclasses import replace
 
 import pytest
 
 from esp.model.errors import ErrorCode, OperatorError
+from esp.model.ids import NodeId
+from esp.raft import quorum_state
 from esp.raft.effects import ReadRecords
-from esp.raft.messages import AddVoterRequest, RemoveVoterRequest, VoterChangeResponse
+from esp.raft.member import LAST_EPOCH
+from esp.raft.messages import AddVoterRequest, RemoveVoterRequest, VoterChangeResponse, VoteRequest, VoteResponse
 from esp.raft.roles import Role
+from esp.raft.voters import VoterKey
 from esp.settings.addresses import QuorumVoter
 from esp.settings.broker import BROKER
 from tests.unit.broker.quorum_conversation import CLUSTER_ID, LOG_PATH, with_quorum
@@ -38,6 +43,55 @@ async def test_a_quorum_of_one_finds_everything_again(quorum):
         assert list(member.image.topics_by_name) == ["a", "b", "c"]
         assert len(member.changes) == 1  # the first time with everything
         assert set(member.changes[0][0].topics_by_name) == {"a", "b", "c"}
+
+
+@with_quorum(3)
+async def test_a_quorum_in_the_last_epoch_lives_on_and_elects_again_when_all_are_set_back(quorum, caplog):
+    """Decision 69. What OPERATIONS tells operators to write, on controllers and on a broker."""
+    await quorum.elect()
+    servers = tuple(member.address for member in quorum.alive)
+    broker = quorum.add(
+        4,
+        formatted=True,
+        process_roles=("broker",),
+        endpoints=(),
+        controller_quorum_bootstrap_servers=servers,
+    )
+    await broker.start()
+    assert await quorum.create("early")
+    await quorum.agree()
+    asked, candidate = quorum[1], quorum[2]
+    vote = VoteRequest(
+        cluster_id=None,
+        voter=VoterKey(NodeId(-1), candidate.directory_id),
+        candidate_epoch=LAST_EPOCH,
+        candidate=candidate.key,
+        last_epoch=0,
+        last_epoch_end_offset=0,
+        pre_vote=True,
+    )
+    answer = await asked.run(asked.raft.request(vote, VoteResponse))
+    assert not answer.is_granted
+    await quorum.wait(lambda: all(member.raft.epoch == LAST_EPOCH for member in quorum.alive))
+    assert "2147483647 is the last one" in caplog.text
+    await asyncio.sleep(60)
+    assert [member.raft.leader for member in quorum.alive] == [None] * 4, "none has ended, and none leads"
+
+    for member in quorum.alive:
+        await member.stop()
+        path = f"{LOG_PATH}/{quorum_state.FILE_NAME}"
+        if member is broker:
+            member.disk.remove(path)
+            continue
+        file = json.loads(member.disk.read_file(path))
+        assert (file["leaderEpoch"], file["leaderId"]) == (LAST_EPOCH, -1)
+        file["leaderEpoch"], file["votedId"] = 1000, -1
+        member.disk.replace_file_blocking(path, json.dumps(file).encode())
+    await quorum.start()
+    assert (await quorum.elect()).raft.epoch > 1000
+    assert await quorum.create("later")
+    assert list((await quorum.agree()).topics_by_name) == ["early", "later"]
+    assert broker.is_alive
 
 
 @pytest.mark.parametrize("voters", [3, 5])

@@ -15,7 +15,7 @@ from esp.share.acquiring import AcquiredRecords, AcquireMode, FetchedBatch
 from esp.share.coordinator.requests import Write
 from esp.share.partition import PersistedState, SharePartition, ShareSettings
 from esp.simulation.checkers.share_checker import ShareChecker, _Read
-from esp.simulation.checkers.share_state_log import Life
+from esp.simulation.checkers.share_state_log import NO_EPOCH, Life
 from esp.simulation.checkers.violation import ViolationError
 
 KEY = ShareStateKey("queue", TopicId(uuid.UUID(int=1)), 0)
@@ -64,7 +64,12 @@ class Scene:
         self.life = Life(0, 1)
         self.state = None
         self.found = []
-        states = SimpleNamespace(life=lambda _key, _epoch=None: self.life, state=lambda _key: self.state)
+        self.ended_epoch = NO_EPOCH
+        states = SimpleNamespace(
+            life=lambda _key, _epoch=None: self.life,
+            state=lambda _key: self.state,
+            ended_epoch=lambda _key: self.ended_epoch,
+        )
         self.checker = ShareChecker(
             states,
             lambda: self.now_s,
@@ -283,6 +288,25 @@ def test_late_writes_do_not_count():
         scene.checker._on_written(Write(KEY, 0, 4, 0, 0, ()), 4, scene.life)
     scene.is_excused = True
     scene.checker._on_written(Write(KEY, 0, 3, 0, 0, ()), 4, scene.life)
+
+
+def test_reads_of_a_state_before_its_deletion_fence_no_write_to_the_next_one():
+    """A leader that was replaced, and does not know it, may be the first to read the state that a new group begins."""
+    scene = Scene()
+    scene.checker._read_epochs[KEY] = {1: 5, 19: 3}
+    for ended_epoch, state_epoch, leader_epoch, counts in (
+        (1, 19, 3, True),
+        (1, 19, 2, False),
+        (1, 1, 3, False),
+        (NO_EPOCH, 19, 3, False),
+    ):
+        scene.ended_epoch = ended_epoch
+        on_written = scene.checker.judge(Write(KEY, state_epoch, leader_epoch, 0, 0, ()))
+        if counts:
+            on_written()
+        else:
+            with pytest.raises(ViolationError, match=rf"INV-SHARE-FENCE.*leader epoch {leader_epoch}"):
+                on_written()
 
 
 def test_lock_without_a_timer_is_found():

@@ -142,7 +142,9 @@ def test_start_offset_falls_in_another_life_only():
 def test_state_after_a_deletion_is_another_life_in_the_same_epoch():
     scene = Scene()
     scene.snapshot(start=9, leader_epoch=4)
+    assert scene.log.ended_epoch(KEY) == -1
     scene.delete()
+    assert scene.log.ended_epoch(KEY) == scene.log.life(KEY).state_epoch
     assert scene.log.keys == ()
     assert scene.log.state(KEY) is None
     scene.snapshot(start=0)

@@ -7,7 +7,7 @@ import pytest
 
 from esp.model.ids import METADATA_PARTITION, TopicPartition
 from esp.simulation.machine.disk_image import walk
-from esp.simulation.nodes_tier.caretaker import ASIDE, Caretaker, find_named
+from esp.simulation.nodes_tier.caretaker import ASIDE, Caretaker, find_named, find_unnamed
 from esp.simulation.nodes_tier.disk_nemesis import DiskNemesis
 from esp.simulation.nodes_tier.faults import Fault, FaultKind
 from esp.simulation.nodes_tier.ledger import Ledger
@@ -19,13 +19,14 @@ from esp.storage.layout import CLEAN_SHUTDOWN_FILE, LOG_SUFFIX, RECOVERY_POINT_F
 
 PROFILE = Profile.draw(1, node_count=3)
 METADATA = "/data/__cluster_metadata-0"
+MORE_IDENTITY = "/more/meta.properties"
 
 
-def with_world(scenario):
+def with_world(scenario, profile=PROFILE):
     """Run a scenario on three nodes that serve."""
 
     def run():
-        world = World(PROFILE)
+        world = World(profile)
 
         async def main():
             await world.boot()
@@ -135,6 +136,55 @@ async def scenario_of_old_records(world, ledger):
 
 def test_an_old_copy_of_the_records_leaves_the_member_of_the_quorum_as_it_is():
     scenario_of_old_records()
+
+
+TWO_DIRECTORIES = dataclasses.replace(PROFILE, has_more=True)
+
+
+@pytest.mark.parametrize("is_same_disk", [False, True])
+def test_records_that_come_back_without_their_directory_get_its_identity_back_or_give_way_to_an_empty_one(is_same_disk):
+    async def scenario(world, ledger):
+        node, caretaker = world.nodes[1], Caretaker(world, ledger)
+        told = []
+        caretaker.on_moved_away = lambda _node, path: told.append(path)
+        world.on_failed_start = caretaker.look_after
+        identity = node.disk.read_file(MORE_IDENTITY)
+        node.kill()
+        node.disk.crash()
+        node.disk.make_directory("/more/t-0")
+        node.disk.replace_file_blocking("/more/t-0/file", b"old")
+        node.damaged["/more/t-0"] = None
+        copied = (caretaker.copy_synced_records if is_same_disk else caretaker.copy_records)(node)
+        node.disk.remove_tree("/more")
+        caretaker.restore_records(node, copied, is_same_disk=is_same_disk)
+        assert not await node.start()
+        assert find_unnamed(node) == "/more"
+        await world.start(node)
+        assert node.is_serving
+        assert ledger.repairs == 1
+        assert find_unnamed(node) is None
+        assert (node.disk.read_file(MORE_IDENTITY) == identity) is not is_same_disk
+        assert ("/more/t-0" in told) is ("/more/t-0" not in node.damaged) is is_same_disk
+
+    with_world(scenario, TWO_DIRECTORIES)()
+
+
+@with_world
+async def scenario_of_a_lost_identity(world, ledger):
+    """Nothing but an old copy excuses it: the directory was whole a moment ago."""
+    node = world.nodes[1]
+    node.kill()
+    node.disk.crash()
+    node.disk.remove("/data/meta.properties")
+    assert not await node.start()
+    assert "holds partitions but no meta.properties" in node.end_reason
+    assert find_unnamed(node) is None
+    Caretaker(world, ledger).look_after(node)
+    assert not ledger.repairs
+
+
+def test_an_identity_that_no_old_copy_lacks_is_not_put_back():
+    scenario_of_a_lost_identity()
 
 
 @with_world

@@ -60,6 +60,7 @@ class Scene:
             is_serving=True,
             is_starting=False,
             is_alive=True,
+            lives=1,
             disk=new_disk(),
         )
 
@@ -145,6 +146,25 @@ def test_a_node_keeps_its_disk_while_the_ends_of_all_others_in_sync_may_have_cos
     scene.ledger.on_end(1, was_starting=False)
     scene.ledger.on_end(3, was_starting=False)
     assert "restore 2" not in scene.bring(PLAIN)
+
+
+@pytest.mark.parametrize("stop_s", [1.0, 25.0])
+def test_a_node_that_is_spared_is_started_again_however_long_it_takes_to_stop(stop_s):
+    scene = Scene()
+    node = scene.nodes[2]
+
+    async def stop():
+        await asyncio.sleep(stop_s)
+        scene.events.append("stopped 2")
+
+    async def main():
+        node.stop = stop
+        scene.loop.call_later(0.5, setattr, scene, "is_over", True)
+        await scene.copies.strike(node, lambda _partition: None, "is damaged", is_aimed=False, in_order=True)
+        await asyncio.sleep(30)
+
+    scene.loop.run(main())
+    assert scene.events == ["stopped 2", "start 2"]
 
 
 @pytest.mark.parametrize("amount", [AIMED, PLAIN])
