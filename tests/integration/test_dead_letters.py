@@ -153,6 +153,7 @@ def test_rejected_and_exhausted_records_are_in_the_queue_and_come_back_by_redriv
         sum(each["count"] for each in told["letters"] if each["outcome"] == "sent") for told in (some, rest, again)
     ]
     assert counts == [5, len(letters) - 5, 0]
+    assert [told["left"] for told in (dry, some, rest, again)] == [0, len(letters) - 5, 0, 0]
     redriven = [message for message in read(node, "t") if "esp.redrive.count" in headers_of(message)]
     assert {message.value() for message in redriven} == {b"%d" % value for value in range(RECORDS) if value % 10 < 2}
     assert len(redriven) == len(letters)

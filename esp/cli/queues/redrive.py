@@ -111,8 +111,9 @@ def redrive(
         with working(f"redriving up to {total} letters"):
             for letters in _in_turns(reader, max_, done):
                 next_offsets: dict[PartitionId, int] = {}
-                for letter in letters:
+                for place, letter in enumerate(letters):
                     if max_ is not None and _sent(done) >= max_:
+                        reader.give_back(letters[place:])
                         break
                     done[run.take(letter)] += 1
                     next_offsets[PartitionId(letter.topic, letter.partition)] = letter.offset + 1
