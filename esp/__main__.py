@@ -42,8 +42,8 @@ def main() -> None:
         if error.errno != errno.EPIPE:  # the reader has seen enough, and knows it
             where = error.filename or "standard output"
             _say(f"esp: {where} cannot be written: {error.strerror}\n  Make room there, or write somewhere else.")
-    if status == STATUS or was_interrupted():  # the alarm of an interruption is fatal to an interpreter that is about to end
-        end_interrupted()
+    if status == STATUS or was_interrupted():
+        end_interrupted()  # the alarm of an interruption would kill the interpreter while it ends
     sys.exit(status)
 
 
