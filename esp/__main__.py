@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 from typing import Final
 
-from esp.cli.interruption import STATUS, end_interrupted, watch_for_interrupts
+from esp.cli.interruption import STATUS, end_interrupted, was_interrupted, watch_for_interrupts
 
 _NODE_COMMANDS: Final = {
     "broker": ("esp.cli.node.broker", "run"),
@@ -42,8 +42,8 @@ def main() -> None:
         if error.errno != errno.EPIPE:  # the reader has seen enough, and knows it
             where = error.filename or "standard output"
             _say(f"esp: {where} cannot be written: {error.strerror}\n  Make room there, or write somewhere else.")
-    if status == STATUS:
-        end_interrupted()
+    if status == STATUS or was_interrupted():
+        end_interrupted()  # the alarm of an interruption would kill the interpreter while it ends
     sys.exit(status)
 
 

@@ -9,10 +9,12 @@ import typer
 from benchmarks import command
 from benchmarks.brokers import SHARED_SETTINGS, START_SCRIPT_OPTIONS, make_formatted_brokers
 from benchmarks.groups.heartbeats import measure_heartbeats
+from benchmarks.groups.holds import measure_holds
 from benchmarks.groups.metrics import GROUP_METRICS
 from benchmarks.groups.queue import measure_queue
 from benchmarks.groups.stable import measure_stable
 from benchmarks.groups.takeover import measure_takeover
+from benchmarks.results import ESP
 from benchmarks.row_by_row import Report, choose_rows
 from benchmarks.stage import Extent, Stage, started
 
@@ -20,14 +22,29 @@ USUAL: Final = Extent()
 QUICK: Final = Extent(rounds=1, warm_up_rounds=0, scale=0.01)
 
 _AT_ONCE: Final = "stable-at-once"
+_HOLDS: Final = "holds"
 ROWS: Final[Mapping[str, Callable[[Stage], None]]] = {
     "heartbeats": measure_heartbeats,
     "stable": partial(measure_stable, at_once=False),
     _AT_ONCE: partial(measure_stable, at_once=True),
     "takeover": measure_takeover,
     "queue": measure_queue,
+    _HOLDS: measure_holds,
 }
 """The measurements, each with brokers of its own, in the order of the report."""
+
+_OWN_ROWS: Final = frozenset((_HOLDS,))
+"""The rows of what Kafka does not have."""
+
+PLAN: Final[Mapping[str, Extent]] = {
+    "heartbeats": Extent(rounds=7, warm_up_rounds=6),
+    "stable": Extent(rounds=3, warm_up_rounds=2),
+    _AT_ONCE: Extent(rounds=3, warm_up_rounds=2),
+    "takeover": Extent(rounds=3),
+    "queue": Extent(rounds=5, warm_up_rounds=6),
+    _HOLDS: Extent(rounds=61, warm_up_rounds=4),
+}
+"""The extents of the report."""
 
 _SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {_AT_ONCE: {"group.consumer.assignment.interval.ms": "0"}}
 """The settings of a row's brokers, beside the defaults."""
@@ -45,6 +62,10 @@ coordinator has heard of it. `group.consumer.assignment.interval.ms` is 1,000, t
 answer, to the answer to OffsetFetch for one of the groups.""",
     """Queue: one share consumer, one partition, batches of 144 records of 100 bytes, 500 an answer; the next ShareFetch accepts what
 the last one acquired.""",
+    """Holds: ESP alone, four topics of one partition turn about in short rounds: two plain ones, one with `retention.hold.groups` and a
+group that commits in each round, one that was created again and goes on at the old end. 5,000 batches of 10 records, acks=all, five in
+flight, then read, 4 KiB an answer. A ratio is that of CPU times within a round, in nanoseconds as the kernel's scheduler counts them; that
+of the second plain topic shows how exact they are.""",
 )
 
 REPORT: Final = Report(
@@ -54,6 +75,7 @@ REPORT: Final = Report(
     metrics=GROUP_METRICS,
     notes=NOTES,
     quick=QUICK,
+    plan=PLAN,
 )
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -67,7 +89,8 @@ def measure_row(row: str, names: list[str], stage: Stage) -> None:
         UnexpectedAnswerError: a broker refused what it was asked for.
     """
     settings = {**SHARED_SETTINGS, **_SETTINGS.get(row, {})}
-    with started(stage, make_formatted_brokers(names, stage.directory, settings)):
+    needed = [name for name in names if name == ESP or row not in _OWN_ROWS]
+    with started(stage, make_formatted_brokers(needed, stage.directory, settings)):
         ROWS[row](stage)
 
 
@@ -78,12 +101,15 @@ def main(
     warm_up: command.WarmUp = USUAL.warm_up_rounds,
     only: command.Only = "",
     quick: command.Quick = False,
+    planned: Annotated[bool, typer.Option("--planned", help="Each row at the extent of the report.")] = False,
     out: command.Out = command.RESULTS_DIRECTORY,
     data_dir: command.DataDir = None,
 ) -> None:
     """Measure what groups of consumers cost ESP and Apache Kafka. Rows that are not measured stay as the files have them."""
     names, chosen = command.chosen(only), choose_rows(rows, ROWS)
-    run = REPORT.run(Extent(rounds=rounds, warm_up_rounds=warm_up), out, quick=quick, data_dir=data_dir)
+    run = REPORT.run(
+        Extent(rounds=rounds, warm_up_rounds=warm_up), out, quick=quick, planned=planned, data_dir=data_dir
+    )
     run.measure(chosen, lambda row, stage: measure_row(row, names, stage))
 
 

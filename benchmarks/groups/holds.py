@@ -1,27 +1,22 @@
-"""``python -m benchmarks.groups.holds``: what retention holds and floors cost produce and fetch, beside topics without either.
+"""What retention holds and floors cost produce and fetch, beside topics without either.
 
-One node of ours has four topics of one partition: two with the default settings, whose ratio shows how exact the measurement is; one whose
-retention waits for a group that has committed; and one that was deleted and created again, and goes on at the old end. In each round the
-topics in turn are written to, with acks=all, and read, a batch in a request. The figure is the CPU time of the node's process over all
-rounds, and its ratio to that of the first topic. The kernel counts in steps of 10 ms, so each topic needs some seconds.
+One node of ours has four topics of one partition: two with the default settings, whose ratio shows how exact the measurement is; one
+whose retention waits for a group that commits in each round; and one that was deleted and created again, and goes on at the old end. In
+each round the topics in turn are written to, with acks=all, and read. Rounds are short, so that other work of the machine affects all
+topics alike, and the figure is the median over the rounds of the ratio to the first topic.
 """
 
 import os
-import secrets
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
 from kio.schema.create_topics.v7 import request as create_topics
 from kio.schema.fetch.v12 import request as fetch
 from kio.schema.offset_commit.v9 import request as offset_commit
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i16, i32, i64
 
-from benchmarks.brokers import SHARED_SETTINGS
 from benchmarks.client import (
     CREATE_TOPICS_VERSION,
     LIST_OFFSETS_VERSION,
@@ -31,26 +26,24 @@ from benchmarks.client import (
     list_offsets_request,
     wait_until_served,
 )
-from benchmarks.command import new_console
 from benchmarks.consume_load import FETCH_VERSION, MAX_WAIT
-from benchmarks.cost import CostMeter
+from benchmarks.cost import fine_cpu_seconds
 from benchmarks.filling import fill
 from benchmarks.groups.coordinator import await_coordinator
-from benchmarks.stage import settle
+from benchmarks.groups.metrics import COST_RATIOS, PLAIN_COSTS
+from benchmarks.results import ESP, Metric
+from benchmarks.stage import Stage
+from esp.controller.image import RECREATE_OFFSETS
 from esp.protocol.registry import ApiKey
 from esp.records.builder import NewRecord, build_batch
-from esp.testing.node import Node
+from esp.testing.node_process import NodeProcess
 
-LIMIT: Final = 1.02
-"""The highest ratio with which the measurement passes."""
+BATCHES: Final = 5_000
+"""The batches of a topic in a round: small ones, in which the cost of a request outweighs that of its bytes."""
 
-BATCHES: Final = 10_000
-"""The batches of a topic in a round."""
-
-_BATCH_RECORDS: Final = 144
+_BATCH_RECORDS: Final = 10
 _VALUE_SIZE: Final = 100
-_ROUNDS: Final = 9
-_FETCH_BYTES: Final = 16 << 10
+_FETCH_BYTES: Final = 4 << 10
 _BUFFER_SIZE: Final = 4 << 20
 _COMMIT_VERSION: Final = 9
 _NO_SESSION: Final = -1
@@ -61,7 +54,7 @@ TOPICS: Final[Mapping[str, Mapping[str, str]]] = {
     PLAIN: {},
     "plain again": {},
     "held": {"retention.hold.groups": _GROUP},
-    "created again": {"topic.recreate.offsets": "continue"},
+    "created again": {RECREATE_OFFSETS: "continue"},
 }
 """The topics, with their settings."""
 
@@ -70,7 +63,7 @@ def _name(topic: str) -> str:
     return topic.replace(" ", "-")
 
 
-def _create(node: Node, topic: str) -> None:
+def _create(node: NodeProcess, topic: str) -> None:
     configs = tuple(create_topics.CreatableTopicConfig(name=name, value=value) for name, value in TOPICS[topic].items())
     wanted = create_topics.CreatableTopic(
         name=TopicName(_name(topic)), num_partitions=i32(1), replication_factor=i16(1), assignments=(), configs=configs
@@ -96,9 +89,9 @@ def _end_of(client: Client, topic: str) -> int:
     return int(answer.topics[0].partitions[0].offset)
 
 
-def _read(client: Client, topic: str, offset: int, count: int) -> None:
-    """Read so many records from an offset on."""
-    end = offset + count
+def _read(client: Client, topic: str, offset: int, count: int) -> int:
+    """Read so many records from an offset on; return the number of answers."""
+    end, answers = offset + count, 0
     while offset < end:
         partition = fetch.FetchPartition(
             partition=i32(0),
@@ -117,6 +110,8 @@ def _read(client: Client, topic: str, offset: int, count: int) -> None:
         [told] = answer.responses[0].partitions
         check(told.error_code, f"reading {topic}")
         offset += len(told.records) // _BATCH_SIZE * _BATCH_RECORDS
+        answers += 1
+    return answers
 
 
 _BATCH_SIZE: Final = len(next(_batches(1)))
@@ -135,23 +130,24 @@ def _commit(client: Client, topic: str, offset: int) -> None:
     check(answer.topics[0].partitions[0].error_code, "OffsetCommit")
 
 
-def _measure(node: Node, topic: str, batches: int) -> tuple[float, float]:
-    """Write to a topic and read it; return the CPU time of each, in microseconds per batch."""
+def _measure(node: NodeProcess, topic: str, batches: int) -> dict[str, float]:
+    """Write to a topic and read it; return the CPU time of a batch and of an answer, in microseconds, by request."""
     with Client(node.port, _BUFFER_SIZE) as client:
         began = _end_of(client, topic)
-        with CostMeter(node) as written:
-            fill(node, _name(topic), _batches(batches))
-        with CostMeter(node) as read:
-            _read(client, topic, began, batches * _BATCH_RECORDS)
-        _commit(client, topic, began)
-    return written.all_s * 1e6 / batches, read.all_s * 1e6 / batches
+        before_s = fine_cpu_seconds(node.pid)
+        fill(node, _name(topic), _batches(batches))
+        written_s = fine_cpu_seconds(node.pid)
+        answers = _read(client, topic, began, batches * _BATCH_RECORDS)
+        read_s = fine_cpu_seconds(node.pid)
+        _commit(client, topic, began + batches * _BATCH_RECORDS)
+    return {"produce": (written_s - before_s) * 1e6 / batches, "fetch": (read_s - written_s) * 1e6 / answers}
 
 
-def _prepare(node: Node, batches: int) -> None:
-    for topic in TOPICS:
+def _prepare(node: NodeProcess, batches: int) -> None:
+    await_coordinator(node.port, _GROUP)
+    for topic, settings in TOPICS.items():
         _create(node, topic)
-        await_coordinator(node.port, _GROUP)
-        if "topic.recreate.offsets" in TOPICS[topic]:
+        if RECREATE_OFFSETS in settings:
             fill(node, _name(topic), _batches(batches))
             delete_topic(node.port, _name(topic))
             _create(node, topic)
@@ -159,31 +155,27 @@ def _prepare(node: Node, batches: int) -> None:
                 assert _end_of(client, topic) == batches * _BATCH_RECORDS, "it goes on at the old end"
 
 
-def main(
-    rounds: Annotated[int, typer.Option(help="Rounds that count.")] = _ROUNDS,
-    batches: Annotated[int, typer.Option(help="Batches of a topic and a round.")] = BATCHES,
-) -> None:
-    """Print the node's CPU time for a batch of each topic, written and read, and its ratio to that of the plain topic."""
-    console = new_console()
-    costs: dict[str, list[tuple[float, float]]] = {topic: [] for topic in TOPICS}
-    with tempfile.TemporaryDirectory() as directory:
-        made = Node(Path(directory), dict(SHARED_SETTINGS))
-        made.format(secrets.token_urlsafe(16), "--standalone")
-        with made as node:
-            settle(node)
-            _prepare(node, batches // 10)
-            for number in range(-1, rounds):
-                for topic in list(TOPICS) if number % 2 else reversed(list(TOPICS)):
-                    cost = _measure(node, topic, batches)
-                    if number >= 0:
-                        costs[topic].append(cost)
-    for place, what in enumerate(("produce", "fetch")):
-        totals = {topic: sum(each[place] for each in mine) for topic, mine in costs.items()}
-        for topic, total in totals.items():
-            ratio = total / totals[PLAIN]
-            over = "" if ratio <= LIMIT else f", over {LIMIT}"
-            console.print(f"{what:8} {topic:14} {total / rounds:6.2f} µs a batch, ratio {ratio:.3f}{over}")
+def compare(costs: Mapping[str, Mapping[str, float]]) -> dict[Metric, float]:
+    """Return the metrics of a round.
+
+    Args:
+        costs: by topic the cost of each request, in microseconds.
+    """
+    found = {}
+    for what, cost in costs[PLAIN].items():
+        found[PLAIN_COSTS[what]] = cost
+        for topic, metric in COST_RATIOS[what].items():
+            found[metric] = costs[topic][what] / cost
+    return found
 
 
-if __name__ == "__main__":
-    typer.run(main)
+def measure_holds(stage: Stage) -> None:
+    """Measure the topics turn about on the node of ours; the other product has neither holds nor floors."""
+    node, batches = stage.nodes.get(ESP), stage.scaled(BATCHES, least=100)
+    if node is None:
+        return
+    _prepare(node, max(1, batches // 10))
+    for number in stage.rounds():
+        topics = list(TOPICS) if number % 2 else list(reversed(TOPICS))
+        costs = {topic: _measure(node, topic, batches) for topic in topics}
+        stage.take(ESP, compare(costs), number)

@@ -42,6 +42,34 @@ QUEUE: Final = {
 }
 """CPU and rate, by whether each record is acknowledged by itself."""
 
+_HELD_AIM: Final = 1.02
+_PLAIN: Final = "another topic without either"
+_HELD: Final = "a topic with a retention hold"
+_AGAIN: Final = "a topic that goes on at a floor"
+PLAIN_COSTS: Final = {
+    "produce": Metric("plain_produce_us", "Batch of 10 records of 100 bytes to a plain topic: all CPU", "µs", 2),
+    "fetch": Metric("plain_fetch_us", "Answer of 4 KiB from a plain topic: all CPU", "µs", 2),
+}
+"""The cost of a plain topic, by request."""
+
+COST_RATIOS: Final = {
+    "produce": {
+        "plain again": Metric("plain_produce_ratio", f"The same batch to {_PLAIN}, of that", "x", 3),
+        "held": Metric("held_produce_ratio", f"The same batch to {_HELD}, of that", "x", 3, value_aim=_HELD_AIM),
+        "created again": Metric(
+            "floor_produce_ratio", f"The same batch to {_AGAIN}, of that", "x", 3, value_aim=_HELD_AIM
+        ),
+    },
+    "fetch": {
+        "plain again": Metric("plain_fetch_ratio", f"The same answer from {_PLAIN}, of that", "x", 3),
+        "held": Metric("held_fetch_ratio", f"The same answer from {_HELD}, of that", "x", 3, value_aim=_HELD_AIM),
+        "created again": Metric(
+            "floor_fetch_ratio", f"The same answer from {_AGAIN}, of that", "x", 3, value_aim=_HELD_AIM
+        ),
+    },
+}
+"""The cost of other topics beside that of the plain one, which was measured in the same round, by request."""
+
 GROUP_METRICS: Final = (
     HEARTBEAT_USER,
     HEARTBEAT_ALL,
@@ -52,5 +80,6 @@ GROUP_METRICS: Final = (
     TAKEOVER,
     LOADING,
     *(metric for metrics in QUEUE.values() for metric in metrics),
+    *(metric for what, cost in PLAIN_COSTS.items() for metric in (cost, *COST_RATIOS[what].values())),
 )
 """The metrics of groups, in the order of the report."""

@@ -153,6 +153,7 @@ def test_rejected_and_exhausted_records_are_in_the_queue_and_come_back_by_redriv
         sum(each["count"] for each in told["letters"] if each["outcome"] == "sent") for told in (some, rest, again)
     ]
     assert counts == [5, len(letters) - 5, 0]
+    assert [told["left"] for told in (dry, some, rest, again)] == [0, len(letters) - 5, 0, 0]
     redriven = [message for message in read(node, "t") if "esp.redrive.count" in headers_of(message)]
     assert {message.value() for message in redriven} == {b"%d" % value for value in range(RECORDS) if value % 10 < 2}
     assert len(redriven) == len(letters)
@@ -175,6 +176,23 @@ def test_letters_without_copies_name_their_records_from_which_redrive_takes_them
     ]
     redriven = [message for message in read(node, "t") if "esp.redrive.count" in headers_of(message)]
     assert {message.value() for message in redriven} == {b"%d" % value for value in range(RECORDS) if value % 10 == 1}
+
+
+def test_redrive_makes_no_topic_and_goes_on_when_it_is_there_again(node: NodeProcess) -> None:
+    configure(node, "errors.deadletterqueue.copy.record.enable=true")
+    produce(node, range(10))
+    member = Sharer(node, "t", judge)
+    eventually(lambda: len(read(node, QUEUE)) == len(expected_letters(10)), WITHIN_S)
+    member.stop()
+    esp(node, "topics", "--delete", "--topic", "t")
+    redrive = ("queues", "redrive", "--group", "t", "--from", QUEUE)
+    refused = subprocess_error(node, *redrive)
+    assert "there is no topic t" in " ".join(refused.split())
+    assert "t" not in esp(node, "topics", "--list").split()
+    esp(node, "topics", "--create", "--topic", "t", "--partitions", str(PARTITIONS))
+    told = json.loads(esp(node, *redrive, "--json"))
+    assert [(each["outcome"], each["topic"]) for each in told["letters"]] == [("sent", "t"), ("sent", "t")]
+    assert {message.value() for message in read(node, "t")} == {b"0", b"1"}
 
 
 def test_one_run_of_redrive_keeps_another_away(node: NodeProcess) -> None:

@@ -67,9 +67,6 @@ HOLD_MUTANTS: Final = (
         "    _tell_broken_holds(services, before, held_logs, answer)\n",
         "",
         kind=HELD_RECORDS,
-        is_gap=True,
-        covered_by="tests/unit/broker/holds/test_retention_holds.py::"
-        "test_a_topic_that_is_deleted_breaks_the_holds_of_its_groups",
     ),
     Mutant(
         "offsets-that-a-deletion-takes-are-not-known",

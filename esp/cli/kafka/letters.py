@@ -144,6 +144,14 @@ class LetterReader:
                 self._next[name] = min(self._ends[name], self._client.position(TopicPartition(*name)))
         return [each for each in letters if each.offset < self._ends[PartitionId(each.topic, each.partition)]]
 
+    def give_back(self, letters: Sequence[ConsumedRecord]) -> None:
+        """Count letters that were returned as still to be read; they are the last ones that were returned of their partitions."""
+        for each in letters:
+            name = PartitionId(each.topic, each.partition)
+            if each.offset < self._next[name]:
+                self._next[name] = each.offset
+                self._client.seek(TopicPartition(*name), each.offset)
+
     def commit(self, next_offsets: Mapping[PartitionId, int]) -> None:
         """The next run begins here."""
         offsets = {TopicPartition(*each): OffsetAndMetadata(offset, "", -1) for each, offset in next_offsets.items()}

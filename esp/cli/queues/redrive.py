@@ -15,14 +15,26 @@ from esp.cli.kafka.producer import Producer
 from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import print_columns, print_json, print_note, working
 from esp.cli.queues.describe import Group
+from esp.controller.topics import find_name_problem
 from esp.model.errors import OperatorError
+from esp.model.ids import INTERNAL_TOPICS
 from esp.records.builder import Headers, NewRecord
 from esp.share.dead_letters import Death, read_death, without_letter_headers
 
 COUNT_HEADER: Final = "esp.redrive.count"
 """The header that counts how often a record was sent back."""
 
+_COUNT_DIGITS_MAX: Final = 9
+"""A longer count is none of ours: any client may write the header, with more digits than Python reads as a number."""
+
 _ORIGIN_WAIT_MS: Final = 3_000
+
+_PRODUCER_SETTINGS: Final = {
+    "acks": "all",
+    "enable_idempotence": True,
+    "allow_auto_create_topics": False,  # the topic may be in the trash, where a new one of its name would keep it
+    "max_block_ms": 10_000,
+}
 
 
 class Reason(StrEnum):
@@ -38,7 +50,7 @@ class Outcome(StrEnum):
     SENT = "sent"
     """Its record is in the queue's topic again."""
     SKIPPED = "skipped"
-    """It is of another group or reason, or no letter."""
+    """It is of another group or reason, or no letter: also one that names a topic from which no share group can have its record."""
     GONE = "gone"
     """It has no copy of its record, which is not in its topic any more."""
 
@@ -99,8 +111,9 @@ def redrive(
         with working(f"redriving up to {total} letters"):
             for letters in _in_turns(reader, max_, done):
                 next_offsets: dict[PartitionId, int] = {}
-                for letter in letters:
+                for place, letter in enumerate(letters):
                     if max_ is not None and _sent(done) >= max_:
+                        reader.give_back(letters[place:])
                         break
                     done[run.take(letter)] += 1
                     next_offsets[PartitionId(letter.topic, letter.partition)] = letter.offset + 1
@@ -152,6 +165,8 @@ class _Run:
         if death is None:
             return _Redriven(Outcome.SKIPPED, "", "")
         reason = Reason.REJECTED if death.is_rejected else Reason.EXHAUSTED
+        if find_name_problem(death.topic) is not None or death.topic in INTERNAL_TOPICS:
+            return _Redriven(Outcome.SKIPPED, "", "")
         topic = self._to or death.topic
         if death.group_id != self._group or self._reason not in (None, reason) or topic == self._queue:
             return _Redriven(Outcome.SKIPPED, topic, reason)
@@ -178,8 +193,7 @@ class _Run:
 
     def _producer(self, topic: str) -> Producer:
         if topic not in self._producers:
-            settings = {"acks": "all", "enable_idempotence": True}
-            self._producers[topic] = self._stack.enter_context(Producer(self._servers, topic, settings))
+            self._producers[topic] = self._stack.enter_context(Producer(self._servers, topic, _PRODUCER_SETTINGS))
         return self._producers[topic]
 
     def _origin(self, death: Death) -> NewRecord | None:
@@ -201,7 +215,7 @@ def _copied(letter: ConsumedRecord) -> NewRecord | None:
 def _again(record: ConsumedRecord) -> NewRecord:
     headers: Headers = without_letter_headers(record.headers)
     before = dict(headers).get(COUNT_HEADER) or b"0"
-    count = int(before) + 1 if before.isdigit() else 1
+    count = int(before) + 1 if before.isdigit() and len(before) <= _COUNT_DIGITS_MAX else 1
     rest = tuple(header for header in headers if header[0] != COUNT_HEADER)
     return NewRecord(record.value, record.key, (*rest, (COUNT_HEADER, b"%d" % count)))
 

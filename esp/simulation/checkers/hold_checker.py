@@ -2,7 +2,7 @@
 
 A group may go back, and a commit without an answer may count or not. So a group has read up to the highest offset that it ever sent for a
 partition, at most; retention of a leader that has heard of it takes less than that. What a cap lets go all the same is said in the leader's
-log, of each group, with the offsets (HOLD-3). So is what a client deletes, before it is answered (HOLD-7).
+log, of each group, with the offsets (HOLD-3). So is what a client deletes, records or a topic, before it is answered (HOLD-7).
 """
 
 import contextlib
@@ -13,8 +13,8 @@ from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
 from esp.model.ids import TopicPartition
-from esp.model.retention_hold import DELETE_RECORDS
-from esp.replication.log_holds import UNHEARD
+from esp.model.retention_hold import DELETE_RECORDS, DELETE_TOPICS
+from esp.replication.log_holds import UNHEARD, is_pattern
 from esp.settings.topic import TopicSettings
 from esp.simulation.checkers.group_checker import GroupHistory
 from esp.simulation.checkers.log_start_checker import Taken
@@ -58,6 +58,9 @@ class _Said(NamedTuple):
     group_id: str
     start_offset: int
     end_offset: int
+    breaker: str
+    """The cap or the request."""
+    said_s: float
 
 
 class HoldChecker(logging.Handler):
@@ -76,7 +79,9 @@ class HoldChecker(logging.Handler):
         self.breaks = 0
         """Groups that lost offsets to a cap, and of which a leader said so."""
         self.deletions = 0
-        """Groups that lost offsets to a client's deletion, and of which a node said so."""
+        """Groups that lost offsets to a client's deletion of records, and of which a node said so."""
+        self.topic_deletions = 0
+        """Groups that lost offsets to the deletion of a topic, and of which a node said so."""
         self._groups = groups
         self._is_excused = is_excused
         self._clock = clock
@@ -130,18 +135,59 @@ class HoldChecker(logging.Handler):
         Raises:
             ViolationError: INV-HOLD.
         """
+        self.deletions += self._check_said(partition, names, start_offset, offset, DELETE_RECORDS)
+
+    def on_topic_deleted(
+        self, partition: TopicPartition, names: Iterable[str], start_offset: int, end_offset: int, asked_s: float
+    ) -> None:
+        """A client hears that a topic is deleted: of each group that has not read all of it a node has said so since it was asked.
+
+        Args:
+            partition: of the topic.
+            names: the groups that hold it. Patterns are passed over: they mean groups that have committed to this topic of the name, and
+                histories do not tell it from those before it.
+            start_offset: the offset at which the log began, at most.
+            end_offset: the end of what was committed, at least.
+            asked_s: when the client asked. Lines from before are of another topic of the name.
+
+        Raises:
+            ViolationError: INV-HOLD.
+        """
+        exact = [name for name in names if not is_pattern(name)]
+        self.topic_deletions += self._check_said(partition, exact, start_offset, end_offset, DELETE_TOPICS, asked_s)
+
+    def _check_said(
+        self,
+        partition: TopicPartition,
+        names: Iterable[str],
+        start_offset: int,
+        end_offset: int,
+        breaker: str,
+        since_s: float = 0.0,
+    ) -> int:
+        """Return the number of groups that have lost offsets to a client, of each of which a node has said so.
+
+        Raises:
+            ViolationError: INV-HOLD.
+        """
+        count = 0
         for group_id, read in self._read(partition, names).items():
             start = max(read, start_offset)
-            if start >= offset or self._is_excused(group_id) or group_id in self._deleted:
+            if start >= end_offset or self._is_excused(group_id) or group_id in self._deleted:
                 continue
-            said = [each for each in self._said_of_deletions if each.partition == partition]
-            if not _covers(said, group_id, start, offset):
+            said = [
+                each
+                for each in self._said_of_deletions
+                if (each.partition, each.breaker) == (partition, breaker) and each.said_s >= since_s
+            ]
+            if not _covers(said, group_id, start, end_offset):
                 raise ViolationError(
                     "INV-HOLD",
                     f"{partition}",
-                    f"is deleted from offset {start} to {offset - 1}, which {group_id} has not read, and no node says so",
+                    f"is deleted from offset {start} to {end_offset - 1}, which {group_id} has not read, and no node says so",
                 )
-            self.deletions += 1
+            count += 1
+        return count
 
     def look(self) -> None:
         """Look for breaks that were not told in time. Raises ViolationError: INV-HOLD."""
@@ -175,13 +221,18 @@ class HoldChecker(logging.Handler):
             assert isinstance(partition, TopicPartition), "a replica's name"
             assert isinstance(first, int), "an offset"
             assert isinstance(last, int), "an offset"
-            said = self._said_of_deletions if breaker == DELETE_RECORDS else self._said
-            said.append(_Said(current_process(), partition, str(group_id), first, last + 1))
+            said = self._said_of_deletions if breaker in (DELETE_RECORDS, DELETE_TOPICS) else self._said
+            now_s = self._clock()
+            said.append(
+                _Said(current_process(), partition, str(group_id), first, last + 1, breaker=str(breaker), said_s=now_s)
+            )
         elif record.msg.startswith("%s: groups %s hold its records, which are deleted by"):
-            partition, groups, _breaker = record.args
+            partition, groups, breaker = record.args
             assert isinstance(partition, TopicPartition), "a replica's name"
+            now_s = self._clock()
             self._said_of_deletions += (
-                _Said(current_process(), partition, group_id, 0, _ALL) for group_id in str(groups).split(", ")
+                _Said(current_process(), partition, group_id, 0, _ALL, breaker=str(breaker), said_s=now_s)
+                for group_id in str(groups).split(", ")
             )
 
     @contextlib.contextmanager
@@ -203,7 +254,7 @@ class HoldChecker(logging.Handler):
         """The groups that hold a partition, and the offset up to which each can have read it."""
         read: dict[str, int] = {}
         for name in names:
-            if "*" not in name:
+            if not is_pattern(name):
                 group = self._groups.get(name)
                 sent = () if group is None else group.commits.get(partition, ())
                 read[name] = max((each.offset for each in sent), default=0)

@@ -143,6 +143,12 @@ def followed_image(node: SimulatedNode) -> ClusterImage:
     return broker.replicas.image if broker is not None else EMPTY_IMAGE
 
 
+def told_image(node: SimulatedNode) -> ClusterImage:
+    """The metadata by which the node answers clients."""
+    broker = _broker(node)
+    return broker._cache.image if broker is not None else EMPTY_IMAGE  # noqa: SLF001 - the module's purpose
+
+
 def proposed_repair(node: SimulatedNode) -> Proposal | None:
     """The change that the node, as the active controller, means to make by itself; None if it is not, or means to make none."""
     role = node.broker.controller if node.broker is not None else None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from esp.replication.log_holds import is_pattern
 from esp.settings.broker import BrokerSettings
 
 MOVING_SHARE: Final = 0.4
@@ -42,6 +43,18 @@ def draw_holds(rng: Random, groups: Sequence[str]) -> Mapping[str, str]:
         return {}
     names = rng.choice((_ABSENT, *groups, ",".join(groups) or _ABSENT, "*"))
     return {HOLD_GROUPS: names, **rng.choice(_CAPS)}
+
+
+def find_exact_holders(configs: Mapping[str, str]) -> tuple[str, ...]:
+    """The groups that may hold topics which come and go, by the settings of the first topic: those named there, and one that never commits.
+
+    None where no group holds the first topic. Patterns are left out: they mean groups that have committed.
+    """
+    names = configs.get(HOLD_GROUPS)
+    if names is None:
+        return ()
+    exact = [name for name in names.split(",") if not is_pattern(name)]
+    return tuple(dict.fromkeys((*exact, _ABSENT)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ from esp.simulation.nodes_tier.cooling import Cooler
 from esp.simulation.nodes_tier.core import abandon_rest, choose_core
 from esp.simulation.nodes_tier.faults import Fault, FaultKind
 from esp.simulation.nodes_tier.groups import Groups
+from esp.simulation.nodes_tier.held_deletions import HeldDeletions
 from esp.simulation.nodes_tier.late_epochs import late_epochs
 from esp.simulation.nodes_tier.ledger import Ledger, copies_lost_allowed, is_flushed, lossy_restarts_allowed
 from esp.simulation.nodes_tier.nemesis import Nemesis, draw_plan
@@ -188,6 +189,9 @@ class Run:
         """Be called at the turns of the loop, at the lives of the nodes, and where administrators and checkers need one another."""
         self._replicas.log_starts.on_retained = self._on_retained
         self._clients.record_deleter.on_held_deleted = self._groups.holds.on_records_deleted
+        holds, log_starts = self._groups.holds, self._replicas.log_starts
+        deletions = HeldDeletions(self._world, lambda: self._metadata.image, log_starts, holds)
+        self._clients.administrator.on_deleting = deletions.on_deleting
         self._clients.administrator.before_trash = self._transactions.before_trash
         self._share_groups.checker.on_words = self._nemesis.share_writes.on_words
         self._nemesis.share_writes.end_sessions = self._share_groups.end_sessions_of

@@ -1,7 +1,7 @@
 """Administrators: topics come, change and go and come again under the same name, leaders are elected, dead brokers unregistered."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from esp.protocol.registry import ApiKey
 from esp.protocol.trash import PURGE, RESTORE
 from esp.settings.rebalance import REMOVAL_FORCED
 from esp.simulation.nodes_tier.ledger import PASSING, RECKLESS
+from esp.simulation.nodes_tier.log_start_profile import HOLD_GROUPS
 from esp.simulation.nodes_tier.nudges import Nudges
 from esp.simulation.nodes_tier.profile import TopicProfile
 from esp.simulation.streams import stream
@@ -109,6 +110,12 @@ TRASH_MAX_BYTES: Final = "topic.trash.max.bytes"
 BOUNDS: Final = (0, 1_000, 3_000, 10_000, -1)
 """The most bytes of the trash of a log directory; -1: as many as there are."""
 
+HOLDING: Final = "administrator whose topics are held"
+"""The stream of randomness of topics that groups hold."""
+
+HELD_SHARE: Final = 0.7
+"""Of the topics that come and go, in runs with groups that hold others: groups hold them."""
+
 NUDGE_SHARE: Final = 0.7
 """Of what is done while a partition that may lose records has no leader: something about that."""
 
@@ -125,8 +132,17 @@ def restores_topics(seed: int) -> bool:
     return stream(RESTORING, seed).random() < RESTORING_SHARE
 
 
+OnDeleted = Callable[[TopicId | None], None]
+"""Takes the id of a topic whose deletion was answered."""
+
+
 async def _nothing(_name: str) -> None:
     """Bring no fault."""
+
+
+def _look_at_none(_name: str) -> OnDeleted:
+    """Compare nothing."""
+    return lambda _topic_id: None
 
 
 class Administrator:
@@ -145,6 +161,8 @@ class Administrator:
         restoring: its stream of randomness for topics that go into the trash.
         bounding: its stream of randomness for how much may be there.
         mixing: its stream of randomness for topics of both kinds.
+        holding: its stream of randomness for topics that groups hold.
+        holders: the names of groups that may hold topics; empty in runs without any.
     """
 
     def __init__(
@@ -162,6 +180,8 @@ class Administrator:
         restoring: Random,
         bounding: Random,
         mixing: Random,
+        holding: Random,
+        holders: Sequence[str],
     ) -> None:
         self.is_stopping = False
         self.doubtful_minimums: dict[str, int] = {}
@@ -181,6 +201,10 @@ class Administrator:
         self._restores = mixing.random() < MIXING_SHARE if self._continues else restoring.random() < RESTORING_SHARE
         self._bounding = bounding
         self._bounds = bounding.random() < BOUNDED_SHARE
+        self._holding = holding
+        self._holders = holders
+        self.on_deleting: Callable[[str], OnDeleted] = _look_at_none
+        """Called with the name of a topic when a broker is asked to delete it; returns a function to call with the answer."""
         self.asked_purges: dict[TopicId, None] = {}
         """The topics in the trash whose purge was asked for."""
         self.before_deletion: Callable[[str], Awaitable[None]] = _nothing
@@ -206,8 +230,13 @@ class Administrator:
             NoAnswerError, RefusedError: it may be there still.
         """
         request = requests.delete_topic(name, TIMEOUT_S)
-        answer = await self._call(ApiKey.DELETE_TOPICS, requests.DELETE_TOPICS_VERSION, request)
-        _require_success(answer.responses[0].error_code, ErrorCode.unknown_topic_or_partition)
+        connection = await self.client.any_broker()
+        on_deleted = self.on_deleting(name)
+        answer = await connection.call(ApiKey.DELETE_TOPICS, requests.DELETE_TOPICS_VERSION, request, TIMEOUT_S)
+        told = answer.responses[0]
+        _require_success(told.error_code, ErrorCode.unknown_topic_or_partition)
+        if told.error_code is ErrorCode.none:
+            on_deleted(told.topic_id)
 
     async def elect(self, election: int, wanted: list[tuple[str, int]] | None) -> None:
         """Have leaders elected, of some partitions or of all.
@@ -441,6 +470,8 @@ class Administrator:
             configs[RECREATE_OFFSETS] = CONTINUE
         if self._restores:
             configs[TRASH_RETENTION] = str(self._restoring.choice(RETENTIONS_MS))
+        if self._holders and self._holding.random() < HELD_SHARE:
+            configs[HOLD_GROUPS] = self._holding.choice((*self._holders, ",".join(self._holders)))
         return TopicProfile(name, rng.randint(1, 2), factor, min_isr, configs)
 
     async def _configure(self, kind: int, resource: str, name: str, value: str) -> None:

@@ -16,12 +16,13 @@ from esp.simulation.nodes_tier.cluster import CLIENT_HOST, CONTROLLER_PORT, boot
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED
 from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.ledger import GUARDED_TOPICS, PASSING, SURVEYED
+from esp.simulation.nodes_tier.log_start_profile import find_exact_holders
 from esp.simulation.nodes_tier.nudges import Nudges
 from esp.simulation.nodes_tier.profile import Profile, TopicProfile
 from esp.simulation.nodes_tier.share_profile import LETTERS
 from esp.simulation.nodes_tier.transaction_profile import TRANSACTIONAL_TOPIC
 from esp.simulation.nodes_tier.world import World
-from esp.simulation.workload.admin import BOUNDING, MIXING, RECREATING, RESTORING, Administrator
+from esp.simulation.workload.admin import BOUNDING, HOLDING, MIXING, RECREATING, RESTORING, Administrator
 from esp.simulation.workload.batch_mark import BatchMark
 from esp.simulation.workload.budget import RepairBudget
 from esp.simulation.workload.cluster_client import ClusterClient
@@ -345,6 +346,8 @@ class Clients:
             restoring=self._world.random(RESTORING),
             bounding=self._world.random(BOUNDING),
             mixing=self._world.random(MIXING),
+            holding=self._world.random(HOLDING),
+            holders=find_exact_holders(profile.topics[0].configs),
         )
 
     def _is_spoilt(self, batch: memoryview) -> bool:

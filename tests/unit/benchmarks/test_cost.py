@@ -1,5 +1,8 @@
 """When a node's costs may be measured."""
 
+import os
+import time
+
 import pytest
 
 from benchmarks import cost
@@ -33,3 +36,13 @@ def test_a_node_that_is_idle_and_not_warm_is_waited_for(monkeypatch):
     monkeypatch.setattr(cost, "_LONGEST_WARM_UP_S", -1.0)
     with pytest.raises(TimeoutError):
         cost.wait_until_warm(Slow())
+
+
+def test_the_fine_clock_of_a_process_counts_what_the_kernel_counts_for_it():
+    before_s, own_s = cost.fine_cpu_seconds(os.getpid()), time.process_time()
+    while time.process_time() < own_s + 0.05:
+        pass
+    passed_s = cost.fine_cpu_seconds(os.getpid()) - before_s
+    assert passed_s == pytest.approx(time.process_time() - own_s, abs=0.02)
+    with pytest.raises(OSError, match="Invalid argument"):
+        cost.fine_cpu_seconds(2**22 + 1)

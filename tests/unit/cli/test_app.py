@@ -261,6 +261,24 @@ def test_an_interruption_that_a_library_takes_for_a_failed_connection_is_one_all
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "esp: interrupted\n")
 
 
+def test_a_command_that_ends_after_a_library_swallowed_an_interruption_was_interrupted():
+    program = (
+        "import os, signal, sys\n"
+        "from contextlib import suppress\n"
+        "from unittest.mock import patch\n"
+        "from esp.__main__ import main\n"
+        "def run(_arguments):\n"
+        "    with suppress(KeyboardInterrupt):\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    print('done')\n"
+        "    return 0\n"
+        "with patch('esp.cli.app.run_tools', run):\n"
+        "    main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, "topics"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "done\n", "esp: interrupted\n")
+
+
 def test_plan_for_which_there_is_no_room_leaves_nothing_behind(tmp_path):
     program = (
         "import resource, sys\n"

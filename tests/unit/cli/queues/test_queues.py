@@ -74,6 +74,20 @@ def test_a_record_goes_back_to_its_origin_without_the_headers_of_its_letter():
     assert run._producers["t"].records[1].headers == ((COUNT_HEADER, b"2"),)
 
 
+@pytest.mark.parametrize("count", [b"9" * 5_000, b"9" * 10, b"", None, b"-1", b"x"])
+def test_a_count_that_is_none_of_ours_begins_again(count):
+    run = run_of()
+    assert run.take(letter(record=Record(7, 1, b"k", b"v", ((COUNT_HEADER, count),))))[0] is Outcome.SENT
+    assert run._producers["t"].records[0].headers == ((COUNT_HEADER, b"1"),)
+
+
+@pytest.mark.parametrize("topic", ["", "../x y", "x" * 250, "__consumer_offsets"])
+@pytest.mark.parametrize("to", [None, "u"])
+def test_a_letter_that_names_a_topic_which_no_share_group_reads_is_passed_over(topic, to):
+    run = run_of(to=to)
+    assert run.take(letter(death=DEATH._replace(topic=topic))) == (Outcome.SKIPPED, "", "")
+
+
 def test_a_letter_without_a_copy_has_its_record_read_at_its_origin():
     record = NewRecord(b"there", None)
     run = run_of(origin=record)

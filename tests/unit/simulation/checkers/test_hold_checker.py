@@ -195,3 +195,43 @@ def test_groups_whose_loss_is_not_known_are_named_all_the_same():
     with scene.checker.watched():
         scene.say_unknown(UNHEARD)
     scene.checker.on_records_deleted(T0, ("b",), 0, 9)
+
+
+@pytest.mark.parametrize(
+    ("said", "is_enough"),
+    [
+        (("a", 5, 8, DELETE_TOPICS), True),
+        ((UNHEARD, 0, 8, DELETE_TOPICS), True),
+        (("a", 5, 8, DELETE_RECORDS), False),
+        (("a", 5, 7, DELETE_TOPICS), False),
+        (("b", 5, 8, DELETE_TOPICS), False),
+    ],
+)
+def test_what_the_deletion_of_a_topic_takes_is_said_before_it_is_answered(said, is_enough):
+    scene = Scene()
+    scene.commit("a", 5)
+    with scene.checker.watched():
+        scene.say(*said)
+    if is_enough:
+        scene.checker.on_topic_deleted(T0, ("a",), 0, 9, scene.now_s)
+        assert (scene.checker.topic_deletions, scene.checker.deletions) == (1, 0)
+        return
+    with pytest.raises(ViolationError, match=r"INV-HOLD.*offset 5 to 8, which a has not read, and no node says so"):
+        scene.checker.on_topic_deleted(T0, ("a",), 0, 9, scene.now_s)
+
+
+def test_lines_about_a_former_topic_of_the_name_do_not_count():
+    scene = Scene()
+    with scene.checker.watched():
+        scene.say("a", 0, 8, DELETE_TOPICS)
+    scene.now_s += 1
+    with pytest.raises(ViolationError, match="offset 0 to 8, which a has not read"):
+        scene.checker.on_topic_deleted(T0, ("a",), 0, 9, scene.now_s)
+
+
+def test_no_pattern_holds_a_topic_by_the_commits_of_its_predecessors():
+    scene = Scene()
+    scene.commit("a", 5)
+    scene.now_s += KNOWN_AFTER_S
+    scene.checker.on_topic_deleted(T0, ("*",), 0, 9, scene.now_s)
+    assert scene.checker.topic_deletions == 0

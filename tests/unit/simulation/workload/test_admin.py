@@ -20,7 +20,7 @@ def changed_minimums(eligible):
     async def call(_key, _version, request, _timeout_s):
         for resource in getattr(request, "resources", ()):
             asked.extend((resource.resource_name, config.name, config.value) for config in resource.configs)
-        answer = SimpleNamespace(error_code=ErrorCode.none)
+        answer = SimpleNamespace(error_code=ErrorCode.none, topic_id=None)
         answer.topics = answer.responses = [answer]
         answer.replica_election_results = []
         return answer
@@ -41,6 +41,8 @@ def changed_minimums(eligible):
         restoring=Random(3),
         bounding=Random(3),
         mixing=Random(2),
+        holding=Random(2),
+        holders=(),
     )
 
     async def act():
