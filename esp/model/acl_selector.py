@@ -14,6 +14,7 @@ from esp.model.acl_filter import ANY, MATCH, AclFilter
 
 _Rules = Mapping[uuid.UUID, AclBinding]
 _Fields = tuple[int, ...]
+_Table = defaultdict[tuple[Any, ...], dict[uuid.UUID, AclBinding]]
 
 
 class AclSelector:
@@ -25,7 +26,7 @@ class AclSelector:
 
     def __init__(self, acls: _Rules) -> None:
         self._acls = acls
-        self._tables: dict[_Fields, Mapping[tuple[Any, ...], _Rules]] = {}
+        self._tables: dict[_Fields, _Table] = {}
 
     def select(self, acl_filter: AclFilter) -> _Rules:
         """Return the rules that a filter selects, by their ids: those for which :meth:`AclFilter.matches` is true."""
@@ -55,7 +56,7 @@ class AclSelector:
         prefixes = (each.resource_name for each in self._acls.values() if each.pattern_type is PatternType.PREFIXED)
         return sorted(set(map(len, prefixes)))
 
-    def _table(self, fields: _Fields) -> Mapping[tuple[Any, ...], _Rules]:
+    def _table(self, fields: _Fields) -> _Table:
         """Return the rules by the values of some of their fields."""
         table = self._tables.get(fields)
         if table is None:
