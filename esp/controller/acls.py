@@ -13,6 +13,7 @@ from esp.controller.snapshot_records import acl_record
 from esp.model.acl import CLUSTER_NAME, AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from esp.model.acl_filter import AclFilter
 from esp.model.acl_hosts import find_matcher
+from esp.model.acl_selector import AclSelector
 from esp.model.errors import ApiError, ErrorCode
 from esp.ports.random import Random
 from esp.schemas.metadata_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
@@ -98,15 +99,19 @@ def decide_delete_acls(
 ) -> Decision[list[tuple[AclBinding, ...] | ApiError]]:
     """Take the rules that filters select out of force, all at once.
 
-    The reply has the rules that each filter selects; a rule may be selected by several. If there are too many of them, nothing is changed.
+    The reply has the rules that each filter selects; a rule may be selected by several. If there are too many of them, nothing is changed:
+    a rule counts as often as it is selected, since the answer names it as often.
     """
+    selector = AclSelector(image.acls)
     removed: dict[uuid.UUID, None] = {}
     reply: list[tuple[AclBinding, ...] | ApiError] = []
+    selected_count = 0
     for acl_filter in filters:
-        selected = {acl_id: binding for acl_id, binding in image.acls.items() if acl_filter.matches(binding)}
-        removed |= dict.fromkeys(selected)
-        if len(removed) > BATCH_RECORDS_MAX:
+        selected = selector.select(acl_filter)
+        selected_count += len(selected)
+        if selected_count > BATCH_RECORDS_MAX:
             return Decision((), [ApiError(ErrorCode.policy_violation, _TOO_LARGE) for _ in filters])
+        removed |= dict.fromkeys(selected)
         reply.append(tuple(selected.values()))
     return Decision(tuple(RemoveAccessControlEntryRecord(id=acl_id) for acl_id in removed), reply)
 

@@ -72,7 +72,7 @@ class EntityField(NamedTuple):
     default: object
     """The schema's default, or ``NO_DEFAULT``."""
     is_asked: bool = False
-    """True if a peer asks with it: its class is of a request."""
+    """True if a peer asks with it: its class is not of an answer."""
 
     def implied_default(self) -> object:
         """The value of the field where a version does not have it: its default, or None or empty, or the zero of its type."""
@@ -90,7 +90,7 @@ class EntityField(NamedTuple):
 
 def entity_fields(entity: type[Entity]) -> tuple[EntityField, ...]:
     """The fields of a message class in the order in which they are written; tagged ones are written after all others."""
-    is_asked = entity.__module__.endswith(".request")
+    is_asked = not (entity.__module__.endswith(".response") or entity.__name__.endswith("Response"))
     return tuple(_entity_field(field, is_asked=is_asked) for field in dataclasses.fields(entity))
 
 

@@ -16,6 +16,10 @@ from esp.protocol.errors import DecodeError
 
 MAX_VALUE: Final = 2**32 - 1
 
+TEXT_BYTES_MAX: Final = 32_767
+"""The most bytes of a text, as in Kafka, also in versions that could have longer ones: nothing has so long a name. A name of megabytes in
+the metadata log would hold up each node with each of its records."""
+
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
     """Return the value at ``position`` and the position after it.
@@ -120,6 +124,8 @@ def read_compact_nullable_text(buffer: Buffer, position: int) -> tuple[str | Non
     length, position = read_uvarint(buffer, position)
     if not length:
         return None, position
+    if length > TEXT_BYTES_MAX + 1:
+        raise DecodeError(f"a text of {length - 1} bytes, where {TEXT_BYTES_MAX} is the most")
     end = position + length - 1
     if end > len(buffer):
         raise DecodeError(f"a length of {length - 1} with {len(buffer) - position} bytes left")

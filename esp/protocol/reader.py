@@ -26,7 +26,7 @@ from esp.model.ids import ZERO_UUID
 from esp.protocol.acknowledged_ranges import AcknowledgedRange, read_acknowledged_ranges
 from esp.protocol.entity_fields import EPOCH, FIXED_FORMATS, Entity, EntityField, entity_fields
 from esp.protocol.errors import DecodeError
-from esp.protocol.primitives import read_tagged_field_count, read_uvarint
+from esp.protocol.primitives import TEXT_BYTES_MAX, read_tagged_field_count, read_uvarint
 from esp.protocol.progress import Progress, SlicedWork, whole
 
 __all__ = [
@@ -53,10 +53,6 @@ RANGE_READERS: Final[Mapping[type[Entity], Callable[[Buffer, int, Progress], Sli
     MappingProxyType({AcknowledgedRange: read_acknowledged_ranges})
 )
 """The readers of whole arrays, by the model's class of their elements, where one element may stand for several of the wire's."""
-
-TEXT_BYTES_MAX: Final = 32_767
-"""The most bytes of a text in a request, as in Kafka, also in versions that could have longer ones: nothing has so long a name. A name of
-megabytes in the metadata log would hold up each node with each of its records."""
 
 _UNBOUNDED: Final = 2**31 - 1
 

@@ -4,13 +4,15 @@
 their owner may read.
 """
 
+import ipaddress
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from esp.cli.certs.authority import Certified, Wanted, certify, common_name, hosts_of, make_authority, read_certified
@@ -107,6 +109,29 @@ class CertificateDirectory:
         present = self._read(self.store_of(name)).certificate
         return self.issue_blocking(name, Wanted(common_name(present), hosts_of(present), days), now, replaces=True)
 
+    def find_missing_hosts_blocking(self, name: str, hosts: Sequence[str]) -> tuple[str, ...]:
+        """Return the hosts that the certificate of a node is not for; a name in it may begin with ``*.``.
+
+        Raises:
+            OperatorError: its store cannot be read.
+        """
+        present = {host.lower() for host in hosts_of(self._read(self.store_of(name)).certificate)}
+        return tuple(host for host in hosts if not present & {_written(host), "*." + host.lower().partition(".")[2]})
+
+    def add_hosts_blocking(self, name: str, hosts: Sequence[str], days: int, now: datetime) -> None:
+        """Put a new key and certificate into the store of a node, for further hosts too.
+
+        Raises:
+            OperatorError: the authority or the store cannot be read, the certificate is of another authority, or a host is none.
+        """
+        present = self._read(self.store_of(name)).certificate
+        try:
+            present.verify_directly_issued_by(self._read_authority().certificate)
+        except (ValueError, TypeError, InvalidSignature) as error:
+            raise OperatorError(f"{self.store_of(name)} is of another authority", "Have it issued there.") from error
+        wanted = Wanted(common_name(present), (*hosts_of(present), *hosts), days)
+        self.issue_blocking(name, wanted, now, replaces=True)
+
     def list_blocking(self) -> Iterator[Listed]:
         """The certificates of the directory, the authority's first.
 
@@ -136,6 +161,14 @@ class CertificateDirectory:
             raise OperatorError(
                 f"{certificate or key} is no store of this command: {error}", "Move it out of the directory."
             ) from error
+
+
+def _written(host: str) -> str:
+    """A host as it is written in certificates."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return host.lower()
 
 
 def _made(make: Callable[[], Certified]) -> Certified:

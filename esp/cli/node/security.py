@@ -19,6 +19,7 @@ hash that SCRAM keeps.
 
 import base64
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,11 +30,14 @@ from esp.cli.certs.directory import CertificateDirectory
 from esp.cli.whole_files import SECRET, make_private_directory_blocking, write_whole_blocking
 from esp.controller.bootstrap import FirstMetadata
 from esp.controller.snapshot_records import scram_credential_record
+from esp.model.errors import OperatorError
 from esp.model.ids import NodeId
 from esp.model.scram import USUAL_ITERATIONS, ScramMechanism
 from esp.model.scram_keys import make_credential
 from esp.ports.random import Random, random_bytes
 from esp.settings.subjects.access import STANDARD_AUTHORIZER
+
+log = logging.getLogger(__name__)
 
 CLIENTS: Final = "CLIENTS"
 NODES: Final = "NODES"
@@ -90,7 +94,9 @@ class Security:
             write_whole_blocking(self._tokens_file, f"{_TOKEN_SECRET}={secret.decode()}\n".encode(), SECRET)
 
     def settings_of_blocking(self, node_id: NodeId, hosts: Sequence[str] = HOSTS) -> dict[str, str]:
-        """Return a node's settings besides its addresses; it gets a certificate if it has none.
+        """Return a node's settings besides its addresses; it gets a certificate if it has none, or one that is not for all hosts.
+
+        Without the authority's key a certificate stays as it is, and the log says what its clients will refuse.
 
         Args:
             node_id: the node.
@@ -104,6 +110,8 @@ class Security:
         if not store.exists():
             wanted = Wanted(name, hosts, _NODE_DAYS)
             self._certificates.issue_blocking(name, wanted, datetime.now(UTC), replaces=False)
+        else:
+            self._cover_blocking(name, hosts)
         return {
             "listener.security.protocol.map": f"{CLIENTS}:SASL_SSL,{NODES}:SSL,{CONTROLLER}:SSL",
             "inter.broker.listener.name": NODES,
@@ -119,6 +127,29 @@ class Security:
             "super.users": f"User:{_NODE_PRINCIPAL};User:{ADMINISTRATOR}",
             **self._token_settings(),
         }
+
+    def _cover_blocking(self, name: str, hosts: Sequence[str]) -> None:
+        """Have a node's certificate be for all hosts at which it is found now, or warn."""
+        store = self._certificates.store_of(name)
+        missing: tuple[str, ...] = tuple(hosts)
+        try:
+            missing = self._certificates.find_missing_hosts_blocking(name, hosts)
+            if missing:
+                self._certificates.add_hosts_blocking(name, missing, _NODE_DAYS, datetime.now(UTC))
+                log.warning(
+                    "the certificate in %s was not for %s: it is renewed, for that too", store, ", ".join(missing)
+                )
+        except OperatorError as error:
+            log.warning(
+                "the certificate in %s is not known to be for %s, and cannot be renewed (%s): clients that connect to a host that it does "
+                "not name refuse it. Where ca-key.pem is: esp certs issue %s --dir %s %s --replace",
+                store,
+                ", ".join(missing),
+                error,
+                name,
+                store.parent,
+                " ".join(f"--host {host}" for host in hosts),
+            )
 
     def _token_settings(self) -> dict[str, str]:
         """The settings by which a node makes delegation tokens and takes them.

@@ -125,6 +125,35 @@ _NEW_ACL: Final = {
 _USERS_TOKEN: Final = {"owner_principal_type": "User", "owner_principal_name": "a"}
 _MV, _ELR = "metadata.version", "eligible.leader.replicas.version"
 
+_TEXT_BYTES_MAX: Final = 32_767
+_LONGEST, _LONGER = "x" * _TEXT_BYTES_MAX, "x" * (_TEXT_BYTES_MAX + 1)
+
+_LONG_TEXTS: Final = (
+    # First versions whose lengths could say more.
+    Case("a long name", _KEY.DESCRIBE_CLIENT_QUOTAS, _quotas(("user", 0, _LONGEST)), 1),
+    Case("a longer name", _KEY.DESCRIBE_CLIENT_QUOTAS, _quotas(("user", 0, _LONGER)), 1),
+    Case("a longer name", _KEY.ALTER_CLIENT_QUOTAS, _set_quotas([("user", _LONGER)], ("request_percentage", 1e9)), 1),
+    Case("a longer name", _KEY.DESCRIBE_USER_SCRAM_CREDENTIALS, _users(_LONGER)),
+    Case("a longer name", _KEY.ALTER_USER_SCRAM_CREDENTIALS, _alter_users(_add(_LONGER))),
+    Case("a longer name", _KEY.DELETE_ACLS, {"filters": [{**_ACL, "resource_name_filter": _LONGER}]}, 2),
+    Case("a long state", _KEY.LIST_GROUPS, {"states_filter": [_LONGEST]}, 4),
+    Case("a longer state", _KEY.LIST_GROUPS, {"states_filter": [_LONGER]}, 4),
+    Case("a longer type", _KEY.LIST_GROUPS, {"types_filter": [_LONGER]}, 5),
+    Case(
+        "a longer name",
+        _KEY.DESCRIBE_PRODUCERS,
+        {"topics": [{"name": _LONGER, "partition_indexes": [0]}]},
+    ),
+    Case(
+        "a longer name",
+        _KEY.LIST_PARTITION_REASSIGNMENTS,
+        {"topics": [{"name": _LONGER, "partition_indexes": [0]}], "timeout": 1000},
+    ),
+    Case("a longer id", _KEY.PRODUCE, {"transactional_id": _LONGER, "acks": -1, "timeout": 1000, "topic_data": []}, 9),
+    Case("a longer rack", _KEY.FETCH, {"rack_id": _LONGER, "topics": [], "forgotten_topics_data": []}, 12),
+    Case("a longer value", _KEY.INCREMENTAL_ALTER_CONFIGS, _alter(_TOPIC, EMPTY, ("x", 0, _LONGER), dry=True), 1),
+)
+
 CASES: Final = (
     Case("some", _KEY.DESCRIBE_LOG_DIRS, _dirs((EMPTY, [0, 1, 7]), (MISSING, [0]))),
     Case("none", _KEY.DESCRIBE_LOG_DIRS, {"topics": []}),
@@ -370,4 +399,5 @@ CASES: Final = (
         _KEY.REMOVE_RAFT_VOTER,
         {"cluster_id": "other", "voter_id": 9, "voter_directory_id": MISSING_ID},
     ),
+    *_LONG_TEXTS,
 )

@@ -73,6 +73,16 @@ def test_too_many_rules_change_nothing():
     assert len(cluster.image.acls) == len(many)
 
 
+def test_filters_that_select_the_same_rules_again_and_again_change_nothing():
+    cluster = Cluster()
+    create(cluster, *(READ._replace(resource_name=f"t{number}") for number in range(BATCH_RECORDS_MAX // 2)))
+    refused = delete(cluster, EVERYTHING, EVERYTHING, EVERYTHING)
+    assert [error.code for error in refused] == 3 * [ErrorCode.policy_violation]
+    assert len(cluster.image.acls) == BATCH_RECORDS_MAX // 2
+    assert [len(rules) for rules in delete(cluster, EVERYTHING, EVERYTHING)] == 2 * [BATCH_RECORDS_MAX // 2]
+    assert not cluster.image.acls
+
+
 VALID = AclCreation(2, "t", 3, "User:a", "*", 3, 3)
 
 

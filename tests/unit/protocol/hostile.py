@@ -193,6 +193,23 @@ def example(entity: Any) -> Any:
     return entity(**{field.name: _example_value(field) for field in dataclasses.fields(entity)})
 
 
+def texts_changed(message: Any, text: str) -> Iterator[tuple[str, Any]]:
+    """Copies of a message, each with the text in one of the places for one, and the names of these places. An array gets one element."""
+    for field in dataclasses.fields(message):
+        shape = classify_field(field)
+        value = getattr(message, field.name)
+        if isinstance(shape, EntityField | EntityTupleField):
+            is_array = isinstance(shape, EntityTupleField)
+            for place, changed in texts_changed(value[0] if is_array else value, text):
+                yield (
+                    f"{field.name}.{place}",
+                    dataclasses.replace(message, **{field.name: (changed,) if is_array else changed}),
+                )
+        elif field.metadata["kafka_type"] == "string":
+            more = (text,) if isinstance(shape, PrimitiveTupleField) else text
+            yield field.name, dataclasses.replace(message, **{field.name: more})
+
+
 EXAMPLES: dict[str, Any] = {
     **dict.fromkeys(("int8", "int16", "int32", "int64", "uint16", "uint32"), 1),
     "float64": 0.5,

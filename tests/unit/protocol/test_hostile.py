@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from esp.protocol.errors import DecodeError
 from esp.protocol.fetch_codec import decode_fetch
 from esp.protocol.headers import read_request_header
-from esp.protocol.messages import decode_request, decode_response
+from esp.protocol.messages import decode_request, decode_request_in_slices, decode_response
+from esp.protocol.primitives import TEXT_BYTES_MAX
 from esp.protocol.produce_codec import decode_produce
+from esp.protocol.progress import whole
 from esp.protocol.registry import ApiKey
-from tests.unit.protocol.hostile import example, mutants, pieces, requests
+from tests.unit.protocol.hostile import example, mutants, pieces, requests, texts_changed
 from tests.unit.protocol.strategies import GROUPS, MESSAGES, entities, kio_bytes, message_id, versions_of, wire_class
 
 HOT = {ApiKey.PRODUCE: decode_produce, ApiKey.FETCH: decode_fetch}
@@ -74,6 +76,32 @@ def check(decode, message):
     finally:
         tracemalloc.stop()
     assert refused >= len(kio_bytes(message))
+
+
+@pytest.mark.parametrize("message", REQUESTS, ids=message_id)
+def test_no_request_has_a_text_that_is_longer_than_one_of_kafka_can_be(message):
+    """Kafka's readers refuse it in each version, also where the length could say more."""
+    key, version, _ = message
+    wire = wire_class(message)
+    if not wire.__flexible__:
+        return
+    for decode in readers(key, version):
+        for place, longest in texts_changed(example(wire), "x" * TEXT_BYTES_MAX):
+            if key is not ApiKey.FETCH or place != "topics.topic":
+                decode(memoryview(kio_bytes(longest)))
+        for place, longer in texts_changed(example(wire), "x" * (TEXT_BYTES_MAX + 1)):
+            with pytest.raises(DecodeError) as refused:
+                decode(memoryview(kio_bytes(longer)))
+            assert str(TEXT_BYTES_MAX + 1) in str(refused.value), place
+
+
+def readers(key, version):
+    """All that read a request's body for a handler."""
+    if key in HOT:
+        yield lambda body: HOT[key](body, version)
+    else:
+        yield lambda body: decode_request(key, version, body)
+        yield lambda body: whole(decode_request_in_slices(key, version, body))
 
 
 @pytest.mark.parametrize("message", REQUESTS, ids=message_id)

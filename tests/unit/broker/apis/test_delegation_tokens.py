@@ -28,7 +28,7 @@ from tests.unit.broker.authentication.raw_client import (
     log_in_by_scram,
     with_sasl,
 )
-from tests.unit.broker.guarded_node import ROOT, allow, ask, guarded
+from tests.unit.broker.guarded_node import ROOT, allow, ask, deny, guarded
 from tests.unit.broker.simulated_node import simulated
 
 PROTOCOLS = MappingProxyType({"PLAINTEXT": "SASL_PLAINTEXT", "CONTROLLER": "PLAINTEXT"})
@@ -213,6 +213,31 @@ async def test_owners_tokens_are_told_to_clients_that_may_see_that_owners(node):
     assert await told(bob) == set()
     await allow(root, "User:bob", AclOperation.DESCRIBE_TOKENS, ResourceType.USER, "User:alice")
     assert await told(bob) == {token.token_id}
+
+
+@guarded(**SETTINGS | {"super_users": (ROOT, "User:ANONYMOUS")})
+async def test_token_outlives_the_removal_of_its_owner_and_a_denial_counts_for_it_and_for_sessions_that_are_open(node):
+    """As docs/SECURITY.md tells operators to shut a user out."""
+    root = await client_of(node, "root")
+    await add_user(node, "carol", "carol-secret")
+    carol, bearer = await node.client(), await node.client()
+    assert (await log_in_by_scram(carol, SCRAM_256, "carol", "carol-secret")).error_code == 0
+    token = await create(carol)
+    await allow(root, "User:carol", AclOperation.CREATE)
+    deletion = {"name": "carol", "mechanism": SCRAM_256.scram}
+    removal = await ask(root, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, deletions=[deletion], upsertions=[])
+    assert removal.results[0].error_code == 0
+    stranger = await node.client()
+    refused = await log_in_by_scram(stranger, SCRAM_256, "carol", "carol-secret")
+    assert refused.error_code is ErrorCode.sasl_authentication_failed
+    assert (await log_in_by(bearer, token)).error_code == 0
+    topics = [{"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}]
+    denied = ErrorCode.topic_authorization_failed
+    for is_denied in (False, True):
+        for client in (carol, bearer):
+            answer = await ask(client, ApiKey.CREATE_TOPICS, 7, topics=topics, timeout=1000, validate_only=True)
+            assert (answer.topics[0].error_code is denied) is is_denied, answer
+        await deny(root, "User:carol", AclOperation.ALL)
 
 
 @with_tokens()
