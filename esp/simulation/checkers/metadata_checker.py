@@ -174,6 +174,7 @@ class MetadataChecker:
                 _check_forgotten(old, new, before, topic)
             reborn = {number for number, broker in new.brokers.items() if _epoch_of(old, number) != broker.epoch}
             reborn |= old.brokers.keys() - new.brokers.keys()  # unregistered: it may never come back
+            reborn |= replaced
             for number, state in enumerate(topic.partitions):
                 former_state = (
                     before.partitions[number] if before is not None and number < len(before.partitions) else None
@@ -184,7 +185,7 @@ class MetadataChecker:
                     is_one = former_state is not None and state.partition_epoch == former_state.partition_epoch + 1
                     is_settled = topic.configs == (before or topic).configs and has_one_default
                     if former_state is not None and is_one and is_settled:
-                        _check_eligible(new, topic, former_state, state, reborn | replaced)
+                        _check_eligible(new, topic, former_state, state, reborn)
                     elif former_state is not None and not is_one:
                         note(Excuse.SEVERAL_CHANGES)
 
@@ -265,7 +266,8 @@ class MetadataChecker:
     ) -> None:
         """A leader from outside ISR and ELR: the last known one loses nothing unless its disk did since it joined the ISR (ELECT-5).
 
-        A broker in ``reborn`` was registered anew in between, and so is none of ISR and ELR any more, if that is more than one change.
+        A broker in ``reborn`` was registered anew in between, or is about to be (:meth:`on_unclean`), and so is none of ISR and ELR any more,
+        if that is more than one change.
         """
         key = (topic.topic_id, new.partition)
         committed = self._replicas.of_partition(key)

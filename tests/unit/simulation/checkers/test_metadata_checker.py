@@ -336,6 +336,27 @@ def test_leader_that_lost_bytes_is_the_last_resort_and_recovers(elr, recovering,
         scene.change(isr=numbers(1), leader=NodeId(1), leader_epoch=7, elr=(), last_known_elr=(), recovering=recovering)
 
 
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_an_eligible_broker_whose_registration_is_being_replaced_is_no_better_than_the_last_resort(is_replaced):
+    """BRK-2: in slices it leaves the eligible set before the record that registers it."""
+    scene = Scene()
+    scene.change(isr=numbers(1), elr=numbers(2, 3))
+    several_changes = scene.state.partition_epoch + 4
+    scene.change(
+        isr=(),
+        leader=NO_NODE,
+        leader_epoch=6,
+        elr=numbers(2),
+        last_known_elr=numbers(1),
+        partition_epoch=several_changes,
+    )
+    scene.ledger.on_power_loss(1, 5.0)
+    if is_replaced:
+        scene.checker.on_unclean(NodeId(2), scene.image.brokers[2].epoch)
+    with nullcontext() if is_replaced else violation("INV-LOSS-TOLD"):
+        scene.change(isr=numbers(1), leader=NodeId(1), leader_epoch=7, elr=(), last_known_elr=(), recovering=True)
+
+
 @pytest.mark.parametrize("lost_s", [None, 5.0])
 @pytest.mark.parametrize("topic", [NAME, RECKLESS])
 def test_the_last_known_leader_of_a_restored_partition_may_report_its_loss_and_be_elected_at_once(topic, lost_s):

@@ -16,6 +16,7 @@ from tests.unit.storage.helpers import TOPIC_ID
 class PlayedChecker:
     def __init__(self, committed):
         self.committed = committed
+        self.is_start_known = True
         self.told = []
 
     def committed_end(self, _key):
@@ -26,6 +27,9 @@ class PlayedChecker:
 
     def retained_end(self, _key):
         return 2
+
+    def knows_start(self, _key):
+        return self.is_start_known
 
     def on_asked(self, _key, offset):
         self.told.append(("asked", offset))
@@ -87,6 +91,15 @@ def test_deletion_of_what_groups_hold_is_told_with_the_start_that_the_log_may_ha
     ends = [offset for kind, offset in scene.checker.told if kind == "deleted"]
     starts = [max(2, end) for end in (0, *ends)]
     assert told == [((TOPIC, 0), ("a", "b"), start, end) for start, end in zip(starts, ends, strict=False)]
+
+
+def test_deletion_is_not_told_where_more_was_lost_than_is_promised():
+    scene, told = Scene(done(), configs={"retention.hold.groups": "a,b"}), []
+    scene.checker.is_start_known = False
+    scene.deleter.on_held_deleted = lambda *words: told.append(words)
+    scene.run(60)
+    assert any(kind == "deleted" for kind, _ in scene.checker.told)
+    assert not told
 
 
 @pytest.mark.parametrize("answer", [done(ErrorCode.not_leader_or_follower), NoAnswerError("lost")])
