@@ -118,7 +118,9 @@ class TrashChecker:
             raise ViolationError("INV-TRASH", before.name, f"is restored as {after}, and was {before}")
         for was, state in zip(before.partitions, after.partitions, strict=True):
             who = f"{before.name}-{was.partition}"
-            if state.leader_epoch <= was.leader_epoch or state.partition_epoch <= was.partition_epoch:
+            # Without a leader since the last time the epoch stays: every log is as it was then.
+            least_epoch = was.leader_epoch if was.restored_epoch == was.leader_epoch else was.leader_epoch + 1
+            if state.leader_epoch < least_epoch or state.partition_epoch <= was.partition_epoch:
                 raise ViolationError("INV-TRASH", who, f"{state} after {was}")
             complete = {*was.isr, *was.elr}
             candidates = {*state.isr, *state.elr}

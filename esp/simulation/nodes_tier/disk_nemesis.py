@@ -94,14 +94,15 @@ class DiskNemesis:
         node.kill()
         disk, log = node.disk, f"{DATA}/{replica_directory_name(METADATA_PARTITION)}"
         disk.crash()
-        if rng.random() < 0.5:
-            node.lost_of_member = log
-            disk.remove_tree(log)
-            disk.sync_directory_blocking(DATA)
-        else:
-            node.lost_of_member = f"{log}/{QUORUM_STATE_FILE}"
-            disk.remove(node.lost_of_member)
-            disk.sync_directory_blocking(log)
+        with disk.faults.suspended():
+            if rng.random() < 0.5:
+                node.lost_of_member = log
+                disk.remove_tree(log)
+                disk.sync_directory_blocking(DATA)
+            else:
+                node.lost_of_member = f"{log}/{QUORUM_STATE_FILE}"
+                disk.remove(node.lost_of_member)
+                disk.sync_directory_blocking(log)
         self._world.trace.say(node.name, f"{node.lost_of_member} is gone")
         self._count_member(node)
         self._world.start_later(node, fault.seconds)

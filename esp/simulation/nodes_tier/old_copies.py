@@ -167,7 +167,8 @@ class OldCopies:
                 return False
         self._world.trace.say(node.name, what)
         node.kill()
-        damage(partition)
+        with node.disk.faults.suspended():
+            damage(partition)
         return True
 
     async def _start_after(self, stopping: asyncio.Task[None], node: SimulatedNode) -> None:

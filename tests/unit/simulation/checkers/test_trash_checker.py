@@ -1,6 +1,7 @@
 """Deleted topics are followed: which come back, as what, and which go before their time."""
 
 import uuid
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
@@ -53,6 +54,17 @@ def test_a_topic_that_comes_back_as_it_was_is_counted():
 def test_a_topic_that_comes_back_as_another_one_is_found(restored):
     with pytest.raises(ViolationError, match=r"^INV-TRASH at t"):
         follow(image(TOPIC), IN_TRASH, image(restored))
+
+
+@pytest.mark.parametrize("is_led", [False, True])
+def test_a_topic_that_is_restored_twice_without_a_leader_in_between_keeps_its_leader_epoch(is_led):
+    once = replace(RESTORED_STATE, restored_epoch=RESTORED_STATE.leader_epoch - is_led)
+    twice = replace(once, partition_epoch=once.partition_epoch + 1)
+    first, second = replace(RESTORED, partitions=(once,)), replace(RESTORED, partitions=(twice,))
+    in_trash = replace(IN_TRASH, trashed_topics={TOPIC_ID: TrashedTopic(first, 1_000, 61_000)})
+    images = image(TOPIC), IN_TRASH, image(first), in_trash, image(second)
+    with pytest.raises(ViolationError, match=r"^INV-TRASH at t") if is_led else nullcontext():
+        assert follow(*images).restored == 2
 
 
 @pytest.mark.parametrize("retention_ms", [1, 2_592_000_000])

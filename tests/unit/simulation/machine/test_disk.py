@@ -45,6 +45,15 @@ def test_handles_of_a_dead_process_cannot_be_used() -> None:
         file.size()
 
 
+def test_nothing_fails_while_faults_are_suspended() -> None:
+    disk = disk_with("a", b"synced")
+    disk.fail("sync", "*", errno.EIO, times=1)
+    with disk.faults.suspended():
+        disk.sync_directory_blocking("/")
+    with pytest.raises(OSError, match="Input/output"):
+        disk.sync_directory_blocking("/")
+
+
 def test_crash_releases_locks_and_leaves_their_files() -> None:
     disk = SimulatedDisk(Random(1))
     old = disk.lock("lock")
