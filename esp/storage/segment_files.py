@@ -108,8 +108,8 @@ class SegmentFiles:
         """Find the place of the cut after which no record at ``offset``, which is not below the first segment, or behind it stays.
 
         Raises:
-            CorruptionError: a segment is broken there, or the last batch that would stay is not what was written: the end of the log would
-                be what its header says.
+            CorruptionError: a segment is broken there, or the last batch that would stay, or one that spans the cut, is not what was written:
+                the end of the log would be what its header says.
             OSError: the device failed.
         """
         segments = self.segments
@@ -135,6 +135,8 @@ class SegmentFiles:
         assert end_offset <= offset, "nothing at the offset or behind it stays (LOG-9)"
         if last_position >= 0:
             check_batch_blocking(segment.file, last_position)
+        if found is not None and found[1].base_offset < offset:  # by its header it spans the cut, and goes as a whole
+            check_batch_blocking(segment.file, found[0])
         return CutPlace(number, None if found is None else found[0], end_offset)
 
     def cut(self, place: CutPlace) -> None:

@@ -4,8 +4,9 @@ import contextlib
 
 import pytest
 
+from esp.model.errors import CorruptionError
 from esp.model.ids import BrokerEpoch
-from esp.records.batch_header import BatchHeader, read_header
+from esp.records.batch_header import ATTRIBUTES_OFFSET, BatchHeader, read_header
 from esp.settings.topic import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.disk_faults import ProcessKilledError
@@ -239,3 +240,16 @@ def test_a_cut_in_the_batch_at_the_log_start_leaves_the_segment_before_it_and_it
     log.truncate_to(2)
     assert (log.first_segment_offset, log.log_start_offset, log.log_end_offset) == (0, 1, 1)
     assert 7 in dict(log.producers.items())
+
+
+def test_a_batch_that_spans_the_cut_by_a_rotten_header_is_not_cut() -> None:
+    disk = new_disk()
+    _, log = new_log(disk)
+    sizes = [len(append(log)) for _ in range(3)]
+    log.flush_blocking()
+    log.high_watermark = 2
+    disk.corrupt(f"{log.path}/{0:020}.log", sizes[0] + ATTRIBUTES_OFFSET + 5, 4)  # the last byte of its last offset delta
+    with pytest.raises(CorruptionError):
+        log.truncate_to(2)
+    assert (log.log_end_offset, log.high_watermark) == (3, 2)
+    assert log.rot is not None

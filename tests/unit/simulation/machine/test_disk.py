@@ -47,7 +47,7 @@ def test_handles_of_a_dead_process_cannot_be_used() -> None:
 
 def test_nothing_fails_while_faults_are_suspended() -> None:
     disk = disk_with("a", b"synced")
-    disk.fail("sync", "*", errno.EIO, times=1)
+    disk.fail("sync")
     with disk.faults.suspended():
         disk.sync_directory_blocking("/")
     with pytest.raises(OSError, match="Input/output"):
