@@ -108,8 +108,8 @@ class SegmentFiles:
         """Find the place of the cut after which no record at ``offset``, which is not below the first segment, or behind it stays.
 
         Raises:
-            CorruptionError: a segment is broken there, or the last batch that would stay, or one that spans the cut, is not what was written:
-                the end of the log would be what its header says.
+            CorruptionError: a segment is broken there, or the last batch that would stay, or one that spans the cut, is not what was
+                written: the end of the log would be what its header says.
             OSError: the device failed.
         """
         segments = self.segments

@@ -248,7 +248,8 @@ def test_a_batch_that_spans_the_cut_by_a_rotten_header_is_not_cut() -> None:
     sizes = [len(append(log)) for _ in range(3)]
     log.flush_blocking()
     log.high_watermark = 2
-    disk.corrupt(f"{log.path}/{0:020}.log", sizes[0] + ATTRIBUTES_OFFSET + 5, 4)  # the last byte of its last offset delta
+    last_offset_delta_end = sizes[0] + ATTRIBUTES_OFFSET + 6
+    disk.corrupt(f"{log.path}/{0:020}.log", last_offset_delta_end - 1, 4)
     with pytest.raises(CorruptionError):
         log.truncate_to(2)
     assert (log.log_end_offset, log.high_watermark) == (3, 2)
