@@ -258,6 +258,19 @@ async def test_a_newcomer_elsewhere_need_not_wait_for_one_whose_listener_refuses
     assert asyncio.get_running_loop().time() - began < 0.5
 
 
+@controlled(brokers=2)
+async def test_a_broker_that_is_gone_is_fenced_though_the_newcomer_that_found_that_out_is_refused(controller):
+    await controller.create("t", [1, 2])
+    await controller.beat(1, ClientContext("CONTROLLER", _CLIENT))
+    # Its host goes down: the connection has no end.
+    controller.listening[1].kill()
+    elsewhere = {"PLAINTEXT": Address("127.0.0.1", 10_009)}
+    refused = await _refused(controller.register(1, endpoints=elsewhere, features={}))
+    assert refused is ErrorCode.invalid_registration
+    assert controller.broker(1).fenced
+    assert controller.partition("t").leader == 2
+
+
 @controlled(brokers=1)
 async def test_a_newcomer_with_its_directory_and_address_need_not_wait(controller):
     await controller.register(1)
