@@ -202,7 +202,7 @@ class ControllerDriver:
             term.sessions.begin_shutdown(node_id, offset)
 
         def on_reply(reply: HeartbeatReply) -> None:
-            if has_rest:
+            if has_rest and reply.in_controlled_shutdown:
                 term.sessions.decide_shutdown(node_id, broker_epoch, self._proposals.next_offset - 1)
             if reply.should_shut_down:
                 term.sessions.end(node_id, broker_epoch)  # its next incarnation need not wait for this one's session

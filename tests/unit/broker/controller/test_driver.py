@@ -492,6 +492,27 @@ async def test_a_leader_of_many_may_stop_when_all_others_have_read_the_last_slic
 
 
 @controlled(brokers=2, slice_changes_max=2, max_idle_interval_ms=0)
+async def test_a_broker_that_stops_while_it_is_given_partitions_waits_for_the_slices_of_its_own_shutdown(controller):
+    """Not for those of the heartbeat with which it came back (BRK-7)."""
+    await controller.create("t", *[[1]] * 20)
+    await _beat_all(controller, 2, seconds=12)
+    assert controller.broker(1).fenced
+    back = asyncio.create_task(controller.beat(1))
+    await _until(lambda: controller.partition("t", 11).leader == 1)
+    stop = asyncio.create_task(controller.beat(1, want_shut_down=True))
+    await _until(lambda: controller.broker(1).in_controlled_shutdown)
+    await back
+    assert not stop.done()
+    read_offset = controller.quorum.next_offset - 1
+    assert not (await stop).should_shut_down
+    assert controller.quorum.next_offset - 1 > read_offset
+    await controller.beat(2, metadata_offset=read_offset)
+    assert not (await controller.beat(1, want_shut_down=True)).should_shut_down
+    await controller.beat(2)
+    assert (await controller.beat(1, want_shut_down=True)).should_shut_down
+
+
+@controlled(brokers=2, slice_changes_max=2, max_idle_interval_ms=0)
 async def test_a_broker_that_leaves_many_in_sync_sets_may_stop_when_it_has_left_all(controller):
     await controller.create("t", *[[2, 1]] * 20)
     reply = await controller.beat(1, want_shut_down=True)
