@@ -4,7 +4,8 @@ States and transitions are those of Kafka's ``BrokerHeartbeatManager`` (BRK-4 to
 
 A broker that has very many partitions leaves them in slices (decision 69). It is fenced in the last one, whose changes are all that one
 state calls for: no fenced broker is in an in-sync set. A broker that is back is unfenced in the first slice, and one that shuts down is
-marked there, so that no other decision brings it in again. A decision whose broker has registered anew meanwhile ends where it is.
+marked there, also if it leads nothing: so no other decision brings it in again, or lets it lead. A decision whose broker has registered
+anew meanwhile ends where it is.
 """
 
 from collections.abc import Collection, Iterator
@@ -110,7 +111,8 @@ def decide_heartbeat(
             case _BrokerState.CONTROLLED_SHUTDOWN:
                 return _shut_down(image, broker, reply, changes_max)
             case _BrokerState.FENCED | _BrokerState.SHUTDOWN_NOW if not broker.fenced:
-                return _fence(image, broker, reply, reply, changes_max)
+                stops = next_state is _BrokerState.SHUTDOWN_NOW
+                return _fence(image, broker, reply, reply, changes_max, stops=stops)
     return Decision((), reply)
 
 
@@ -233,7 +235,7 @@ def _departures(node_id: NodeId, changes_max: int) -> SlicedChanges:
 
 
 def _fence(
-    image: ClusterImage, broker: BrokerImage, reply: Reply, overtaken: Reply, changes_max: int
+    image: ClusterImage, broker: BrokerImage, reply: Reply, overtaken: Reply, changes_max: int, *, stops: bool = False
 ) -> Decision[Reply]:
     """Take a broker out of all in-sync sets, then fence it.
 
@@ -243,6 +245,7 @@ def _fence(
         reply: if it is fenced by this.
         overtaken: the reply if it was fenced or registered anew between two slices.
         changes_max: the most partitions that a slice changes.
+        stops: whether it may stop with the last slice, though others have not read that: it is marked first then, and cannot lead (BRK-7).
     """
     node_id, epoch = broker.node_id, broker.epoch
     departures = _departures(node_id, changes_max)
@@ -253,7 +256,7 @@ def _fence(
             return Decision((), overtaken)
         changes, is_complete = departures.next(image)
         if not is_complete:
-            return Decision(tuple(changes), reply, leave)
+            return Decision((*(_shutdown_mark(broker) if stops else ()), *changes), reply, leave)
         return Decision((*changes, _change(broker, fenced=FENCE)), reply)
 
     return leave(image)
@@ -269,12 +272,19 @@ def _shut_down(image: ClusterImage, broker: BrokerImage, reply: Reply, changes_m
         if broker is None or broker.fenced:
             return Decision((), reply)
         changes, is_complete = departures.next(image)
-        mark = (
-            () if broker.in_controlled_shutdown else (_change(broker, in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN),)
-        )
-        return Decision((*mark, *changes), reply, None if is_complete else leave)
+        if not is_complete:
+            return Decision((*_shutdown_mark(broker), *changes), reply, leave)
+        # Once more, if there were other slices: with the record others say at once how far they have read, and that is awaited.
+        return Decision((_change(broker, in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN), *changes), reply)
 
     return leave(image)
+
+
+def _shutdown_mark(broker: BrokerImage) -> tuple[BrokerRegistrationChangeRecord, ...]:
+    """The record from which on a broker leads nothing, and comes into no in-sync set; none if it is marked."""
+    if broker.in_controlled_shutdown:
+        return ()
+    return (_change(broker, in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN),)
 
 
 def _change(

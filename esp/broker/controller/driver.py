@@ -121,12 +121,13 @@ class ControllerDriver:
         node_id = registration.node_id
         self._require_cluster(registration)
         existing = self._proposals.newest.brokers.get(node_id)
+        is_dead = False
         if (
             existing is not None
             and self._has_session(term, node_id)
             and is_duplicate(existing, registration, is_connected=self._is_connected(term, node_id, client))
         ):
-            await term.end_session_if_dead(existing)
+            is_dead = await term.end_session_if_dead(existing)
             term = self._require_term()
 
         departures = departures_of(registration, self.config.slice_changes_max)
@@ -162,6 +163,8 @@ class ControllerDriver:
             await term.slices.decide(decide, "Broker registration", on_registered)
         except ApiError as refusal:
             log.warning("registration of broker %d is refused: %s", node_id, refusal)
+            if existing is not None and is_dead:  # its session has ended, and nothing takes its place
+                term.fence_dead(existing)
             await self._proposals.settled()
             raise
         await self._proposals.settled()
@@ -199,7 +202,7 @@ class ControllerDriver:
             term.sessions.begin_shutdown(node_id, offset)
 
         def on_reply(reply: HeartbeatReply) -> None:
-            if has_rest:
+            if has_rest and reply.in_controlled_shutdown:
                 term.sessions.decide_shutdown(node_id, broker_epoch, self._proposals.next_offset - 1)
             if reply.should_shut_down:
                 term.sessions.end(node_id, broker_epoch)  # its next incarnation need not wait for this one's session

@@ -178,6 +178,10 @@ class ControllerTerm:
         self.sessions.end(broker.node_id, broker.epoch)
         return True
 
+    def fence_dead(self, broker: BrokerImage) -> None:
+        """Fence a registered broker whose process is gone."""
+        self._fence(broker.node_id, broker.epoch, "its process is gone: connections to its listeners are refused")
+
     def is_awaited(self, broker: BrokerImage) -> bool:
         """True if a live broker may not have found this controller yet; the broker in this process need not look."""
         return (
@@ -200,7 +204,7 @@ class ControllerTerm:
         finally:
             self._probed.discard((broker.node_id, broker.epoch))
         if is_dead:
-            self._fence(broker.node_id, broker.epoch, "its process is gone: connections to its listeners are refused")
+            self.fence_dead(broker)
 
     def _on_session_timer(self) -> None:
         self._session_timer = None

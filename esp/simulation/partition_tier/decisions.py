@@ -250,7 +250,7 @@ class DecidingController:
             self._sessions.begin_shutdown(node, UNDECIDED_SHUTDOWN if has_rest else self._next_offset - 1)
 
         def on_reply(reply: HeartbeatReply) -> None:
-            if has_rest:
+            if has_rest and reply.in_controlled_shutdown:
                 self._sessions.decide_shutdown(node, heartbeat.broker_epoch, self._next_offset - 1)
             if reply.should_shut_down:
                 self._sessions.end(node, heartbeat.broker_epoch)

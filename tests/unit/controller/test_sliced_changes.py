@@ -205,6 +205,46 @@ def test_a_broker_that_shuts_down_is_marked_first_and_comes_into_no_in_sync_set_
     assert all(1 not in state.isr for state in _states(cluster).values())
 
 
+@pytest.mark.parametrize("changes_max", [2, 13])
+def test_others_see_a_broker_that_shuts_down_change_with_the_last_slice(changes_max):
+    """With that they say how far they have read, and the broker need not wait until they would say it anyway (BRK-7)."""
+    cluster = _cluster()
+    heartbeat = cluster.heartbeat(1, want_shut_down=True)
+    slices, _ = _play(cluster, decide_heartbeat(cluster.image, heartbeat, cluster.sessions, changes_max))
+    assert _ONE in cluster.delta.changed_brokers
+    marks = [[record for record in records if isinstance(record, BrokerRegistrationChangeRecord)] for records in slices]
+    assert [len(each) for each in marks] == ([1] if changes_max == 13 else [1] + [0] * (len(slices) - 2) + [1])
+
+
+def test_a_broker_that_leads_nothing_and_stops_is_marked_first_and_leads_nothing_meanwhile():
+    """BRK-7: it stops with the last slice, and others need not have read that it led."""
+    cluster = Cluster(3)
+    for number in range(12):
+        cluster.create_partition(2, 1, 3, topic=f"t{number}")
+
+    def between(slices):
+        if slices == 1:
+            with pytest.raises(AssertionError, match="shutting down"):
+                _join(cluster, "t0", 0, *cluster.partition("t0").isr, 1)
+            cluster.fence(2)
+        assert all(state.leader != 1 for state in _states(cluster).values())
+
+    heartbeat = cluster.heartbeat(1, want_shut_down=True)
+    slices, reply = _play(cluster, decide_heartbeat(cluster.image, heartbeat, cluster.sessions, 2), between)
+    assert reply.should_shut_down
+    assert len(slices) > 6
+    assert cluster.image.brokers[_ONE].fenced
+    assert all(1 not in state.isr for state in _states(cluster).values())
+
+
+def test_a_broker_that_leads_nothing_and_stops_in_one_slice_needs_no_mark():
+    cluster = Cluster(2)
+    cluster.create_partition(2, 1)
+    decision = decide_heartbeat(cluster.image, cluster.heartbeat(1, want_shut_down=True), cluster.sessions, 2)
+    assert [type(record) for record in decision.records] == [PartitionChangeRecord, BrokerRegistrationChangeRecord]
+    assert decision.records[1].fenced == FENCE
+
+
 def test_a_broker_that_is_back_is_unfenced_first_and_leads_what_has_no_leader_in_slices():
     cluster = _cluster(min_insync_replicas=2)
     for node in (3, 2, 1):

@@ -258,6 +258,19 @@ async def test_a_newcomer_elsewhere_need_not_wait_for_one_whose_listener_refuses
     assert asyncio.get_running_loop().time() - began < 0.5
 
 
+@controlled(brokers=2)
+async def test_a_broker_that_is_gone_is_fenced_though_the_newcomer_that_found_that_out_is_refused(controller):
+    await controller.create("t", [1, 2])
+    await controller.beat(1, ClientContext("CONTROLLER", _CLIENT))
+    # Its host goes down: the connection has no end.
+    controller.listening[1].kill()
+    elsewhere = {"PLAINTEXT": Address("127.0.0.1", 10_009)}
+    refused = await _refused(controller.register(1, endpoints=elsewhere, features={}))
+    assert refused is ErrorCode.invalid_registration
+    assert controller.broker(1).fenced
+    assert controller.partition("t").leader == 2
+
+
 @controlled(brokers=1)
 async def test_a_newcomer_with_its_directory_and_address_need_not_wait(controller):
     await controller.register(1)
@@ -472,6 +485,27 @@ async def test_a_leader_of_many_may_stop_when_all_others_have_read_the_last_slic
     for reply in await asyncio.gather(*asked):
         assert not reply.should_shut_down
     assert {controller.partition("t", number).isr for number in range(20)} == {(2,)}
+    await controller.beat(2, metadata_offset=read_offset)
+    assert not (await controller.beat(1, want_shut_down=True)).should_shut_down
+    await controller.beat(2)
+    assert (await controller.beat(1, want_shut_down=True)).should_shut_down
+
+
+@controlled(brokers=2, slice_changes_max=2, max_idle_interval_ms=0)
+async def test_a_broker_that_stops_while_it_is_given_partitions_waits_for_the_slices_of_its_own_shutdown(controller):
+    """Not for those of the heartbeat with which it came back (BRK-7)."""
+    await controller.create("t", *[[1]] * 20)
+    await _beat_all(controller, 2, seconds=12)
+    assert controller.broker(1).fenced
+    back = asyncio.create_task(controller.beat(1))
+    await _until(lambda: controller.partition("t", 11).leader == 1)
+    stop = asyncio.create_task(controller.beat(1, want_shut_down=True))
+    await _until(lambda: controller.broker(1).in_controlled_shutdown)
+    await back
+    assert not stop.done()
+    read_offset = controller.quorum.next_offset - 1
+    assert not (await stop).should_shut_down
+    assert controller.quorum.next_offset - 1 > read_offset
     await controller.beat(2, metadata_offset=read_offset)
     assert not (await controller.beat(1, want_shut_down=True)).should_shut_down
     await controller.beat(2)
