@@ -44,6 +44,9 @@ def check_batch(batch: Buffer, header: BatchHeader) -> None:
         raise CorruptionError(f"batch of {record_count} records and last offset delta {last_offset_delta}")
 
 
+_LATEST_TIMESTAMP: Final = (1 << 63) - 1
+"""The latest timestamp for which an answer has room. A producer's base and delta may add up to a later one."""
+
 DECOMPRESSED_LIMIT: Final = 128 * 1024 * 1024
 """Bytes of records that one batch may hold unless the caller says otherwise: far more than a request of default size brings."""
 
@@ -114,7 +117,8 @@ def find_offset_by_timestamp(
     """Return the first record at or after ``start_offset`` whose timestamp is ``timestamp`` or later, None if there is none.
 
     With the batch's own ``max_timestamp`` it answers ListOffsets' "max timestamp" (KIP-734). Keys and values are passed over: they may be
-    large; for ``allocate`` see :func:`~esp.records.compression.decompress_uncopied`.
+    large; for ``allocate`` see :func:`~esp.records.compression.decompress_uncopied`. A record whose timestamp does not fit 64 bits is
+    passed over too: in Kafka it has a negative one.
 
     Raises:
         CorruptionError: the batch is cut, of another format, holds more than ``limit`` bytes, or its records are not where they should be.
@@ -137,7 +141,7 @@ def find_offset_by_timestamp(
                 raise CorruptionError(f"record ends at {end}, its offset delta at {position}")
             offset = header.base_offset + offset_delta
             record_timestamp = header.base_timestamp + timestamp_delta if append_time is None else append_time
-            if record_timestamp >= timestamp and offset >= start_offset:
+            if timestamp <= record_timestamp <= _LATEST_TIMESTAMP and offset >= start_offset:
                 return TimestampedOffset(record_timestamp, offset)
             position = end
     except IndexError as error:

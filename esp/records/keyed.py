@@ -36,6 +36,9 @@ _ABSENT: Final = 1
 
 _CRC_SIZE: Final = 4
 
+_TIMES: Final = range(-(1 << 63), 1 << 63)
+"""The timestamps, and the distances between two, for which a batch has room. A producer's base and deltas may add up to others."""
+
 
 class Kept(NamedTuple):
     """The records of a batch that stay.
@@ -331,6 +334,9 @@ def rebuild_batch(header: BatchHeader, data: bytes, kept: Kept, horizon_ms: int 
         kept: what stays.
         horizon_ms: the time, in milliseconds since the Unix epoch, from which on tombstones of this batch go; None leaves the batch as it
             is. The base timestamp says it (KIP-534), so that the records' timestamps are counted from it.
+
+    Raises:
+        CorruptionError: its producer wrote timestamps for which a batch has no room.
     """
     ranges = kept.ranges
     assert ranges, "a batch of which records stay"
@@ -343,9 +349,11 @@ def rebuild_batch(header: BatchHeader, data: bytes, kept: Kept, horizon_ms: int 
     if header.has_log_append_time:
         latest = header.max_timestamp
     elif kept.latest_delta is not None:
-        latest = header.base_timestamp + kept.latest_delta
+        latest = max(NO_TIMESTAMP, header.base_timestamp + kept.latest_delta)
     else:
         latest = _latest_time(payload, kept.records, base_timestamp)
+    if latest not in _TIMES:
+        raise CorruptionError(f"a record has the timestamp {latest}")
     return _seal(
         header._replace(
             attributes=attributes, base_timestamp=base_timestamp, max_timestamp=latest, record_count=kept.records
@@ -377,7 +385,7 @@ def _check_end(position: int, end: int, last_delta: int, header: BatchHeader) ->
 
 
 def _latest_time(payload: bytes, count: int, base_timestamp: int) -> int:
-    """The largest timestamp of ``count`` records, which were found to be sound."""
+    """The largest timestamp of ``count`` records, whose lengths were found to be sound. Raises CorruptionError."""
     latest = NO_TIMESTAMP
     position = 0
     for _ in range(count):
@@ -396,13 +404,18 @@ def _latest_time(payload: bytes, count: int, base_timestamp: int) -> int:
 
 
 def _count_times_from(payload: bytes, count: int, shift: int) -> bytes:
-    """Add ``shift`` milliseconds to the timestamp delta of each of ``count`` records, which were found to be sound."""
+    """Add ``shift`` milliseconds to the timestamp delta of each of ``count`` records, whose lengths were found to be sound.
+
+    Raises CorruptionError.
+    """
     output = bytearray()
     position = 0
     for _ in range(count):
         length, position = read_varint(payload, position)
         end = position + length
         delta, rest = read_varlong(payload, position + 1)
+        if delta + shift not in _TIMES:
+            raise CorruptionError(f"a record has a timestamp {delta + shift} ms from the batch's")
         content = bytearray(payload[position : position + 1])
         append_varint(content, delta + shift)
         append_varint(output, len(content) + end - rest)

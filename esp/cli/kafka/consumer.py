@@ -6,7 +6,14 @@ from typing import Any, Self
 
 from esp.cli.kafka.answers import ConsumedRecord, PartitionId
 from esp.cli.kafka.client import connect, told_to_the_operator
-from esp.cli.kafka.library import KafkaConsumer, OffsetAndMetadata, TopicPartition
+from esp.cli.kafka.library import (
+    KafkaConsumer,
+    KafkaTimeoutError,
+    OffsetAndMetadata,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+    TopicPartition,
+)
 from esp.cli.kafka.subscription import subscribe
 from esp.model.errors import OperatorError
 
@@ -99,6 +106,29 @@ class Consumer:
             self._client.assign([each])
             first, end = self._client.beginning_offsets([each])[each], self._client.end_offsets([each])[each]
             self._client.seek(each, min(max(first, offset), end))
+
+    def find(self, topic: str, partition: int, offset: int, timeout_ms: int) -> ConsumedRecord | None:
+        """Return the record at an offset; None if the topic does not have it any more, or may not be read.
+
+        Raises:
+            OperatorError: no broker answered that in time.
+        """
+        with told_to_the_operator(self._servers):
+            if partition not in self._client.partitions_for_topic(topic):
+                return None
+            each = TopicPartition(topic, partition)
+            self._client.assign([each])
+            try:
+                first, end = self._client.beginning_offsets([each])[each], self._client.end_offsets([each])[each]
+                if not first <= offset < end:
+                    return None
+                self._client.seek(each, offset)
+                fetched = self._client.poll(timeout_ms).get(each, ())
+            except (OffsetOutOfRangeError, TopicAuthorizationFailedError):  # the former: it was deleted just now
+                return None
+            if not fetched and self._client.position(each) <= offset:
+                raise KafkaTimeoutError(f"no record of {topic}-{partition} came within {timeout_ms} ms")
+        return next((consumed(record) for record in fetched if record.offset == offset), None)
 
     def poll(self, timeout_ms: int) -> list[ConsumedRecord]:
         """Return records that are there, waiting up to ``timeout_ms`` for the first."""

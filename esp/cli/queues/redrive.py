@@ -1,7 +1,7 @@
 """``esp queues redrive``: dead letters as records of the queue again."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from enum import StrEnum
 from typing import Annotated, Final, NamedTuple
@@ -110,16 +110,7 @@ def redrive(
         run = _Run(bootstrap_server, stack, group, from_, to, reason, sends=not dry_run)
         with working(f"redriving up to {total} letters"):
             for letters in _in_turns(reader, max_, done):
-                next_offsets: dict[PartitionId, int] = {}
-                for place, letter in enumerate(letters):
-                    if max_ is not None and _sent(done) >= max_:
-                        reader.give_back(letters[place:])
-                        break
-                    done[run.take(letter)] += 1
-                    next_offsets[PartitionId(letter.topic, letter.partition)] = letter.offset + 1
-                if not dry_run:
-                    run.settle()
-                    reader.commit(next_offsets)
+                _do_turn(run, reader, letters, max_, done, commits=not dry_run)
         left = reader.left
     _print(done, left, dry_run=dry_run, json=json)
 
@@ -134,6 +125,39 @@ def _in_turns(reader: LetterReader, most: int | None, done: Mapping[_Redriven, i
         letters = reader.poll()
         if letters:
             yield letters
+
+
+def _do_turn(
+    run: "_Run",
+    reader: LetterReader,
+    letters: Sequence[ConsumedRecord],
+    most: int | None,
+    done: Counter[_Redriven],
+    *,
+    commits: bool,
+) -> None:
+    """Handle letters, and commit the progress, also where one of them cannot be handled: no run sends the letters before it again.
+
+    Raises:
+        OperatorError: a letter cannot be handled now, or the progress is not known.
+    """
+    next_offsets: dict[PartitionId, int] = {}
+    problem: OperatorError | None = None
+    for place, letter in enumerate(letters):
+        if most is not None and _sent(done) >= most:
+            reader.give_back(letters[place:])
+            break
+        try:
+            done[run.take(letter)] += 1
+        except OperatorError as error:
+            problem = error
+            break
+        next_offsets[PartitionId(letter.topic, letter.partition)] = letter.offset + 1
+    if commits:
+        run.settle()
+        reader.commit(next_offsets)
+    if problem is not None:
+        raise problem
 
 
 class _Run:
@@ -197,14 +221,14 @@ class _Run:
         return self._producers[topic]
 
     def _origin(self, death: Death) -> NewRecord | None:
-        """The record of a letter that has no copy of it, from its topic."""
-        try:
-            with Consumer(self._servers, "read_uncommitted") as consumer:
-                consumer.start(death.topic, death.partition, death.offset)
-                fetched = consumer.poll(_ORIGIN_WAIT_MS)
-        except OperatorError:  # the topic is gone, or does not go back so far
-            return None
-        return next((_again(each) for each in fetched if each.offset == death.offset), None)
+        """The record of a letter that has no copy of it, from its topic; None if that does not have it any more.
+
+        Raises:
+            OperatorError: no broker answers that: the letter counts as not handled.
+        """
+        with Consumer(self._servers, "read_uncommitted") as consumer:
+            found = consumer.find(death.topic, death.partition, death.offset, _ORIGIN_WAIT_MS)
+        return None if found is None else _again(found)
 
 
 def _copied(letter: ConsumedRecord) -> NewRecord | None:

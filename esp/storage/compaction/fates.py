@@ -184,10 +184,14 @@ class Fates:
         try:
             opened = open_batch(header, chunk, index)
             kept = self._choose(header, opened, surviving)
-        except CorruptionError:  # its producer wrote it so, as its checksum is right: its keys cannot be known
+            if not kept.records:
+                return empty_batch(header) if must_stay else GONE
+            return self._rebuild(header, opened, kept)
+        except CorruptionError:  # its producer wrote it so, as its checksum is right: keys or timestamps are not known
             return None
-        if not kept.records:
-            return empty_batch(header) if must_stay else GONE
+
+    def _rebuild(self, header: BatchHeader, opened: Opened, kept: Kept) -> bytes | None:
+        """Return the batch with the records that stay, at least one; None if it stays as it is. Raises CorruptionError."""
         sets_horizon = kept.has_tombstones and not header.attributes & DELETE_HORIZON_BIT
         if kept.ranges is None:
             if not sets_horizon:

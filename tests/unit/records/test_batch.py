@@ -165,6 +165,13 @@ def test_the_largest_timestamp_leads_to_its_first_record():
     assert find_offset_by_timestamp(batch, read_header(batch).max_timestamp) == (9, 21)
 
 
+def test_a_record_whose_timestamp_does_not_fit_64_bits_is_passed_over():
+    late, last = b"\x0c\0\x02\0\1\1\0", b"\x0c\0\0\2\1\1\0"  # a millisecond after the batch's base, and at it
+    batch = with_body(late + last, 2, 1, base_timestamp=2**63 - 1, max_timestamp=50)
+    assert find_offset_by_timestamp(batch, 50) == (2**63 - 1, 1)
+    assert find_offset_by_timestamp(batch, 50, start_offset=2) is None
+
+
 def test_with_log_append_time_the_first_record_has_the_batch_s_time():
     batch = build_batch(
         [NewRecord(b"", timestamp=t) for t in (3, 900)], timestamp_ms=50, log_append_time=True, base_offset=20

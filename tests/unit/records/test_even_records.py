@@ -86,3 +86,15 @@ def test_even_records_are_found_by_their_numbers(drawn: list[tuple[bool, int]], 
     if found.ranges:
         assert rebuild_batch(header, data, found, None) == rebuild_batch(header, data, expected, None)
         assert rebuild_batch(header, data, found, 900) == rebuild_batch(header, data, expected, 900)
+
+
+@pytest.mark.parametrize("base_timestamp", [-5, -1, -(2**63), 2**63 - 3])
+def test_even_records_have_the_largest_timestamp_that_a_walk_finds_also_before_the_epoch(base_timestamp: int) -> None:
+    records = [NewRecord(b"value", b"key", timestamp=1000 + number) for number in range(3)]
+    data, header = records_of(build_batch(records))
+    header = header._replace(base_timestamp=base_timestamp)
+    found = pick_records(data, 0, len(data), header, [0, 2])
+    assert found.latest_delta == 2
+    assert rebuild_batch(header, data, found, None) == rebuild_batch(
+        header, data, found._replace(latest_delta=None), None
+    )

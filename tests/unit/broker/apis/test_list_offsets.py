@@ -5,6 +5,7 @@ from crc32c import crc32c
 
 from esp.model.errors import ErrorCode
 from esp.records.batch_header import HEADER_SIZE, MAX_TIMESTAMP_OFFSET
+from esp.records.builder import seal_batch
 from esp.storage import timestamp_search
 from tests.unit.broker.conversation import create_topic, list_offset, produce
 from tests.unit.broker.simulated_node import RefusedError, records, simulated
@@ -102,6 +103,18 @@ async def test_a_batch_whose_records_make_no_sense_costs_an_error_and_not_the_no
         assert (await list_offset(client, "t", timestamp)).error_code is ErrorCode.corrupt_message
     assert node.hosted("t").log.rot is None, "what is there is what was written"
     assert (await list_offset(client, "t", -1)).offset == 10
+
+
+@simulated()
+async def test_a_timestamp_for_which_the_answer_has_no_room_is_passed_over(node):
+    client = await node.client()
+    await create_topic(client)
+    late = seal_batch(b"\x0c\0\x02\0\1\1\0", 1, base_timestamp=2**63 - 1, max_timestamp=NOW_MS)
+    for batch in (late, records(b"x", timestamp_ms=NOW_MS)):
+        assert (await produce(client, "t", batch)).error_code is ErrorCode.none
+    for timestamp in (0, NOW_MS):
+        answer = await list_offset(client, "t", timestamp)
+        assert (answer.error_code, answer.offset, answer.timestamp) == (ErrorCode.none, 1, NOW_MS)
 
 
 @simulated()

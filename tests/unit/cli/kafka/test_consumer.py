@@ -1,6 +1,6 @@
 """The tools' consumer as a member of a group, against a broker that the test plays."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
@@ -20,8 +20,10 @@ from kio.schema.metadata.v13.response import (
 from kio.schema.sync_group.v5.response import SyncGroupResponse
 
 from esp.broker.answer_fields import NO_THROTTLE
+from esp.cli.kafka.answers import ConsumedRecord
 from esp.cli.kafka.consumer import Consumer
-from esp.model.errors import ErrorCode
+from esp.cli.kafka.library import OffsetOutOfRangeError, TopicAuthorizationFailedError, TopicPartition
+from esp.model.errors import ErrorCode, OperatorError
 from esp.protocol.registry import ApiKey
 from tests.unit.cli.kafka.played_broker import PlayedBroker
 
@@ -132,3 +134,55 @@ def test_a_member_that_reads_has_no_reason_to_join_again(coordinator: PlayedCoor
         for _ in range(5):
             consumer.poll(100)
     assert coordinator.joins == coordinator.joins_before_reading
+
+
+class PlayedLibrary:
+    """The library's consumer, at a partition of offsets 3 to 7, of which a fetch brings some records and passes others."""
+
+    def __init__(self, fetched: Sequence[int], passed_to: int, error: Exception | None = None) -> None:
+        self._fetched, self._passed_to, self._error = fetched, passed_to, error
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        return {0} if topic == TOPIC else set()
+
+    def assign(self, _partitions: Any) -> None: ...
+
+    def seek(self, _partition: Any, _offset: int) -> None: ...
+
+    def beginning_offsets(self, partitions: Any) -> dict[Any, int]:
+        return dict.fromkeys(partitions, 3)
+
+    def end_offsets(self, partitions: Any) -> dict[Any, int]:
+        return dict.fromkeys(partitions, 8)
+
+    def position(self, _partition: Any) -> int:
+        return self._passed_to
+
+    def poll(self, _timeout_ms: int) -> dict[Any, list[Any]]:
+        if self._error is not None:
+            raise self._error
+        made = [ConsumedRecord(TOPIC, 0, offset, 0, 0, (), b"k", b"v") for offset in self._fetched]
+        return {TopicPartition(TOPIC, 0): made} if made else {}
+
+
+def find(library: PlayedLibrary, topic: str = TOPIC, partition: int = 0, offset: int = 5) -> ConsumedRecord | None:
+    consumer = Consumer("127.0.0.1:9092", "read_uncommitted")
+    consumer._client = library
+    return consumer.find(topic, partition, offset, 10)
+
+
+def test_a_record_is_found_or_it_is_not_there_any_more() -> None:
+    found = find(PlayedLibrary([5, 6], 7))
+    assert found is not None
+    assert found.offset == 5
+    assert find(PlayedLibrary([6], 7)) is None, "compaction has taken it"
+    assert find(PlayedLibrary([], 8)) is None, "nor has it left others behind it"
+    for error in (OffsetOutOfRangeError(), TopicAuthorizationFailedError()):
+        assert find(PlayedLibrary([], 5, error)) is None
+    for place in ({"topic": "u"}, {"partition": 1}, {"offset": 2}, {"offset": 8}, {"offset": -1}):
+        assert find(PlayedLibrary([5], 6), **place) is None  # type: ignore[arg-type]
+
+
+def test_a_record_of_which_no_answer_came_may_be_there() -> None:
+    with pytest.raises(OperatorError, match="no record of t-0 came within 10 ms"):
+        find(PlayedLibrary([], 5))

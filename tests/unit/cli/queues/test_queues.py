@@ -1,5 +1,8 @@
 """The state of share partitions as it is counted for operators, and letters as records again."""
 
+from collections import Counter
+from types import SimpleNamespace
+
 import pytest
 
 from esp.cli.kafka.answers import ConsumedRecord
@@ -94,6 +97,32 @@ def test_a_letter_without_a_copy_has_its_record_read_at_its_origin():
     assert run.take(letter(record=None))[0] is Outcome.SENT
     assert run._producers["t"].records == [record]
     assert run_of().take(letter(record=None)) == (Outcome.GONE, "t", Reason.REJECTED)
+
+
+def test_a_record_of_which_no_broker_tells_does_not_count_as_gone():
+    run = _Run("127.0.0.1:1", None, "g", "dlq.t", None, None, sends=False)
+    with pytest.raises(module.OperatorError, match="no broker answers"):
+        run.take(letter(record=None))
+
+
+def test_progress_is_committed_up_to_a_letter_that_cannot_be_handled():
+    run = run_of()
+    run._producers["t"].flush = lambda: None
+    run._producers["u"].flush = lambda: None
+
+    def no_answer(_death):
+        raise module.OperatorError("no broker answers", "")
+
+    run._origin = no_answer
+    committed = []
+    reader = SimpleNamespace(commit=committed.append)
+    letters = [letter()._replace(offset=3), letter(record=None)._replace(offset=4), letter()._replace(offset=5)]
+    done = Counter()
+    with pytest.raises(module.OperatorError, match="no broker answers"):
+        module._do_turn(run, reader, letters, None, done, commits=True)
+    assert committed == [{("dlq.t", 0): 4}]
+    assert done == {(Outcome.SENT, "t", Reason.REJECTED): 1}
+    assert len(run._producers["t"].records) == 1
 
 
 def test_all_records_go_to_a_topic_that_is_named():

@@ -252,6 +252,34 @@ def test_a_batch_that_its_producer_wrote_wrongly_stays_and_supersedes_nothing() 
     assert log.cleaned_to == 2
 
 
+@pytest.mark.parametrize(
+    ("base_timestamp", "delta", "value"),
+    [
+        (2**63 - 1, b"\x02", b"\x02v"),  # a millisecond after the last that there is room for
+        (0, b"\xff" * 9 + b"\x7f", b"\x02v"),  # of more than 64 bits
+        (-(2**63), b"\0", b"\1"),  # a tombstone, too far from its delete horizon
+    ],
+)
+def test_a_batch_of_whose_timestamps_no_other_batch_can_be_made_stays(
+    base_timestamp: int, delta: bytes, value: bytes
+) -> None:
+    _, log = new_log(new_disk(), COMPACTED)
+    records = b""
+    for number, key in enumerate((b"k", b"l")):
+        content = b"\0" + delta + bytes((2 * number, 2)) + key + value + b"\0"
+        records += bytes((2 * len(content),)) + content
+    data = seal_batch(records, 2, base_timestamp=base_timestamp, max_timestamp=1000, base_offset=0, leader_epoch=0)
+    log.append(data, read_header(data), 1000)
+    put(log, (b"k", b"2"))
+    put(log, (b"k", b"3"))
+    settle(log)
+    assert clean(log) is not None
+    assert batches_of(log)[0] == data
+    assert [header.base_offset for header in headers_of(log)] == [0, 3]
+    assert log.rot is None
+    assert log.cleaned_to == 4
+
+
 # --- what happens meanwhile --------------------------------------------------------------------------------------------------------
 
 
