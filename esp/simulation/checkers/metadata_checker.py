@@ -174,18 +174,17 @@ class MetadataChecker:
                 _check_forgotten(old, new, before, topic)
             reborn = {number for number, broker in new.brokers.items() if _epoch_of(old, number) != broker.epoch}
             reborn |= old.brokers.keys() - new.brokers.keys()  # unregistered: it may never come back
-            reborn |= replaced
             for number, state in enumerate(topic.partitions):
                 former_state = (
                     before.partitions[number] if before is not None and number < len(before.partitions) else None
                 )
                 if former_state is not state and former_state != state:
-                    self._check_partition(new, topic, former_state, state, now_s, reborn)
+                    self._check_partition(new, topic, former_state, state, now_s, reborn, reborn | replaced)
                     # Of several changes in one batch no node sees the states between them.
                     is_one = former_state is not None and state.partition_epoch == former_state.partition_epoch + 1
                     is_settled = topic.configs == (before or topic).configs and has_one_default
                     if former_state is not None and is_one and is_settled:
-                        _check_eligible(new, topic, former_state, state, reborn)
+                        _check_eligible(new, topic, former_state, state, reborn | replaced)
                     elif former_state is not None and not is_one:
                         note(Excuse.SEVERAL_CHANGES)
 
@@ -197,6 +196,7 @@ class MetadataChecker:
         new: PartitionState,
         now_s: float,
         reborn: Collection[NodeId],
+        leaving: Collection[NodeId],
     ) -> None:
         who = f"{topic.name}-{new.partition}"
         if old is None and new.start_offset:
@@ -209,7 +209,7 @@ class MetadataChecker:
             if new.partition_epoch == old.partition_epoch + 1:
                 minimum = image.min_insync_replicas(topic, len(new.replicas))
                 check_reassignment(old, new, who, min_isr=minimum, may_be_unclean=topic.name == RECKLESS)
-        self._check_election(topic, old, new, who, reborn)
+        self._check_election(topic, old, new, who, reborn, leaving)
         if old is not None and (new.leader_epoch < old.leader_epoch or new.partition_epoch <= old.partition_epoch):
             raise ViolationError("INV-EPOCHS-MONO", who, f"{new} after {old}")
         for node_id in new.isr:
@@ -262,12 +262,18 @@ class MetadataChecker:
         return now_s if is_still_there and lossy_s <= self._image_s else min(now_s, lossy_s)
 
     def _check_election(
-        self, topic: TopicImage, old: PartitionState | None, new: PartitionState, who: str, reborn: Collection[NodeId]
+        self,
+        topic: TopicImage,
+        old: PartitionState | None,
+        new: PartitionState,
+        who: str,
+        reborn: Collection[NodeId],
+        leaving: Collection[NodeId],
     ) -> None:
         """A leader from outside ISR and ELR: the last known one loses nothing unless its disk did since it joined the ISR (ELECT-5).
 
-        A broker in ``reborn`` was registered anew in between, or is about to be (:meth:`on_unclean`), and so is none of ISR and ELR any
-        more, if that is more than one change.
+        A broker in ``reborn`` was registered anew in between, and so is none of ISR and ELR any more, if that is more than one change. One in
+        ``leaving`` was, or is about to be (:meth:`on_unclean`).
         """
         key = (topic.topic_id, new.partition)
         committed = self._replicas.of_partition(key)
@@ -291,7 +297,7 @@ class MetadataChecker:
             committed.excuse()
             note(Excuse.RECKLESS_ELECTIONS)
         elif self._ledger.was_lossy_since(new.leader, joined_s, committed.name):
-            self._check_last_resort(old, new, who, reborn)
+            self._check_last_resort(old, new, who, leaving)
             committed.doubt(new.leader_epoch)
         elif _is_last_of_nothing(old, new):
             if any(
@@ -305,12 +311,12 @@ class MetadataChecker:
             )
 
     @staticmethod
-    def _check_last_resort(old: PartitionState, new: PartitionState, who: str, reborn: Collection[NodeId]) -> None:
+    def _check_last_resort(old: PartitionState, new: PartitionState, who: str, leaving: Collection[NodeId]) -> None:
         """A leader that lost bytes is elected only where no other was eligible, and is said to be recovering (ELECT-1, ELECT-4)."""
         if new.partition_epoch != old.partition_epoch + 1:
             return  # the states between several changes are not known
         lost = {node for node, place in zip(new.replicas, new.directories, strict=False) if place == LOST_DIRECTORY}
-        better = ({*old.isr, *old.elr} & set(new.replicas)) - {new.leader, *reborn} - lost
+        better = ({*old.isr, *old.elr} & set(new.replicas)) - {new.leader, *leaving} - lost
         is_silent = not new.recovering and new.leader not in (*old.isr, *old.elr)
         if better or is_silent:
             why = f"{sorted(better)} were eligible" if better else "no producer is notified"
