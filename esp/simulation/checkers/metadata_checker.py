@@ -272,8 +272,8 @@ class MetadataChecker:
     ) -> None:
         """A leader from outside ISR and ELR: the last known one loses nothing unless its disk did since it joined the ISR (ELECT-5).
 
-        A broker in ``reborn`` was registered anew in between, and so is none of ISR and ELR any more, if that is more than one change. One in
-        ``leaving`` was, or is about to be (:meth:`on_unclean`).
+        A broker in ``reborn`` was registered anew in between, and so is none of ISR and ELR any more, if that is more than one change.
+        One in ``leaving`` was, or is about to be (:meth:`on_unclean`).
         """
         key = (topic.topic_id, new.partition)
         committed = self._replicas.of_partition(key)

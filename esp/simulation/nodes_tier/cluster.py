@@ -2,6 +2,7 @@
 
 import dataclasses
 import uuid
+from collections.abc import Iterable
 from random import Random
 from types import MappingProxyType
 from typing import Final
@@ -277,7 +278,12 @@ def format_blocking(
 
 def bootstrap_addresses(layout: Layout) -> tuple[Address, ...]:
     """The addresses at which clients begin."""
-    return tuple(Address(node_host(number), CLIENT_PORT) for number in layout.brokers)
+    return addresses_of(layout.brokers)
+
+
+def addresses_of(brokers: Iterable[int]) -> tuple[Address, ...]:
+    """The addresses of brokers, for clients."""
+    return tuple(Address(node_host(number), CLIENT_PORT) for number in brokers)
 
 
 def _draw_uuid(rng: Random) -> uuid.UUID:

@@ -2,14 +2,15 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from esp.controller.image import ClusterImage
+from esp.ports.network import Address
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.mutation_quota_checker import MutationQuotaChecker
 from esp.simulation.checkers.quota_checker import QuotaChecker
-from esp.simulation.nodes_tier.cluster import bootstrap_addresses, node_host
+from esp.simulation.nodes_tier.cluster import addresses_of, bootstrap_addresses, node_host
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.outcome import Outcome
@@ -37,6 +38,8 @@ class Quotas:
         self.checker = QuotaChecker(now_s, max(world.profile.clock_rates))
         self.changes = MutationQuotaChecker(RATE, max(world.profile.clock_rates))
         self._world = world
+        self._avoided: frozenset[Address] = frozenset()
+        self._made: list[ClusterClient] = []
         self._setter = QuotaSetter(
             self._client("quota setter"), world.random("quota setter"), history, self.checker, self._node_at
         )
@@ -86,6 +89,12 @@ class Quotas:
         """Change no more quotas; send on."""
         self._setter.is_stopping = True
 
+    def avoid(self, brokers: Collection[int]) -> None:
+        """Ask these no more where any broker will do, which stay away for good: chance alone would take long to find another."""
+        self._avoided = frozenset(addresses_of(brokers))
+        for client in self._made:
+            client.avoided = self._avoided
+
     def find_silent(self, since_s: float) -> list[str]:
         """The clients without an answer to what they have sent since then: a client that is throttled goes on after its time."""
         if not self._world.profile.has_quotas:
@@ -102,9 +111,12 @@ class Quotas:
 
     def _client(self, name: str) -> ClusterClient:
         world = self._world
-        return ClusterClient(
+        client = ClusterClient(
             world.client_network(), bootstrap_addresses(world.profile.layout), name, world.random(f"client {name}")
         )
+        client.avoided = self._avoided
+        self._made.append(client)
+        return client
 
     def _image_at(self, host: str) -> ClusterImage:
         return probe.image(self._node_at(host))

@@ -368,6 +368,7 @@ class Run:
             lost = [number for number in self._profile.layout.brokers if number not in self._core]
             self._clients.avoid(lost)
             self._share_groups.avoid(lost)
+            self._quotas.avoid(lost)
         for number in sorted(self._core):
             node = world.nodes[number]
             if not node.is_alive:

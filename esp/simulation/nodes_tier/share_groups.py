@@ -22,7 +22,7 @@ from esp.simulation.checkers.share_group_checker import ShareGroupChecker
 from esp.simulation.checkers.share_state_log import ShareStateLog
 from esp.simulation.checkers.shared_records import SharedRecords
 from esp.simulation.checkers.violation import ViolationError
-from esp.simulation.nodes_tier.cluster import bootstrap_addresses
+from esp.simulation.nodes_tier.cluster import addresses_of
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED
 from esp.simulation.nodes_tier.groups import STABLE_S, Groups, Key, Until
 from esp.simulation.nodes_tier.ledger import PASSING
@@ -297,9 +297,7 @@ class ShareGroups:
 
     def avoid(self, brokers: Collection[int]) -> None:
         """Members read nothing from these any more, which stay away for good."""
-        layout = self._world.profile.layout
-        addresses = zip(layout.brokers, bootstrap_addresses(layout), strict=True)
-        avoided = frozenset(address for number, address in addresses if number in brokers)
+        avoided = frozenset(addresses_of(brokers))
         for crew in self._crews:
             crew.avoid(avoided)
 

@@ -12,7 +12,14 @@ from esp.simulation.checkers.client_checker import ClientChecker
 from esp.simulation.checkers.durable_log_start import find_durable_log_start
 from esp.simulation.checkers.log_start_checker import LogStartChecker
 from esp.simulation.checkers.told_offsets import ToldOffsets
-from esp.simulation.nodes_tier.cluster import CLIENT_HOST, CONTROLLER_PORT, bootstrap_addresses, node_host, node_rack
+from esp.simulation.nodes_tier.cluster import (
+    CLIENT_HOST,
+    CONTROLLER_PORT,
+    addresses_of,
+    bootstrap_addresses,
+    node_host,
+    node_rack,
+)
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED
 from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.ledger import GUARDED_TOPICS, PASSING, SURVEYED
@@ -203,9 +210,7 @@ class Clients:
 
     def avoid(self, brokers: Collection[int]) -> None:
         """Ask these no more where any broker will do: they stay away for good, and chance alone would take long to find another."""
-        layout = self._world.profile.layout
-        addresses = zip(layout.brokers, bootstrap_addresses(layout), strict=True)
-        avoided = frozenset(address for number, address in addresses if number in brokers)
+        avoided = frozenset(addresses_of(brokers))
         for client in self._made:
             client.avoided = avoided
 
