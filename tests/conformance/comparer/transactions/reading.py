@@ -196,7 +196,7 @@ def _headers(records: bytes | None) -> list[str] | None:
 
 
 def _fetched(target: Target, version: int, content: dict[str, Any]) -> dict[str, Any]:
-    """The answer about one partition, which both brokers lead. ESP tells nothing for a moment after it was starved of a processor (BRK-9)."""
+    """The answer about one partition, which both brokers lead. ESP tells nothing for a moment if it was starved (BRK-9)."""
     deadline = monotonic() + _CURRENT_WITHIN_S
     while True:
         (topic,) = target.ask(_KEY.FETCH, version, content)["responses"]
