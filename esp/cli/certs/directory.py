@@ -177,7 +177,9 @@ class CertificateDirectory:
                     f"{certificate} and {key} are no authority of this command: {error}",
                     "Put the certificate and the key of one authority there.",
                 ) from error
-            raise OperatorError(f"{key} is no store of this command: {error}", "Move it out of the directory.") from error
+            raise OperatorError(
+                f"{key} is no store of this command: {error}", "Move it out of the directory."
+            ) from error
 
 
 def _written(host: str) -> str:
