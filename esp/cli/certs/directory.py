@@ -147,8 +147,8 @@ class CertificateDirectory:
     def _trusted_with(self, old: x509.Certificate, renewed: x509.Certificate) -> bytes:
         """Return what is trusted with another certificate in the place of an old one.
 
-        All else stays: a revocation list that is gone would let in again whom it shut out, and a second authority is trusted while nodes
-        move from one to the other.
+        All else stays: without its revocation list a client that was shut out would be let in again, and a second authority is trusted
+        while nodes move from one to the other.
         """
         parts: list[bytes] = []
         for block in split_pem(self.trusted.read_text(encoding="latin-1")):
