@@ -23,7 +23,8 @@ the client does, and three quotas that it does not reach; ESP's metrics are on. 
 `-Xmx1g {" ".join(START_SCRIPT_OPTIONS)}`.""",
     "TLS 1.3 with TLS_AES_256_GCM_SHA384; the broker's key is P-256. The client has logged in by PLAIN, but in the row of log-ins.",
     "CPU is that of the broker's process, all threads, from `/proc/PID/stat`; a GB is 10^9 bytes of batches.",
-    "Bytes: as in the comparison without security, in rounds of 500 MB, each read twice.",
+    """Bytes: as in the comparison without security, in rounds of 500 MB, each read twice. Where the time goes:
+[security-profile.md](security-profile.md).""",
     "Requests: one record of 100 bytes, acks=all, 50 connections with one request in flight each.",
     "Log-ins: a new connection each, full handshake and SCRAM-SHA-512 with 4,096 iterations, one after the other.",
     """Clusters: three nodes of each product, brokers and controllers in one; clients and nodes show certificates on all listeners.

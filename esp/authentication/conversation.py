@@ -21,7 +21,7 @@ from enum import Enum, auto
 from typing import Final
 
 from esp.authentication.credentials import CredentialLookup
-from esp.authentication.errors import AuthenticationError, MalformedMessageError, UnexpectedMessageError, shown
+from esp.authentication.errors import AuthenticationError, MalformedMessageError, UnexpectedMessageError, in_line, shown
 from esp.authentication.exchange import Check, Exchange, KeyWait, NewTokenWait, Outcome, SlowCheck, Success
 from esp.authentication.plain import PlainExchange, PlainOverScramExchange
 from esp.authentication.scram import ScramExchange
@@ -224,7 +224,8 @@ class Conversation:
             return Reply(data=outcome.data)
         if self.user is not None and outcome.user != self.user:
             text = f"Cannot change principals during re-authentication from User.{self.user}: User.{outcome.user}"
-            return self._fail(AuthenticationError(text, text))
+            reason = f"it would change its user from {in_line(self.user)} to {in_line(outcome.user)}"
+            return self._fail(AuthenticationError(reason, text))
         assert self.mechanism is not None, "the handshake chose it"
         self.user = outcome.user
         self.groups = outcome.groups

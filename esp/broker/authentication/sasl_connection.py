@@ -84,6 +84,7 @@ class SaslConnection:
         """True while the client does not take what is sent: TLS answers some of its records by itself."""
         self._has_failed = False
         self._is_over = False
+        client.hold.attach(_nothing, self._refuse)
 
     def begin(self) -> None:
         """Serve from now on: the time limit begins."""
@@ -123,6 +124,7 @@ class SaslConnection:
     def on_closed(self) -> None:
         """See :class:`esp.ports.network.ConnectionOwner`."""
         self._is_over = True
+        self.client.hold.detach()
         self._cancel_timer()
         self._give_back()
         self._on_end(self)
@@ -179,7 +181,8 @@ class SaslConnection:
         request = Request(
             api_key, version, correlation_id, client_id, self.client, lambda _at_once: self._on_answered(request)
         )
-        answer = self._parts.dispatcher.dispatch(request, body)
+        # A long request, or one that is put off, is read later; what comes next may be received where it lies.
+        answer = self._parts.dispatcher.dispatch(request, memoryview(bytes(body)))
         assert answer is not NEVER, "an ApiVersions request has an answer"
         if answer is not LATER:
             self._connection.write(answer)
@@ -288,6 +291,11 @@ class SaslConnection:
         )
         self._finish(frame)
 
+    def _refuse(self, reason: str) -> None:
+        """End the connection because of a request that turned out later to be none."""
+        if not self._is_over:
+            self._end(reason)
+
     def _on_timeout(self) -> None:
         self._timer = None
         self._end(f"it was not authenticated within {self._policy.timeout_ms / 1000:g} s")
@@ -326,6 +334,10 @@ class SaslConnection:
             self._parts.memory.leave(self._on_room)
         elif size:
             self._parts.memory.give_back(size)
+
+
+def _nothing() -> None:
+    """A request that holds the connection is one that is worked at: the next one waits already."""
 
 
 def _token_frame(reply: Reply) -> bytes:

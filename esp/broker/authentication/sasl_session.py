@@ -14,7 +14,7 @@ from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 
 from esp.authentication.conversation import Conversation, Ending, Reply
-from esp.authentication.errors import UnexpectedMessageError
+from esp.authentication.errors import UnexpectedMessageError, in_line
 from esp.authentication.exchange import Check
 from esp.broker.authentication.answers import authenticate_response, handshake_response
 from esp.broker.authentication.login_parts import LoginParts
@@ -114,7 +114,7 @@ class SaslSession:
         mechanism = self._conversation.mechanism
         log.warning(
             "refused a re-authentication of %s, %s, to the listener %s by %s: %s",
-            self._client.principal,
+            in_line(self._client.principal),
             self._client.address,
             self._policy.listener,
             "no mechanism" if mechanism is None else mechanism.value,
@@ -176,7 +176,7 @@ class SaslSession:
 
     def _dispatch_expired(self, request: Request, body: memoryview) -> Answer:
         if request.api_key not in _RENEWING:
-            raise DecodeError(f"the time of its log-in as {self._client.principal} is over")
+            raise DecodeError(f"the time of its log-in as {in_line(self._client.principal)} is over")
         return self._parts.dispatcher.dispatch(request, body)
 
     def _cut(self) -> None:
@@ -185,7 +185,7 @@ class SaslSession:
             log.info(
                 "closing the connection of %s: the time of its log-in as %s is over while a request waits",
                 self._client.address,
-                self._client.principal,
+                in_line(self._client.principal),
             )
             self._session.close("the time of its log-in is over")
 

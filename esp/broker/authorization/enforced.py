@@ -8,8 +8,8 @@ import logging
 from collections import Counter
 from typing import ClassVar, Final
 
-from esp.authentication.errors import shown
-from esp.authorization.authorizer import NAME_CHARACTERS_MAX, Authorizer
+from esp.authentication.errors import in_line
+from esp.authorization.authorizer import Authorizer
 from esp.broker.request import ClientContext
 from esp.controller.image import ClusterDelta, ClusterImage
 from esp.model.acl import AclOperation, Permission, ResourceType
@@ -63,11 +63,11 @@ class EnforcedAccess:
         self.denials[principal if principal in self.denials or len(self.denials) < COUNTED_MAX else OTHERS] += 1
         log.info(
             "Principal = %s is Denied operation = %s from host = %s on resource = %s:%s",
-            client.principal,
+            in_line(principal),
             operation.name,
             client.address.host,
             resource_type.name,
-            name if len(name) <= NAME_CHARACTERS_MAX and name.isprintable() else shown(name),
+            in_line(name),
         )
         return True
 

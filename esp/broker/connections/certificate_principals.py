@@ -3,6 +3,7 @@
 import logging
 from typing import Final
 
+from esp.authentication.errors import in_line
 from esp.broker.request import ClientContext
 from esp.model.distinguished_name import subject_of
 from esp.model.principal_mapping import PrincipalMapping
@@ -44,7 +45,7 @@ class CertificatePrincipals:
             log.warning(
                 "refused a connection of %s: no rule of ssl.principal.mapping.rules names a principal for %s",
                 client.address,
-                subject or "a certificate without a subject",
+                in_line(subject) or "a certificate without a subject",
             )
             raise ConnectionAbortedError("no rule names its principal")
         client.principal = USER + name

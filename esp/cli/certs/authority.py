@@ -117,8 +117,9 @@ def read_certified(key: bytes, certificate: bytes) -> Certified:
         raise ValueError("its key is encrypted") from error
     if not isinstance(found, ec.EllipticCurvePrivateKey):
         raise ValueError("its key is not of an elliptic curve")
-    own = x509.load_pem_x509_certificate(certificate)
-    if own.public_key() != found.public_key():
+    public_key = found.public_key()
+    own = next((each for each in x509.load_pem_x509_certificates(certificate) if each.public_key() == public_key), None)
+    if own is None:
         raise ValueError("its certificate is of another key")
     return Certified(found, own)
 

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from esp.cli.certs.authority import Certified, Wanted, certify, common_name, hosts_of, make_authority, read_certified
 from esp.cli.whole_files import PUBLIC, SECRET, make_private_directory_blocking, write_whole_blocking
 from esp.model.errors import OperatorError
+from esp.runtime.tls.pem import CERTIFICATE, split_pem
 
 AUTHORITY_FILE: Final = "ca.pem"
 AUTHORITY_KEY_FILE: Final = "ca-key.pem"
@@ -104,7 +105,7 @@ class CertificateDirectory:
         if name == "ca":
             old = self._read_authority()
             renewed = _made(lambda: make_authority(common_name(old.certificate), days, now, old.key))
-            write_whole_blocking(self.trusted, renewed.certificate.public_bytes(Encoding.PEM), PUBLIC)
+            write_whole_blocking(self.trusted, self._trusted_with(old.certificate, renewed.certificate), PUBLIC)
             return renewed.certificate
         present = self._read(self.store_of(name)).certificate
         return self.issue_blocking(name, Wanted(common_name(present), hosts_of(present), days), now, replaces=True)
@@ -143,6 +144,19 @@ class CertificateDirectory:
             if store.stem not in _AUTHORITY_NAMES:
                 yield Listed(store.stem, self._read(store).certificate)
 
+    def _trusted_with(self, old: x509.Certificate, renewed: x509.Certificate) -> bytes:
+        """Return what is trusted with another certificate in the place of an old one.
+
+        All else stays: without its revocation list a client that was shut out would be let in again, and a second authority is trusted
+        while nodes move from one to the other.
+        """
+        parts: list[bytes] = []
+        for block in split_pem(self.trusted.read_text(encoding="latin-1")):
+            text = block.text.encode("latin-1")
+            is_old = block.label == CERTIFICATE and x509.load_pem_x509_certificate(text) == old
+            parts.append(renewed.public_bytes(Encoding.PEM) if is_old else text)
+        return b"".join(parts)
+
     def _write_authority(self, authority: Certified) -> None:
         write_whole_blocking(self.path / AUTHORITY_KEY_FILE, authority.key_pem, SECRET)
         write_whole_blocking(self.trusted, authority.certificate.public_bytes(Encoding.PEM), PUBLIC)
@@ -158,8 +172,13 @@ class CertificateDirectory:
         except OSError as error:
             raise OperatorError(f"{key} cannot be read: {error.strerror}", "Name a file of this directory.") from error
         except ValueError as error:
+            if certificate is not None:
+                raise OperatorError(
+                    f"{certificate} and {key} are no authority of this command: {error}",
+                    "Put the certificate and the key of one authority there.",
+                ) from error
             raise OperatorError(
-                f"{certificate or key} is no store of this command: {error}", "Move it out of the directory."
+                f"{key} is no store of this command: {error}", "Move it out of the directory."
             ) from error
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from esp.authentication.conversation import Conversation, Ending, Reply, Stage
 from esp.authentication.errors import AuthenticationError, UnexpectedMessageError
-from esp.authentication.exchange import Challenge, KeyWait, Outcome, SlowCheck, Success
+from esp.authentication.exchange import Challenge, KeyWait, NewTokenWait, Outcome, SlowCheck, Success
 from esp.authentication.scram import ScramClient
 from esp.broker.authentication.answers import authenticate_response
 from esp.model.errors import ErrorCode
@@ -68,6 +68,116 @@ def ended(**options) -> Conversation:
 )
 def test_stages(make: Callable[[], Conversation], stage: Stage) -> None:
     assert make().stage is stage
+
+
+# The whole table
+
+
+def asked_in_vain(**options) -> Conversation:
+    conversation = begun(**options)
+    assert conversation.on_api_versions(is_served=False) is ErrorCode.none
+    return conversation
+
+
+def renewable() -> Conversation:
+    return known(lifetime_ms=3000)
+
+
+def renewing() -> Conversation:
+    conversation = renewable()
+    assert conversation.on_handshake(1, "PLAIN") == Reply()
+    return conversation
+
+
+EVENTS: dict[str, Callable[[Conversation], ErrorCode]] = {
+    "versions": lambda asked: asked.on_api_versions(is_served=True),
+    "unserved versions": lambda asked: asked.on_api_versions(is_served=False),
+    "handshake": lambda asked: asked.on_handshake(1, "PLAIN").code,
+    "handshake 0": lambda asked: asked.on_handshake(0, "PLAIN").code,
+    "other mechanism": lambda asked: asked.on_handshake(1, "SCRAM-SHA-256").code,
+    "no mechanism": lambda asked: asked.on_handshake(1, "GSSAPI").code,
+    "right password": lambda asked: asked.on_message(LOGIN).code,
+    "wrong password": lambda asked: asked.on_message(b"\0alice\0wrong").code,
+    "unreadable": lambda asked: asked.on_malformed().code,
+}
+"""What a client may send, but for other APIs; each returns the code of the answer, or raises UnexpectedMessageError if there is none."""
+
+OF_THE_SESSION = ("versions", "unserved versions")
+"""Events that a client's session sees to once the client is known."""
+
+Cell = tuple[ErrorCode | None, Stage]
+"""The code of the answer, None if there is none, and the next state."""
+
+SAID: dict[str, Cell] = {
+    "handshake": (ErrorCode.none, Stage.SPEAKING),
+    "handshake 0": (ErrorCode.none, Stage.SPEAKING),
+    "other mechanism": (ErrorCode.none, Stage.SPEAKING),
+    "no mechanism": (ErrorCode.unsupported_sasl_mechanism, Stage.ENDED),
+}
+"""The handshakes of a client that has not begun a log-in."""
+
+SPOKEN: dict[str, Cell] = {
+    "versions": (ErrorCode.illegal_sasl_state, Stage.ENDED),
+    "unserved versions": (ErrorCode.illegal_sasl_state, Stage.ENDED),
+    "handshake": (ErrorCode.illegal_sasl_state, Stage.ENDED),
+    "handshake 0": (ErrorCode.illegal_sasl_state, Stage.ENDED),
+    "other mechanism": (ErrorCode.illegal_sasl_state, Stage.ENDED),
+    "no mechanism": (ErrorCode.illegal_sasl_state, Stage.ENDED),
+    "right password": (ErrorCode.none, Stage.KNOWN),
+    "wrong password": (ErrorCode.sasl_authentication_failed, Stage.ENDED),
+    "unreadable": (ErrorCode.sasl_authentication_failed, Stage.ENDED),
+}
+
+TOLD_NOT_NOW: Cell = (ErrorCode.illegal_sasl_state, Stage.KNOWN)
+MESSAGES_OF_THE_KNOWN: dict[str, Cell] = {"right password": TOLD_NOT_NOW, "wrong password": TOLD_NOT_NOW}
+
+TABLE: dict[Callable[[], Conversation], dict[str, Cell]] = {
+    begun: SAID
+    | {
+        "versions": (ErrorCode.none, Stage.VERSIONS_TOLD),
+        "unserved versions": (ErrorCode.none, Stage.BEGUN),
+    },
+    asked_in_vain: SAID | {"versions": (ErrorCode.none, Stage.VERSIONS_TOLD)},
+    versions_told: SAID,
+    speaking: SPOKEN,
+    renewing: SPOKEN,
+    known: MESSAGES_OF_THE_KNOWN
+    | dict.fromkeys(("handshake", "handshake 0", "other mechanism", "no mechanism"), TOLD_NOT_NOW),
+    renewable: MESSAGES_OF_THE_KNOWN | {"handshake": (ErrorCode.none, Stage.SPEAKING), "handshake 0": TOLD_NOT_NOW},
+    ended: {},
+}
+"""The cells in which there is an answer; in all others the connection ends without one."""
+
+CELLS = [
+    pytest.param(make, event, id=f"{make.__name__}, {event}")
+    for make in TABLE
+    for event in EVENTS
+    if not (make in (known, renewable) and event in OF_THE_SESSION)
+]
+
+
+@pytest.mark.parametrize(("make", "event"), CELLS)
+def test_each_message_in_each_state_has_the_answer_and_the_next_state_of_the_table(
+    make: Callable[[], Conversation], event: str
+) -> None:
+    conversation = make()
+    code, stage = TABLE[make].get(event, (None, Stage.ENDED))
+    if code is None:
+        with pytest.raises(UnexpectedMessageError):
+            EVENTS[event](conversation)
+    else:
+        assert EVENTS[event](conversation) is code
+    assert conversation.stage is stage
+
+
+@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_connection_that_has_ended_answers_nothing_more(version: int, event: str) -> None:
+    conversation = speaking(version=version)
+    conversation.on_other_api("Metadata")
+    with pytest.raises(UnexpectedMessageError):
+        EVENTS[event](conversation)
+    assert conversation.user is None
 
 
 # ApiVersions
@@ -152,15 +262,6 @@ def test_handshake_after_a_failed_log_in_ends_the_connection() -> None:
 # SaslAuthenticate
 
 
-@pytest.mark.parametrize("make", [begun, versions_told, ended])
-def test_message_without_a_handshake_ends_the_connection(make: Callable[[], Conversation]) -> None:
-    conversation = make()
-    with pytest.raises(UnexpectedMessageError):
-        conversation.on_message(LOGIN)
-    with pytest.raises(UnexpectedMessageError):
-        conversation.on_malformed()
-
-
 def test_log_in_by_plain() -> None:
     conversation = speaking()
     assert conversation.on_message(LOGIN) == Reply(is_success=True)
@@ -241,6 +342,36 @@ def test_password_of_plain_may_be_checked_off_the_loop() -> None:
         assert isinstance(check, SlowCheck)
         assert conversation.user is None
         assert conversation.on_checked(check, check.is_right()).code is code
+
+
+def test_a_check_may_ask_for_another_one() -> None:
+    """A delegation token that was just made is waited for, and its password is hashed then."""
+    hashed = SlowCheck(lambda: True, lambda is_right: Success("alice", is_by_token=is_right))
+    wait = NewTokenWait(lambda: True, lambda _is_known: hashed)
+    conversation = by_token(wait)
+    assert conversation.on_message(b"") is wait
+    assert conversation.on_checked(wait, is_right=True) is hashed
+    with pytest.raises(UnexpectedMessageError):
+        conversation.on_message(b"")
+    conversation = by_token(wait)
+    conversation.on_message(b"")
+    conversation.on_checked(wait, is_right=True)
+    reply = conversation.on_checked(hashed, is_right=True)
+    assert isinstance(reply, Reply)
+    assert reply.is_success
+    assert conversation.is_by_token
+
+
+@pytest.mark.parametrize("event", ["versions", "handshake", "unreadable"])
+def test_a_right_password_counts_no_more_when_its_client_has_gone_on_meanwhile(event: str) -> None:
+    conversation = speaking(users=USERS)
+    check = conversation.on_message(LOGIN)
+    assert isinstance(check, SlowCheck)
+    EVENTS[event](conversation)
+    reply = conversation.on_checked(check, is_right=True)
+    assert isinstance(reply, Reply)
+    assert reply.code is ErrorCode.sasl_authentication_failed
+    assert (conversation.stage, conversation.user) == (Stage.ENDED, None)
 
 
 def test_nothing_is_taken_while_a_password_is_checked() -> None:

@@ -30,7 +30,7 @@ from tests.unit.broker.authentication.raw_client import (
     token,
     with_sasl,
 )
-from tests.unit.broker.simulated_node import simulated
+from tests.unit.broker.simulated_node import model, simulated
 
 
 @simulated(**with_sasl())
@@ -70,6 +70,27 @@ async def test_versions_that_are_not_served_may_be_asked_for_first(node):
     assert (await log_in(client)).error_code == 0
 
 
+@simulated(**with_sasl())
+async def test_long_request_for_versions_is_answered_and_what_came_behind_it_too(node):
+    client = await node.client()
+    message = model(ApiKey.API_VERSIONS, 4).Request(client_software_name="a" * 5000, client_software_version="1")
+    versions = asyncio.ensure_future(client.call(ApiKey.API_VERSIONS, 4, message))
+    known = asyncio.ensure_future(log_in(client))
+    assert (await versions).api_keys
+    assert (await known).error_code == 0
+    assert (await ask_metadata(client)).brokers
+
+
+@simulated(**with_sasl())
+async def test_long_request_for_versions_that_cannot_be_read_ends_the_connection_at_once(node, caplog):
+    client = await node.client()
+    header = struct.pack(">hhih", ApiKey.API_VERSIONS, 4, 7, -1) + b"\0"
+    answer = client.send_frame(token(header + b"\xff\xff\xff\xff\x0f" + bytes(5000)), 7)
+    assert await asyncio.wait_for(ends_without_answer(answer), 1)
+    (line,) = (record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING)
+    assert "closing the connection of 127.0.0.1" in line
+
+
 @pytest.mark.parametrize("version", [-1, 99])
 @simulated(**with_sasl())
 async def test_versions_that_are_not_served_are_refused_in_the_middle_of_a_log_in(node, version):
@@ -103,6 +124,63 @@ async def test_frame_outside_the_limits_ends_the_connection(node, length, caplog
     client.connection.write([struct.pack(">i", length)])
     assert await is_closed(client)
     assert f"a frame of {length} bytes is outside 8..1000" in caplog.text
+
+
+@pytest.mark.parametrize("length", [-1, -(2**31), 1001, 2**31 - 1])
+@simulated(**with_sasl(receive_bytes_max=1000))
+async def test_token_outside_the_limits_ends_the_connection(node, length, caplog):
+    client = await TokenClient.connect(node)
+    await handshake(client, version=0)
+    client.connection.write([struct.pack(">i", length)])
+    assert await is_closed(client)
+    assert f"a frame of {length} bytes is outside 0..1000" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("key", "version"),
+    [(9999, 0), (-1, 0), (ApiKey.METADATA, 99), (ApiKey.SASL_HANDSHAKE, 2), (ApiKey.SASL_AUTHENTICATE, -1)],
+)
+@pytest.mark.parametrize("is_begun", [False, True])
+@simulated(**with_sasl())
+async def test_what_is_not_served_ends_the_connection_and_the_log_names_it(node, key, version, is_begun, caplog):
+    client = await node.client()
+    if is_begun:
+        await handshake(client)
+    header = struct.pack(">hhih", key, version, 7, -1)
+    assert await ends_without_answer(client.send_frame(token(header + bytes(20)), 7))
+    assert f"a request of the API {int(key)}, version {version}, before it was authenticated" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "body"),
+    [
+        (ApiKey.SASL_HANDSHAKE, 1, b""),
+        (ApiKey.SASL_HANDSHAKE, 1, b"\x7f\xffPLAIN"),
+        (ApiKey.SASL_HANDSHAKE, 1, b"\xff\xff"),
+        (ApiKey.API_VERSIONS, 4, b"\0\xff\xff\xff\xff\x0f"),
+    ],
+)
+@simulated(**with_sasl())
+async def test_other_requests_of_a_stranger_that_cannot_be_read_end_the_connection(node, key, version, body):
+    client = await node.client()
+    header = struct.pack(">hhih", key, version, 7, -1)
+    assert await ends_without_answer(client.send_frame(token(header + body), 7))
+    assert (await log_in(await node.client())).error_code == 0
+
+
+@simulated(**with_sasl())
+async def test_log_in_that_comes_byte_by_byte_succeeds(node):
+    client = await TokenClient.connect(node)
+    await handshake(client, version=0)
+    *others, last = (bytes([byte]) for byte in LOGIN)
+    for piece in (struct.pack(">i", len(LOGIN)), *others):
+        client.connection.write([piece])
+        await asyncio.sleep(0.001)
+    assert not client.frames
+    client.connection.write([last])
+    while not client.frames:  # noqa: ASYNC110 - the time of the simulator
+        await asyncio.sleep(0.001)
+    assert (await ask_metadata(client)).brokers
 
 
 @simulated(**with_sasl())

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 import struct
 import weakref
 
@@ -170,6 +171,24 @@ async def test_log_in_is_not_renewed_as_another_user(node, caplog):
     assert "refused a re-authentication of User:alice" in caplog.text
 
 
+@simulated(**with_sasl(lifetime_ms=3000, failure_delay_ms=0))
+async def test_name_with_a_line_break_forges_no_line_of_the_log(node, caplog):
+    caplog.set_level(logging.INFO)
+    name = "alice\nINFO all is well"
+    await add_user(node, name, "alice-secret")
+    for is_late in (True, False):
+        client = await node.client()
+        assert (await log_in_by_scram(client, SCRAM_256, name, "alice-secret")).error_code == 0
+        if is_late:
+            await asyncio.sleep(4)
+            assert await ends_without_answer(ask_metadata(client))
+        else:
+            assert (await log_in_by_scram(client, SCRAM_256, name, "wrong")).error_code
+    told = [line for line in caplog.messages if "all is well" in line]
+    assert len(told) == 2
+    assert all(line.isprintable() for line in told)
+
+
 @simulated(**with_sasl(lifetime_ms=3000, timeout_ms=5000))
 async def test_client_that_takes_nothing_of_the_answer_to_its_failed_renewal_is_ended_in_time(node):
     client = await known(node)
@@ -241,6 +260,47 @@ async def test_second_handshake_of_a_renewal_is_refused(node):
     await handshake(client)
     assert (await handshake(client)).error_code == ErrorCode.illegal_sasl_state
     assert await is_closed(client)
+
+
+@simulated(**with_sasl(lifetime_ms=3000, plain_users=None))
+async def test_message_before_the_one_before_it_was_answered_ends_the_connection_and_renews_nothing(node, caplog):
+    caplog.set_level(logging.INFO)
+    await add_user(node, "alice", "alice-secret")
+    client = await known(node)
+    await handshake(client)
+    first, second = asyncio.ensure_future(authenticate(client)), asyncio.ensure_future(authenticate(client))
+    assert await ends_without_answer(second)
+    assert await ends_without_answer(first)
+    assert "a SaslAuthenticate request before the one before it was answered" in caplog.text
+    assert node.server._logins.counts["PLAINTEXT", "PLAIN", True] == 1
+
+
+@simulated(**with_sasl(lifetime_ms=3000, plain_users=None))
+async def test_client_that_goes_away_while_the_password_of_its_renewal_is_checked_harms_nothing(node):
+    await add_user(node, "alice", "alice-secret")
+    for data in (LOGIN, WRONG):
+        for delay_s in (0, 0.0002, 0.0005, 0.001, 0.15):
+            client = await known(node)
+            await handshake(client)
+            asyncio.ensure_future(authenticate(client, data)).cancel()
+            await asyncio.sleep(delay_s)
+            client.close()
+    await asyncio.sleep(10)
+    assert not node.server._sessions
+    assert (await ask_metadata(await known(node))).brokers
+
+
+@simulated(**with_sasl(lifetime_ms=3000, plain_users=None))
+async def test_renewal_that_is_checked_when_the_time_ends_counts(node):
+    await add_user(node, "alice", "alice-secret", iterations=16_384)
+    client = await known(node)
+    await handshake(client)
+    (session,) = node.server._sessions
+    renewed = asyncio.ensure_future(authenticate(client))
+    session.client.sasl._expire()
+    assert (await renewed).error_code == 0
+    await asyncio.sleep(2)
+    assert (await ask_metadata(client)).brokers
 
 
 @simulated(**LIMITED)

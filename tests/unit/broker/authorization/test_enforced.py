@@ -226,6 +226,29 @@ def test_a_denied_name_makes_one_line_of_bounded_length(caplog, name, told):
     assert len(line) < 500
 
 
+@pytest.mark.parametrize(
+    ("principal", "told"),
+    [
+        ("User:CN=carol,OU=Data", "Principal = User:CN=carol,OU=Data is Denied"),
+        ("User:al\nINFO all is well", r"Principal = 'User:al\nINFO all is well' is Denied"),
+        ("User:\x1b[2Jalice", r"Principal = 'User:\x1b[2Jalice' is Denied"),
+        ("User:" + "a" * 8_000, "aaa' is Denied"),
+    ],
+    ids=["of a certificate", "with a line break", "with an order for a terminal", "very long"],
+)
+def test_a_denied_principal_makes_one_line_of_bounded_length(caplog, principal, told):
+    """Administrators and authorities that certify any name choose the names of users, and a user's may have any character but NUL."""
+    caplog.set_level(logging.INFO, "kafka.authorizer.logger")
+    client = ClientContext("", Address("192.0.2.1", 1), principal)
+    access = EnforcedAccess(BrokerSettings())
+    assert access.refuses(client, Permission(WRITE, ResourceType.TOPIC, "t"))
+    (line,) = caplog.messages
+    assert told in line
+    assert line.isprintable()
+    assert len(line) < 500
+    assert access.denials == {principal: 1}
+
+
 def test_denials_are_counted_by_principal_and_those_of_many_together():
     access = EnforcedAccess(BrokerSettings())
     permission = Permission(WRITE, ResourceType.TOPIC, "t")

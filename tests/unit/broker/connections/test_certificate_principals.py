@@ -36,6 +36,15 @@ def test_a_client_that_gets_no_name_is_refused_with_a_line(client, caplog, certi
     assert "127.0.0.1:5" in caplog.text
 
 
+def test_a_name_with_a_line_break_makes_one_line(client, caplog):
+    forger = Authority().issue(r"CN=mallory\0AINFO all is well").der
+    with pytest.raises(ConnectionAbortedError):
+        CertificatePrincipals("RULE:^CN=dave$/x/").authenticate(client, forger)
+    (line,) = caplog.messages
+    assert line.isprintable()
+    assert "all is well" in line
+
+
 @pytest.mark.parametrize(
     ("certificate", "rules"),
     [(Authority().issue("").der, "DEFAULT"), (CAROL, "RULE:^CN=.*$//")],

@@ -7,6 +7,7 @@ import pytest
 from cryptography import x509
 
 from esp.cli.app import run_tools
+from tests.models.certificates import Authority
 
 
 @pytest.fixture
@@ -65,6 +66,32 @@ def test_what_ends_soon_is_renewed_for_the_same_name_and_hosts(run, tmp_path):
     assert run("renew")[1] == "no certificate ends within 30 days\n"
     assert "ca.pem" in run("renew", "ca", "later", "--days", "99")[1]
     after.verify_directly_issued_by(certificate(tmp_path, "ca"))
+
+
+def test_a_renewed_authority_leaves_what_else_is_trusted(run, tmp_path):
+    """A second authority, while nodes move from one to the other, and revocation lists."""
+    run("create")
+    trusted = tmp_path / "esp-certs" / "ca.pem"
+    mine = Authority("CN=Mine")
+    other, lists = Authority("CN=Other").pem, mine.revoke(mine.issue("CN=mallory")).revocations_pem()
+    trusted.write_text(other + trusted.read_text() + lists)
+    (before, old), crl = x509.load_pem_x509_certificates(trusted.read_bytes()), x509.load_pem_x509_crl(lists.encode())
+    assert run("renew", "ca")[0] == 0
+    after, renewed = x509.load_pem_x509_certificates(trusted.read_bytes())
+    assert after == before
+    assert (renewed != old, renewed.public_key() == old.public_key()) == (True, True)
+    assert x509.load_pem_x509_crl(trusted.read_bytes()[-len(lists) :]) == crl
+    assert run("issue", "carol")[0] == 0
+    certificate(tmp_path, "carol").verify_directly_issued_by(renewed)
+
+
+def test_the_key_of_another_authority_is_named(run, tmp_path):
+    run("create")
+    Authority().write_pem(tmp_path / "esp-certs" / "ca.pem")
+    status, out = run("renew", "ca")
+    assert status == 1
+    assert "are no authority of this command: its certificate is of another key" in out
+    assert "Put the certificate and the key of one authority there" in out
 
 
 def test_nothing_is_written_over_unless_that_is_asked_for(run, tmp_path):
