@@ -14,7 +14,7 @@ from esp.controller.image import (
     ClusterImage,
     TopicImage,
 )
-from esp.model.ids import LOST_DIRECTORY, NO_NODE, RESERVED_DIRECTORIES, BrokerEpoch, NodeId, TopicId
+from esp.model.ids import LOST_DIRECTORY, NO_NODE, RESERVED_DIRECTORIES, BrokerEpoch, NodeId, TopicId, TopicPartition
 from esp.model.partition import PartitionState
 from esp.settings.rebalance import REMOVAL_FORCED
 from esp.simulation.checkers import probe
@@ -331,7 +331,7 @@ class MetadataChecker:
             view = self._replicas.views.get(node_id, {}).get(key)
             if view is None or committed.is_held_by(view):
                 continue
-            if not self._may_lack(image, node_id):
+            if not self._may_lack(image, node_id, committed.name):
                 raise ViolationError(
                     "INV-CANDIDATE-COMPLETE",
                     who,
@@ -339,8 +339,8 @@ class MetadataChecker:
                 )
             note(Excuse.LOSSY_CANDIDATES)
 
-    def _may_lack(self, image: ClusterImage, node_id: NodeId) -> bool:
-        """True if a node lost bytes, and the controller need not know it.
+    def _may_lack(self, image: ClusterImage, node_id: NodeId, partition: TopicPartition) -> bool:
+        """True if a node lost bytes of a partition, and the controller need not know it.
 
         When it serves again it has registered, and could not show a clean shutdown that came after what it holds (BRK-2). What a device
         keeps back, and what rots, may not have been found.
@@ -348,7 +348,12 @@ class MetadataChecker:
         ledger, node = self._ledger, self._nodes.get(node_id)
         if node_id not in ledger.outstanding:
             return False
-        if node is None or node_id in ledger.poisoned or node_id in ledger.rotten or not node.is_serving:
+        if (
+            node is None
+            or node_id in ledger.poisoned
+            or not node.is_serving
+            or ledger.may_be_rotten(node_id, partition)
+        ):
             return True
         return _epoch_of(image, node_id) != probe.broker_epoch(node)
 

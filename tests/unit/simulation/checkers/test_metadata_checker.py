@@ -8,7 +8,7 @@ import pytest
 
 from esp.controller.directories import NOWHERE
 from esp.controller.image import CLUSTER_DEFAULT, EMPTY_IMAGE, TopicImage
-from esp.model.ids import LOST_DIRECTORY, NO_NODE, BrokerEpoch, NodeId
+from esp.model.ids import LOST_DIRECTORY, NO_NODE, BrokerEpoch, NodeId, TopicPartition
 from esp.settings.rebalance import REMOVAL_FORCED
 from esp.simulation.checkers.committed import CommittedLog
 from esp.simulation.checkers.metadata_checker import IMAGES_KEPT, MetadataChecker
@@ -264,11 +264,18 @@ def test_member_that_lost_power_is_believed_until_the_cluster_is_whole():
 
 
 @pytest.mark.parametrize(
-    ("is_serving", "is_registered", "poisoned"),
-    [(True, True, False), (False, True, False), (True, False, False), (True, True, True)],
+    ("is_serving", "is_registered", "poisoned", "rotten", "is_held"),
+    [
+        (True, True, False, None, True),
+        (False, True, False, None, False),
+        (True, False, False, None, False),
+        (True, True, True, None, False),
+        (True, True, False, PARTITION, False),
+        (True, True, False, TopicPartition("another", 0), True),
+    ],
 )
 def test_candidate_that_lost_bytes_and_has_registered_since_is_held_against_what_is_committed(
-    is_serving, is_registered, poisoned
+    is_serving, is_registered, poisoned, rotten, is_held
 ):
     scene = Scene()
     scene.change(isr=numbers(1, 2))
@@ -278,6 +285,8 @@ def test_candidate_that_lost_bytes_and_has_registered_since_is_held_against_what
         scene.ledger.on_power_loss(number, 1.0)
         if poisoned:
             scene.ledger.on_failed_sync(number, 1.0)
+        if rotten is not None:
+            scene.ledger.on_rot(number, 1.0, rotten)
     epoch = scene.brokers[NodeId(3)].epoch if is_registered else -1
     role = SimpleNamespace(running=SimpleNamespace(lifecycle=SimpleNamespace(epoch=epoch)))
     running = SimpleNamespace(metadata=Publisher())
@@ -289,10 +298,7 @@ def test_candidate_that_lost_bytes_and_has_registered_since_is_held_against_what
         ),
         0.0,
     )
-    if is_serving and is_registered and not poisoned:
-        with violation("INV-CANDIDATE-COMPLETE"):
-            scene.change(isr=numbers(1, 2, 3))
-    else:
+    with violation("INV-CANDIDATE-COMPLETE") if is_held else nullcontext():
         scene.change(isr=numbers(1, 2, 3))
 
 
