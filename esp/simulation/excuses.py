@@ -23,6 +23,8 @@ class Excuse(StrEnum):
     DELETED_TOPICS = "deleted_topics"
     LOST_LAST_COPIES = "lost_last_copies"
     STRANDED_OUTSIDE = "stranded_outside"
+    # Offsets that readers are told.
+    FORGOTTEN_EPOCHS = "forgotten_epochs"
     # What comes back from a disk.
     UNFINISHED_CUTS = "unfinished_cuts"
     ROTTEN_TAILS = "rotten_tails"

@@ -14,7 +14,7 @@ from esp.controller.image import (
     ClusterImage,
     TopicImage,
 )
-from esp.model.ids import LOST_DIRECTORY, NO_NODE, RESERVED_DIRECTORIES, BrokerEpoch, NodeId, TopicId
+from esp.model.ids import LOST_DIRECTORY, NO_NODE, RESERVED_DIRECTORIES, BrokerEpoch, NodeId, TopicId, TopicPartition
 from esp.model.partition import PartitionState
 from esp.settings.rebalance import REMOVAL_FORCED
 from esp.simulation.checkers import probe
@@ -243,12 +243,17 @@ class MetadataChecker:
             broker = image.brokers.get(node_id)
             if (broker is None or broker.fenced) and old is not None and node_id not in old.isr:
                 raise ViolationError("INV-ISR-UNFENCED", who, f"{node_id} is fenced and joins the ISR: {new}")
-        is_lost = self._ledger.is_beyond_promise or LOST_DIRECTORY in new.directories  # as its broker has said (BRK-11)
         if isr or elr or new.last_known_elr:
             return
-        if not (is_lost or topic.name in PASSING):
+        is_told = self._ledger.is_beyond_promise or LOST_DIRECTORY in new.directories  # as its broker has said (BRK-11)
+        if self.keeps_a_copy(topic, new.partition) or not (is_told or topic.name in PASSING):
             raise ViolationError("INV-LAST-COPY", who, f"no complete copy is left: {new} after {old}")
         note(Excuse.LOST_LAST_COPIES)
+
+    def keeps_a_copy(self, topic: TopicImage, partition: int) -> bool:
+        """True if a complete copy of a partition is left by what the ledger allows to be lost: not of what ever counted with one copy."""
+        is_single = self.minimums.least_ever(topic.topic_id, partition) == 1
+        return not (is_single or self._ledger.is_beyond_promise or topic.name in PASSING)
 
     def _held_since_s(self, node_id: int, now_s: float) -> float:
         """The time at which a node that joins an ISR now had what it was let in for.
@@ -331,7 +336,7 @@ class MetadataChecker:
             view = self._replicas.views.get(node_id, {}).get(key)
             if view is None or committed.is_held_by(view):
                 continue
-            if not self._may_lack(image, node_id):
+            if not self._may_lack(image, node_id, committed.name):
                 raise ViolationError(
                     "INV-CANDIDATE-COMPLETE",
                     who,
@@ -339,8 +344,8 @@ class MetadataChecker:
                 )
             note(Excuse.LOSSY_CANDIDATES)
 
-    def _may_lack(self, image: ClusterImage, node_id: NodeId) -> bool:
-        """True if a node lost bytes, and the controller need not know it.
+    def _may_lack(self, image: ClusterImage, node_id: NodeId, partition: TopicPartition) -> bool:
+        """True if a node lost bytes of a partition, and the controller need not know it.
 
         When it serves again it has registered, and could not show a clean shutdown that came after what it holds (BRK-2). What a device
         keeps back, and what rots, may not have been found.
@@ -348,7 +353,12 @@ class MetadataChecker:
         ledger, node = self._ledger, self._nodes.get(node_id)
         if node_id not in ledger.outstanding:
             return False
-        if node is None or node_id in ledger.poisoned or node_id in ledger.rotten or not node.is_serving:
+        if (
+            node is None
+            or node_id in ledger.poisoned
+            or not node.is_serving
+            or ledger.may_be_rotten(node_id, partition)
+        ):
             return True
         return _epoch_of(image, node_id) != probe.broker_epoch(node)
 

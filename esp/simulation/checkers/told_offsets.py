@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from esp.model.ids import TopicId
 from esp.simulation.checkers.committed import CommittedLog
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, note
 from esp.simulation.outcome import Outcome
 
 Key = tuple[TopicId, int]
@@ -147,8 +148,6 @@ class ToldOffsets:
         """Leaders that told a log start below that of a leader before them, whose log start they had not heard of yet (READ-3)."""
         self.unknown_newest = 0
         """Searches for the largest timestamp that found it in what is not committed yet, and so told nothing (READ-4)."""
-        self.forgotten_epochs = 0
-        """Readers at a log start that named the epoch before it, of which the log does not know any more (TRUNC-3)."""
         self._committed = committed
         self._newest_epoch = newest_epoch
         self._log_start = log_start
@@ -222,7 +221,7 @@ class ToldOffsets:
         if committed is None or offset < log_start:
             return
         if offset == log_start and last_epoch != UNKNOWN:
-            self.forgotten_epochs += 1
+            note(Excuse.FORGOTTEN_EPOCHS)
             return
         told = self._of(asked.key)
         place = self._place(asked, role)

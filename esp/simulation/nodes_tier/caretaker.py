@@ -141,11 +141,14 @@ class Caretaker:
         kept = self._take(node, lambda path: path.startswith(_KEPT))
         markers = self._take(node, lambda path: path.endswith(f"/{RUNNING_FILE}"))
         files = {path: node.disk.stat(path).identity for path in markers}
-        image = copied.files
+        image = {path: data for path, data in copied.files.items() if path not in _SHARED}
         if not self._is_metadata_log_whole(node):
-            image = {path: data for path, data in image.items() if path != _CLEAN_MARKER}
-        checkpoints = {path: self._keep_member(image.get(path), node.disk.content(path)) for path in _SHARED}
-        node.change_disk(make_tree({**image, **kept, **{path: data for path, data in checkpoints.items() if data}}))
+            image.pop(_CLEAN_MARKER, None)
+        for path in _SHARED:
+            checkpoint = self._keep_member(copied.files.get(path), node.disk.content(path))
+            if checkpoint:
+                image[path] = checkpoint
+        node.change_disk(make_tree({**image, **kept}))
         node.damaged = dict.fromkeys(copied.damaged)
         node.lost_identities = {
             root: copied.identities.get(root) for root in _ROOTS if root not in self._take_identities(node)

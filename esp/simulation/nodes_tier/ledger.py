@@ -188,6 +188,10 @@ class Ledger:
         """True if the node lost bytes of a partition at or after a moment."""
         return max(self.lossy_s.get(node_id, -1.0), self.rotted_s.get((node_id, partition), -1.0)) >= since_s
 
+    def may_be_rotten(self, node_id: int, partition: TopicPartition) -> bool:
+        """True if records of a partition rotted on a node, and not all rot is gone from there."""
+        return node_id in self.rotten and (node_id, partition) in self.rotted_s
+
     def added_to(self, outcome: Outcome) -> Outcome:
         """The outcome of a run with what was allowed to be lost."""
         return dataclasses.replace(

@@ -18,7 +18,7 @@ from esp.simulation.nodes_tier.ledger import Ledger
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.old_copies import OldCopies
 from esp.simulation.nodes_tier.world import World
-from esp.storage.layout import INDEX_SUFFIXES, LOG_SUFFIX, DirectoryKind, parse_directory_name
+from esp.storage.layout import CLEAN_SHUTDOWN_FILE, INDEX_SUFFIXES, LOG_SUFFIX, DirectoryKind, parse_directory_name
 
 AIMED_SHARE: Final = 0.6
 """Of the losses: they befall a node that is the only one that may lead when it is back."""
@@ -59,21 +59,20 @@ class LostFiles:
         is_aimed, in_order = rng.random() < AIMED_SHARE, rng.random() < ORDERLY_SHARE
 
         def lose(partition: tuple[str, int] | None) -> None:
-            self.lose(node, rng, partition, in_order=in_order)
+            self.lose(node, rng, partition)
 
         self._world.spawn(
             self._moments.strike(node, lose, "loses files while it is down", is_aimed=is_aimed, in_order=in_order)
         )
         return True
 
-    def lose(self, node: SimulatedNode, rng: Random, partition: tuple[str, int] | None, *, in_order: bool) -> None:
+    def lose(self, node: SimulatedNode, rng: Random, partition: tuple[str, int] | None) -> None:
         """Let something vanish from a dead node's disk.
 
         Args:
             node: the node.
             rng: says what.
             partition: of which something is to go; None: of any.
-            in_order: true if the node was shut down cleanly.
         """
         node.disk.crash()
         replicas = dict(_find_replicas(node))
@@ -86,14 +85,17 @@ class LostFiles:
         if not replicas:
             return
         path = aimed[0] if aimed else rng.choice(sorted(replicas))
-        kinds = ["directory", "segments", "file"] if in_order else ["directory", "segments"]
+        kinds = ["directory", "segments"]
+        # The number of segments that a killed process had not flushed is not known: one of several is not missed (REC-11). A process that
+        # is asked to stop may be killed before it has.
+        if node.disk.exists(f"{path.rpartition('/')[0]}/{CLEAN_SHUTDOWN_FILE}"):
+            kinds.append("file")
         kind = rng.choice(kinds)
         self._note(node, f"the {kind} of {path}")
         self._caretaker.on_moved_away(node, path)
         if kind == "directory":
             node.disk.remove_tree(path)
         else:
-            # The number of segments that a killed process had not flushed is not known: one of several is not missed (REC-11).
             logs = [name for name in node.disk.listdir(path) if name.endswith(LOG_SUFFIX)]
             gone = [rng.choice(logs)] if kind == "file" and logs else logs
             for name in gone:

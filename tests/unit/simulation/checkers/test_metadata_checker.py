@@ -8,7 +8,7 @@ import pytest
 
 from esp.controller.directories import NOWHERE
 from esp.controller.image import CLUSTER_DEFAULT, EMPTY_IMAGE, TopicImage
-from esp.model.ids import LOST_DIRECTORY, NO_NODE, BrokerEpoch, NodeId
+from esp.model.ids import LOST_DIRECTORY, NO_NODE, BrokerEpoch, NodeId, TopicPartition
 from esp.settings.rebalance import REMOVAL_FORCED
 from esp.simulation.checkers.committed import CommittedLog
 from esp.simulation.checkers.metadata_checker import IMAGES_KEPT, MetadataChecker
@@ -44,8 +44,9 @@ class Publisher:
 class Scene:
     """Three brokers and one partition, whose state is given; each change of it is committed on its own."""
 
-    def __init__(self, *, replica_count=3, topic=NAME, **fields):
+    def __init__(self, *, replica_count=3, topic=NAME, minimum=2, **fields):
         self.topic = topic
+        self.minimum = minimum
         self.brokers = Cluster(brokers=replica_count).image.brokers
         self.ledger = Ledger(1)
         self.nodes = nodes_with(2)
@@ -74,8 +75,9 @@ class Scene:
         self.image = EMPTY_IMAGE
         self.publish()
 
-    def publish(self, *, brokers=None, minimum=2):
-        topic = TopicImage(self.topic, TOPIC_ID, (self.state,), {"min.insync.replicas": str(minimum)})
+    def publish(self, *, brokers=None, minimum=None):
+        self.minimum = minimum or self.minimum
+        topic = TopicImage(self.topic, TOPIC_ID, (self.state,), {"min.insync.replicas": str(self.minimum)})
         self.brokers = brokers or self.brokers
         self.image = dataclasses.replace(
             EMPTY_IMAGE,
@@ -264,11 +266,18 @@ def test_member_that_lost_power_is_believed_until_the_cluster_is_whole():
 
 
 @pytest.mark.parametrize(
-    ("is_serving", "is_registered", "poisoned"),
-    [(True, True, False), (False, True, False), (True, False, False), (True, True, True)],
+    ("is_serving", "is_registered", "poisoned", "rotten", "is_held"),
+    [
+        (True, True, False, None, True),
+        (False, True, False, None, False),
+        (True, False, False, None, False),
+        (True, True, True, None, False),
+        (True, True, False, PARTITION, False),
+        (True, True, False, TopicPartition("another", 0), True),
+    ],
 )
 def test_candidate_that_lost_bytes_and_has_registered_since_is_held_against_what_is_committed(
-    is_serving, is_registered, poisoned
+    is_serving, is_registered, poisoned, rotten, is_held
 ):
     scene = Scene()
     scene.change(isr=numbers(1, 2))
@@ -278,6 +287,8 @@ def test_candidate_that_lost_bytes_and_has_registered_since_is_held_against_what
         scene.ledger.on_power_loss(number, 1.0)
         if poisoned:
             scene.ledger.on_failed_sync(number, 1.0)
+        if rotten is not None:
+            scene.ledger.on_rot(number, 1.0, rotten)
     epoch = scene.brokers[NodeId(3)].epoch if is_registered else -1
     role = SimpleNamespace(running=SimpleNamespace(lifecycle=SimpleNamespace(epoch=epoch)))
     running = SimpleNamespace(metadata=Publisher())
@@ -289,10 +300,7 @@ def test_candidate_that_lost_bytes_and_has_registered_since_is_held_against_what
         ),
         0.0,
     )
-    if is_serving and is_registered and not poisoned:
-        with violation("INV-CANDIDATE-COMPLETE"):
-            scene.change(isr=numbers(1, 2, 3))
-    else:
+    with violation("INV-CANDIDATE-COMPLETE") if is_held else nullcontext():
         scene.change(isr=numbers(1, 2, 3))
 
 
@@ -394,7 +402,7 @@ LAST = (NOWHERE, LOST_DIRECTORY, LOST_DIRECTORY)
 )
 def test_the_last_one_to_say_that_it_has_nothing_may_lead(former, directories, recovering, says, lost_s):
     """BRK-11; what was committed counts unless somebody lost bytes."""
-    scene = Scene(epoch=4, directories=(LOST_DIRECTORY,) * 3)
+    scene = Scene(epoch=4, minimum=1, directories=(LOST_DIRECTORY,) * 3)
     scene.change(isr=(), leader=NO_NODE, leader_epoch=5, elr=(), last_known_elr=numbers(*former) or numbers(2))
     if not former:
         scene.change(last_known_elr=())
@@ -478,6 +486,16 @@ def test_loss_of_all_complete_copies_is_found_unless_the_run_is_beyond_the_promi
     gone = {"isr": (), "elr": (), "leader": NO_NODE, "leader_epoch": 6, "partition_epoch": several_changes}
     with nullcontext() if is_beyond_promise else violation("INV-LAST-COPY"):
         scene.change(**gone)
+
+
+@pytest.mark.parametrize(("minimum", "is_told"), [(1, True), (2, True), (1, False)])
+def test_loss_of_the_last_copy_that_its_broker_tells_of_is_no_matter_where_records_count_with_one(minimum, is_told):
+    scene = Scene(minimum=minimum)
+    places = (LOST_DIRECTORY, NOWHERE, NOWHERE) if is_told else ()
+    several_changes = scene.state.partition_epoch + 4
+    gone = {"isr": (), "leader": NO_NODE, "leader_epoch": 6, "partition_epoch": several_changes}
+    with nullcontext() if is_told and minimum == 1 else violation("INV-LAST-COPY"):
+        scene.change(**gone, directories=places)
 
 
 def test_every_unclean_election_forgets_who_was_eligible_and_nothing_else_does():

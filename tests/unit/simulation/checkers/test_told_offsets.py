@@ -5,6 +5,7 @@ import pytest
 from esp.simulation.checkers.committed import CommittedLog
 from esp.simulation.checkers.told_offsets import REPLACED_S, Asked, Position, Role, ToldOffsets
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, tallied
 from tests.unit.simulation.checkers.scenes import KEY
 from tests.unit.storage.helpers import PARTITION, TOPIC_ID
 
@@ -196,8 +197,9 @@ def test_reader_that_names_the_epoch_before_a_log_start_may_be_out_of_range_and_
     scene = Scene()
     scene.fetched(50)
     scene.log_start = 10
-    scene.told.on_out_of_range(*scene.asked(4), 10, 3)
-    assert scene.told.forgotten_epochs == 1
+    with tallied() as excuses:
+        scene.told.on_out_of_range(*scene.asked(4), 10, 3)
+    assert excuses == {Excuse.FORGOTTEN_EPOCHS: 1}
     for offset, last_epoch in ((10, -1), (11, 3)):
         with violation("INV-READ-POSITION"):
             scene.told.on_out_of_range(*scene.asked(4), offset, last_epoch)

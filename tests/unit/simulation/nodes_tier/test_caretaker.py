@@ -15,7 +15,7 @@ from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.rot import RotKind, find_targets
 from esp.simulation.nodes_tier.world import World
 from esp.storage.checkpoints import read_checkpoint, write_checkpoint_blocking
-from esp.storage.layout import CLEAN_SHUTDOWN_FILE, LOG_SUFFIX, RECOVERY_POINT_FILE, RUNNING_FILE
+from esp.storage.layout import CLEAN_SHUTDOWN_FILE, LOG_START_FILE, LOG_SUFFIX, RECOVERY_POINT_FILE, RUNNING_FILE
 
 PROFILE = Profile.draw(1, node_count=3)
 METADATA = "/data/__cluster_metadata-0"
@@ -195,10 +195,13 @@ async def scenario_of_another_metadata_log(world, ledger):
     node.disk.crash()
     path, record = f"/data/{RECOVERY_POINT_FILE}", TopicPartition("t", 0)
     write_checkpoint_blocking(node.disk, path, {METADATA_PARTITION: 10_000, record: 5})
+    of_metadata_alone = f"/data/{LOG_START_FILE}"
+    write_checkpoint_blocking(node.disk, of_metadata_alone, {METADATA_PARTITION: 10_000})
     copied = caretaker.copy_records(node)
     caretaker.replace_disk(node)
     caretaker.restore_records(node, copied)
     assert read_checkpoint(node.disk, path) == {record: 5}
+    assert not node.disk.exists(of_metadata_alone)
     await world.start(node)
     assert node.is_serving
     node.kill()
