@@ -9,8 +9,8 @@ from typing import Final
 
 from esp.broker.app import BrokerNode
 from esp.model.buffers import Buffer
-from esp.model.tls import TlsPolicy
-from esp.ports.network import Address, Connection, ConnectionOwner, Listener, not_secured
+from esp.model.tls import TlsPolicy, TlsStatus
+from esp.ports.network import TURN_US, Address, Connection, ConnectionOwner, Listener, not_secured
 from esp.runtime.env import real_env
 from esp.settings.node import load_broker_settings
 
@@ -22,6 +22,7 @@ class DirectConnection:
 
     def __init__(self) -> None:
         self.peer = Address("127.0.0.1", 1)
+        self.turn_us = TURN_US
         self.on_secured: Callable[[bytes | None], None] = not_secured
         self.owner: ConnectionOwner | None = None
         self.answer: Sequence[Buffer] = ()
@@ -42,6 +43,10 @@ class DirectConnection:
 
     def resume_reading(self) -> None:
         """One request at a time is sent."""
+
+    def hand_to(self, owner: ConnectionOwner) -> None:
+        """Offer the requests from now on to another owner."""
+        self.owner = owner
 
     def close(self) -> None:
         """A node that ends the connection leaves the request without an answer."""
@@ -68,6 +73,9 @@ class _DirectListener:
     async def close(self) -> None:
         """Nothing waits there."""
 
+    def pause(self, delay_us: int) -> None:
+        """Connections are made by :meth:`DirectNetwork.new_connection`, which does not wait."""
+
 
 class DirectNetwork:
     """See :class:`esp.ports.network.Network`."""
@@ -78,6 +86,14 @@ class DirectNetwork:
     async def load_tls(self, policies: Iterable[TlsPolicy]) -> None:
         """There is none."""
         assert not list(policies), "this network has plaintext only"
+
+    async def reload_tls(self, policy: TlsPolicy, *, validate_only: bool) -> None:
+        """There is none."""
+        raise AssertionError(f"this network has plaintext only, not {policy} ({validate_only=})")
+
+    def tls_status(self) -> Iterable[TlsStatus]:
+        """Nothing is encrypted here."""
+        return ()
 
     async def listen(
         self, address: Address, accept: Callable[[Connection], ConnectionOwner], tls: TlsPolicy | None = None

@@ -163,7 +163,7 @@ class Load:
 def draw(samples: Samples, path: Path) -> None:
     """Write a PNG of the samples."""
     figure = Figure(figsize=(9, 6), dpi=110, layout="constrained")
-    rows = (
+    rows: tuple[tuple[str, Sequence[float]], ...] = (
         ("memory, MiB", samples.own_memory_mib),
         ("open files", samples.open_files),
         ("data on disk, MiB", samples.disk_mib),

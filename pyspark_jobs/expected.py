@@ -9,7 +9,7 @@ from pyspark_jobs.flights_data import Flight, WeatherHour
 
 DAY = timedelta(days=1)
 MIDNIGHT = timedelta(hours=5)
-"""Of New York, in UTC; see ``flight_delays.WINDOW_START``."""
+"""Midnight of New York in UTC; see ``flight_delays.WINDOW_START``."""
 
 
 class WindowKey(NamedTuple):

@@ -30,7 +30,7 @@ DEFAULT_PORT = 19092
 KILL_INTERVAL_S = 5.0
 TOPIC = "flights"
 GROUPS = ("spark.rows", "spark.windows")
-"""Of the queries of the streaming job, whose positions are committed there."""
+"""The groups to which the positions of the queries of the streaming job are committed."""
 SINK = "flight-delays"
 MARKER = ".pipeline-run"
 """A file that says that a directory is ours to replace."""

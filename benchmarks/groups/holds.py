@@ -176,6 +176,6 @@ def measure_holds(stage: Stage) -> None:
         return
     _prepare(node, max(1, batches // 10))
     for number in stage.rounds():
-        topics = list(TOPICS) if number % 2 else list(reversed(TOPICS))
+        topics = list(TOPICS) if number % 2 else list(TOPICS)[::-1]
         costs = {topic: _measure(node, topic, batches) for topic in topics}
         stage.take(ESP, compare(costs), number)

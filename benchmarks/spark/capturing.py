@@ -19,7 +19,7 @@ from benchmarks.stage import Stage, settle
 from esp.testing.node_process import NodeProcess
 
 BYTES: Final = 5e9
-"""Of record batches."""
+"""Bytes of record batches that are captured."""
 
 _BATCHES: Final = 2_000
 """Batches that are different: more bytes than a row group of a file has, so that no writer of Parquet finds values that come again."""

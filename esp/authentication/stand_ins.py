@@ -46,7 +46,7 @@ class CredentialForm(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CredentialSurvey:
-    """Of the credentials in force, all that stand-ins are made of; the same on all nodes that have the same credentials.
+    """The facts about the credentials in force of which stand-ins are made; the same on all nodes that have the same credentials.
 
     Attributes:
         secrets: what no client knows, by mechanism; none for one without credentials.

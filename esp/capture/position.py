@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from esp.consumer.group_messages import Committed
 
 GROUP_PREFIX: Final = "esp-capture."
-"""Of the groups of captures, and of their transactional ids."""
+"""The beginning of the names of the groups of captures, and of their transactional ids."""
 
 
 def group_of(name: str) -> str:

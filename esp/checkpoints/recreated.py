@@ -8,7 +8,7 @@ from esp.checkpoints.checkpoint import Checkpoint
 from esp.model.position_note import NO_ID, PositionNote, id_text, newest_batch, remember
 
 GROUP_PREFIX: Final = "spark."
-"""Of the groups to which ``esp.spark.watch`` commits; the query's name or id follows."""
+"""The beginning of the names of the groups to which ``esp.spark.watch`` commits; the query's name or id follows."""
 
 Noted = Mapping[Place, tuple[int, PositionNote]]
 """Committed offsets, with what stands beside them."""

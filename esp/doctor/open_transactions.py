@@ -34,10 +34,10 @@ class OpenTransaction(NamedTuple):
     producer_id: int
     producer_epoch: int
     coordinator_epoch: int
-    """Of the producer's last marker in the partition; -1 if it has none."""
+    """The epoch of the coordinator that wrote the producer's last marker in the partition; -1 if there is none."""
     start_offset: int
     last_timestamp_ms: int
-    """Of the producer's last batch, as the producer set it."""
+    """The time of the producer's last batch, as the producer set it."""
 
     def is_older_than(self, age_ms: int, now_ms: int) -> bool:
         """True if the last batch is older than that: the log does not tell the time of the first one."""

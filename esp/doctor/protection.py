@@ -81,9 +81,9 @@ class Protection(NamedTuple):
     """The protection of a cluster."""
 
     brokers: Mapping[NodeId, OwnProtection] = MappingProxyType({})
-    """Of brokers that answer."""
+    """The protection of each broker that answers."""
     certificates: tuple[ShownCertificate, ...] = ()
-    """Of brokers to which the doctor connects over TLS."""
+    """The certificates of the brokers to which the doctor connects over TLS."""
     rules: tuple[AclBinding, ...] = ()
     matches_networks: bool = True
     """True if a network is a rule's host, as with ESP; False if it is a text that no client has, as with Kafka."""
@@ -94,7 +94,7 @@ class Protection(NamedTuple):
     passwords: tuple[HashedPassword, ...] = ()
     """None are known without the right to see them."""
     files: NodeFiles | None = None
-    """Of the node on whose host the doctor looks, if the operator names its settings."""
+    """The files of the node on whose host the doctor looks; None if the operator does not name its settings."""
 
 
 UNKNOWN: Final = Protection()

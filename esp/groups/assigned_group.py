@@ -8,7 +8,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Generic, TypeVar
 
-from esp.schemas.consumer_group_records import GroupEpochValue, TargetEpochValue, TargetValue, TopicIdPartition
+from esp.model.now import Now
+from esp.schemas.consumer_group_records import (
+    NO_ASSIGNMENT_TIME_MS,
+    GroupEpochValue,
+    TargetEpochValue,
+    TargetValue,
+    TopicIdPartition,
+)
 
 FIRST_EPOCH: Final = 1
 """The epoch of a group and of its assignment before a record names one."""
@@ -74,6 +81,14 @@ class AssignedGroup(Generic[_Key, _Value]):
     def assigned_ms(self) -> int:
         """The time at which the target assignment was computed; NO_ASSIGNMENT_TIME_MS if that is not known."""
         return self._target_epoch.timestamp_ms
+
+    def is_assigned_within(self, interval_ms: int, now: Now) -> bool:
+        """True if the target assignment is younger than ``interval_ms``; not one of an unknown time, or of a time ahead of the clock."""
+        return self.assigned_ms != NO_ASSIGNMENT_TIME_MS and 0 <= now.wall_ms - self.assigned_ms < interval_ms
+
+    def takes_assignment_of(self, epoch: int) -> bool:
+        """True if targets that were computed for a group epoch replace the present ones; not those of an epoch that was undone."""
+        return self.assignment_epoch < epoch <= self.epoch
 
     def target_of(self, member_id: str) -> frozenset[TopicIdPartition]:
         """The partitions that a member is to have."""

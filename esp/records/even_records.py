@@ -35,7 +35,7 @@ class EvenRun(NamedTuple):
     """The number of the first record in its batch."""
     records: int
     size: int
-    """Of each record, its length included."""
+    """The size of each record, its length included."""
     time_place: int
     key_place: int
     key_size: int

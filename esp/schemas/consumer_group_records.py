@@ -32,7 +32,7 @@ class ConsumerGroupRecordType(IntEnum):
 
     GROUP_EPOCH = 3
     PARTITION_METADATA = 4
-    """Of early releases; it is tombstoned only."""
+    """A record of early releases; it is tombstoned only."""
     MEMBER = 5
     TARGET_EPOCH = 6
     TARGET = 7
@@ -54,7 +54,7 @@ class GroupEpochValue(NamedTuple):
 
     epoch: int
     metadata_hash: int = NO_METADATA_HASH
-    """Of the topics to which members are subscribed; only its change counts."""
+    """The hash of the metadata of the topics to which members are subscribed; only its change counts."""
 
 
 class ClassicProtocol(NamedTuple):

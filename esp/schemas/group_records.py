@@ -15,7 +15,7 @@ NO_TIMEOUT: Final = -1
 
 
 class OffsetCommitKey(NamedTuple):
-    """Of which group and partition an offset is."""
+    """The group and the partition of a committed offset."""
 
     group: str
     topic: str

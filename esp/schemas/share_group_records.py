@@ -56,8 +56,8 @@ class KnownPartitions(NamedTuple):
     topic_name: str
     partitions: frozenset[int]
     from_start: frozenset[int] = frozenset()
-    """Of those that are about to be initialised: these begin at offset 0, as they were added to a topic that the group knew. In a tagged
-    field of our own, which Kafka skips."""
+    """The partitions, of those that are about to be initialised, that begin at offset 0, as they were added to a topic that the group knew.
+    In a tagged field of our own, which Kafka skips."""
 
 
 _NO_PARTITIONS: Final[Mapping[TopicId, KnownPartitions]] = MappingProxyType({})

@@ -19,7 +19,7 @@ INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 
 PARTITIONS_MAX: Final = 200_000
-"""Of all sessions together, for memory."""
+"""The most partitions of all sessions together, for memory."""
 
 _EPOCH_MAX: Final = 2**31 - 1
 

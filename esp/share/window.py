@@ -34,7 +34,7 @@ class Run(NamedTuple):
     target: RecordState | None = None
     """Their state once that write has succeeded."""
     is_rejected: bool = False
-    """Of records that are ARCHIVING or will be: True if their member has said that no attempt can help."""
+    """True if the records are ARCHIVING, or will be, and their member has said that no attempt can help."""
 
     @property
     def is_free(self) -> bool:

@@ -63,7 +63,7 @@ class SparkCrew:
         self._offsets: dict[Partition, int] = {}
         """The ends of what was read: behind the files where aborted records or markers alone follow."""
         self._due_s: dict[Partition, float] = {}
-        """Of partitions with records that are in no file, the time at which they are captured."""
+        """The time at which a partition is captured, in seconds, for each partition with records that are in no file."""
         self._is_first = True
 
     def begin(self, partition: Partition, position: Position) -> None:

@@ -77,7 +77,7 @@ class StreamPlanner:
         self._jumps: Offsets = {}
         """The offsets to which the last batch sets partitions without reading up to them."""
         self._dropped: dict[Partition, tuple[int, bytes]] = {}
-        """Of partitions that were gone, the offset and the id of the topic."""
+        """The offset and the id of the topic, for each partition that was gone."""
         self._advanced_ms: int | None = None
         self._has_planned = False
         self._has_advanced = False

@@ -11,7 +11,7 @@ _OFFSETS_EXAMPLE: Final = '{"topic": {"0": 23, "1": -2}}'
 _PARTITIONS_EXAMPLE: Final = '{"topic": [0, 1]}'
 _NUMBER_MOST: Final = 2**63 - 1
 _DIGITS_MOST: Final = 10
-"""Of the number of a partition, which has 32 bits."""
+"""The most digits of the number of a partition, which has 32 bits."""
 
 
 def parse_offsets(name: str, text: str, least: int = EARLIEST) -> dict[Partition, int]:

@@ -114,7 +114,7 @@ class Watch(StreamingQueryListener):
         self._clusters: dict[str, list[ClusterSettings | None]] = {}
         self._committer = Committer(commit_done)
         self._running: set[str] = set()
-        """Of queries that have begun and have not ended, by the events so far, the ids of their runs."""
+        """The ids of the runs of queries that have begun and have not ended, by the events so far."""
         self._changed = threading.Condition()
 
     def stop(self) -> None:

@@ -7,6 +7,7 @@ import tokenize
 from collections.abc import Iterator
 
 _QUESTION = re.compile(r"(What|Who|Whom|Whose|Whether|How|That|Those)\b")
+_FRAGMENT = re.compile(r"Of\b")
 _PRONOUN = re.compile(r"\b(who|whom|whoever|somebody|nobody|anybody)\b", re.IGNORECASE)
 _VAGUE = re.compile(
     r"(?<![\w-])(who|whom|whoever|somebody|nobody|anybody|everybody|told|mend|mends|mended|anew)(?![\w-])",
@@ -18,6 +19,11 @@ _CODE = re.compile(r"```.*?```|`[^`\n]*`|\]\([^)\n]*\)", re.DOTALL)
 def count_questions(source: str) -> int:
     """The number of docstrings, of attributes too, that begin with a question word, or with a pronoun in place of a noun."""
     return sum(_QUESTION.match(text) is not None for text in _docstrings(source))
+
+
+def count_fragments(source: str) -> int:
+    """The number of docstrings, of attributes too, that begin with Of: they say only in which whole the thing beside them is a part."""
+    return sum(_FRAGMENT.match(text) is not None for text in _docstrings(source))
 
 
 def count_pronouns(source: str) -> int:

@@ -5,7 +5,13 @@ from typing import Final
 
 import pytest
 
-from tests.architecture.prose import count_pronouns, count_questions, count_vague_messages, count_vague_prose
+from tests.architecture.prose import (
+    count_fragments,
+    count_pronouns,
+    count_questions,
+    count_vague_messages,
+    count_vague_prose,
+)
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -48,6 +54,18 @@ def test_prose_says_the_noun(room: str) -> None:
     assert found == COUNTS[room]
 
 
+CODE: Final = ("esp", "pyspark_esp", "pyspark_jobs", "tests", "benchmarks", "tools")
+
+
+@pytest.mark.parametrize("tree", CODE)
+def test_docstrings_name_their_subject(tree: str) -> None:
+    counts = {
+        path.as_posix(): count_fragments(path.read_text(encoding="utf-8")) for path in (ROOT / tree).rglob("*.py")
+    }
+    assert counts
+    assert {path: count for path, count in counts.items() if count} == {}
+
+
 PAGES_MAX: Final = {
     "docs/ARCHITECTURE.md": 5,
     "docs/RULES.md": 6,
@@ -81,6 +99,11 @@ def test_a_vague_word_counts_in_pages_outside_of_code() -> None:
 def test_a_question_word_counts_where_a_docstring_begins() -> None:
     assert count_questions('"""What this is."""\nx = 1\n"""How many there are."""') == 2
     assert count_questions('"""Say what this is."""\ny = "What"') == 0
+
+
+def test_a_fragment_counts_where_a_docstring_begins() -> None:
+    assert count_fragments('"""Of the runs."""\nx = 1\n"""Of a file: its size."""') == 2
+    assert count_fragments('"""Offsets of the records."""\ny = "Of the runs"') == 0
 
 
 def test_a_pronoun_counts_in_docstrings_and_comments() -> None:

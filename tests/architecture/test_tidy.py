@@ -13,7 +13,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 CODE: Final = ("esp", "tests", "benchmarks", "tools", "pyspark_jobs")
 TEXT_SUFFIXES: Final = (".py", ".md", ".txt", ".toml", ".xml", ".properties", ".json", "")
-"""Of the files that are read for leftovers and paths; the last is that of Makefile, LICENSE and .ci/run."""
+"""The suffixes of the files that are read for leftovers and paths; the last is that of Makefile, LICENSE and .ci/run."""
 
 LONG_MODULE_LINES: Final = 800
 """Beyond it one asks whether a module is one thing. It is a hint: an answer stands in the table below."""

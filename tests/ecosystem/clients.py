@@ -16,7 +16,7 @@ MESSAGE_TIMEOUT_MS: Final = 180_000
 """Longer than any node stays down."""
 
 TRANSACTION_TIMEOUT_MS: Final = 600_000
-"""Of a transactional producer; librdkafka wants it longer than that of a record."""
+"""The timeout of a transactional producer; librdkafka wants it longer than that of a record."""
 
 QUICK_RECONNECT: Final[Mapping[str, Any]] = {
     "reconnect.backoff.ms": 20,

@@ -46,7 +46,7 @@ TIMES_MAX: Final = 2.0
 """How many times as long honest requests may take under attack, at the 99th percentile, as those of a node that nobody attacks."""
 
 JUDGED_REQUESTS_MIN: Final = 1_000
-"""Of a phase whose latencies are judged: the 99th percentile of fewer is what happened once or twice."""
+"""The fewest requests of a phase whose latencies are judged: the 99th percentile of fewer is what happened once or twice."""
 
 PREPARED: Final = b"prepared for requests of every kind"
 """What a node logs when it has made what the first request of a kind would make: that is done once, and is no attack's doing."""
@@ -59,7 +59,7 @@ CLOSED_WITHIN_S: Final = 60.0
 """After the attacks: idle connections are ended within 7.5 s, those that somebody has let go of at once."""
 
 ALONE_SHARE: Final = 0.5
-"""Of the time, in which one kind of attack comes after the other; in the rest all come at once."""
+"""The share of the time in which one kind of attack comes after the other; in the rest all come at once."""
 
 
 def run(ground: Ground, minutes: float, seed: int, *, times_max: float = TIMES_MAX) -> Report:

@@ -53,9 +53,9 @@ class Phase:
     name: str
     begun_s: float
     latencies: list[Latency] = field(default_factory=list)
-    """Of the honest requests to the node that began in it."""
+    """The latencies of the honest requests to the node that began in the phase."""
     control: list[Latency] = field(default_factory=list)
-    """Of those to its twin, which nobody attacks, on the same machine in the same time."""
+    """The latencies of the honest requests to its twin, which is not attacked, on the same machine in the same time."""
 
     @property
     def of_node_p99_ms(self) -> float:

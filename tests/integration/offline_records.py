@@ -12,7 +12,7 @@ class LogEnd(NamedTuple):
     """The end of a partition's log."""
 
     path: Path
-    """Of the newest segment."""
+    """The path of the newest segment."""
     offset: int
     leader_epoch: int
 

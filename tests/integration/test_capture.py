@@ -428,7 +428,7 @@ class LaggingCluster(Cluster):
 
     lags = threading.Event()
     answers = 0
-    """Of the broker that is behind."""
+    """The number of answers of the broker that is behind."""
 
     def __init__(self, servers: Sequence[Address], terms: Terms) -> None:
         super().__init__(servers, terms, missing_s=0.0)  # the runner's own time is looked at

@@ -34,10 +34,10 @@ from tests.integration.conftest import eventually
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(480)]
 
 PARTITIONS: Final = 4
-"""Of each topic."""
+"""The number of partitions of each topic."""
 ROUNDS: Final = 3
 STEPS: Final = 80
-"""Of each round."""
+"""The number of steps of each round."""
 PRODUCERS: Final = range(1000, 1004)
 """Two of them write in transactions."""
 TRANSACTIONAL: Final = PRODUCERS[2:]

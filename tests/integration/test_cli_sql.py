@@ -179,7 +179,7 @@ def test_the_files_of_a_stopped_node_are_read_and_their_ends_shown(
 def test_the_files_of_a_stopped_node_have_what_it_answered(
     fresh_node: NodeFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of all codecs, with aborted and undecided transactions, behind deleted records, and where compaction has left gaps."""
+    """Records of all codecs, with aborted and undecided transactions, behind deleted records, and where compaction has left gaps."""
     cleaning = {"log.cleaner.backoff.ms": "100", "log.cleaner.min.cleanable.ratio": "0.01"}
     node = fresh_node({"transaction.state.log.num.partitions": "1", "num.partitions": "1", **cleaning})
     if not AGAINST_KAFKA:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(180)
 
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 A_SECOND = "0.0003"
-"""Of hours."""
+"""About a second, in hours."""
 
 
 @pytest.fixture(scope="module")

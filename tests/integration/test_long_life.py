@@ -19,11 +19,11 @@ from tests.integration.wire import Wire, frame
 
 CONNECTIONS = 20
 WAITS = 200
-"""Of each connection, in a round."""
+"""The number of waits of each connection, in a round."""
 ABANDONED = 100
 """Connections of each thread in a round, each with a fetch that waits when it ends."""
 LEFT_BYTES_MAX = 150
-"""Of one fetch or connection. They were 250 and 1,200 bytes when they were kept, and nothing since."""
+"""The most bytes that one fetch or connection leaves. They were 250 and 1,200 bytes when they were kept, and nothing since."""
 
 PREPARED = "prepared for requests of every kind"
 """What a node says when it has got ready, in the background, for what it may be asked."""

@@ -99,7 +99,7 @@ def test_kafka_takes_over_our_directory_and_we_take_it_back(kafka_tools: KafkaTo
 
 
 def run_transactions(kafka: NodeProcess) -> None:
-    """Of two producers side by side, one aborts each of its transactions; at the end the other one's stays open."""
+    """Run two producers side by side: one aborts each of its transactions; at the end the other one's stays open."""
     producers = []
     for name in ("a", "b"):
         producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": name, "log_level": 0})

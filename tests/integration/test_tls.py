@@ -60,7 +60,7 @@ class Identities:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Of a node: all its listeners speak TLS with certificates on both sides, whatever their names say."""
+        """The settings of a node: all its listeners speak TLS with certificates on both sides, whatever their names say."""
         return {
             "group.initial.rebalance.delay.ms": "0",
             "listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:SSL",

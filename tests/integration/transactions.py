@@ -18,7 +18,7 @@ from tests.integration.wire import Listener, Wire
 TIMEOUT_S: Final = 30.0
 FEATURE: Final = "transaction.version"
 FIRST_LEVEL: Final = 2
-"""Of a new cluster."""
+"""The level of the feature in a new cluster."""
 
 Steps = Iterable[tuple[bool, list[bytes]]]
 """The transactions of a producer: whether each commits, and its values."""

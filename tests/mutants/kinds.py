@@ -153,13 +153,13 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     ),
     HELD_BACK_COPIES: lambda profile: profile.repairs is not None and profile.repairs.held_back_bytes_per_s is not None,
 }
-"""Of the tier of whole nodes: by name, whether a run is of the kind."""
+"""The kinds of runs of whole nodes: by name, a predicate that is true if a run is of the kind."""
 
 PARTITION_KINDS: Final[Mapping[str, Callable[[PartitionProfile], bool]]] = {
     STRANDED_LEADERS: lambda profile: profile.strands > 0,
     LOST_TAILS: lambda profile: profile.loses_tails,
 }
-"""Of the tier of one partition."""
+"""The same of the tier of one partition."""
 
 KINDS: Final = (*NODES_KINDS, *PARTITION_KINDS)
 """The names of all."""

@@ -76,4 +76,4 @@ class Mutant(NamedTuple):
     catchers: tuple[str, ...] = ()
     """The invariants that count as having caught it; empty: any. A seed that violates another one is passed over."""
     covered_by: str = ""
-    """Of a gap: the test that catches it, as pytest names it (``python -m tests.mutants.tested`` shows that), or why none can."""
+    """The test that catches a gap, as pytest names it (``python -m tests.mutants.tested`` shows that), or the reason why none can."""

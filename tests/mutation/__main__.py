@@ -21,7 +21,7 @@ from tests.mutation.operators import Mutation
 from tests.mutation.reach import Reach, load
 
 _reach: list[Reach] = []
-"""Of this process."""
+"""The reach that this process has loaded, once it has."""
 
 
 def _begin() -> None:

@@ -23,7 +23,7 @@ MUTATED: Final = (*ROOMS, "esp.model.partition")
 NOTES: Final = ROOT / ".cache" / "mutation" / "notes.jsonl"
 
 TESTS_MAX_S: Final = 8.0
-"""Of a function that very many tests enter, so many seconds of them are enough: the cheapest."""
+"""The seconds of tests that are enough for a function that very many tests enter: the cheapest tests are taken."""
 
 SEEDS: Final[Mapping[str, int]] = {"log": 60, "partition": 150, "quorum": 60, "nodes": 60}
 """The seeds of each tier of which it is noted what they enter."""
@@ -51,7 +51,7 @@ class Note(NamedTuple):
     name: str
     """The number of a seed, or a test's ``path::name``."""
     seconds: float
-    """Of the processor's time."""
+    """Seconds of the processor's time."""
     entered: tuple[str, ...]
 
 

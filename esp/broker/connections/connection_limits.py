@@ -27,7 +27,7 @@ _NO_LIMITS = ListenerLimits()
 
 
 class ConnectionLimits(NamedTuple):
-    """Of one kind of listener.
+    """The limits of connections at one kind of listener.
 
     ``max.connections``, ``max.connections.per.ip``, ``connections.max.idle.ms`` (-1: never), ``socket.request.max.bytes``,
     ``queued.max.request.bytes`` (-1: no limit), ``max.connections.per.ip.overrides``, ``max.connection.creation.rate``, the limits of

@@ -121,7 +121,7 @@ class BrokerLifecycle:
     ) -> None:
         self.state = BrokerState.NOT_RUNNING
         self.epoch: BrokerEpoch = NO_BROKER_EPOCH
-        """Of the present registration."""
+        """The epoch of the present registration."""
         self.is_fenced = True
         """The state that the controller reported last."""
         self._env = env

@@ -16,7 +16,7 @@ EVICTABLE_AFTER_US: Final = 120_000_000
 """Kafka's ``min.incremental.fetch.session.eviction.ms``: an unused session may be dropped after this time."""
 
 PARTITIONS_MAX: Final = 200_000
-"""Of all sessions together, for memory: each takes up to 600 bytes."""
+"""The most partitions of all sessions together, for memory: each takes up to 600 bytes."""
 
 _EPOCH_MAX: Final = 2**31 - 1
 _ID_MAX: Final = 2**31 - 1

@@ -42,7 +42,7 @@ PARTITIONS_MAX: Final = 64
 """Remembered for each connection, in about half a KiB each. A producer to more sends several in a request, which is no repetition."""
 
 TRANSACTIONAL_ID_SIZE_MAX: Final = 255
-"""Of what is remembered with each partition, in characters."""
+"""The longest transactional id, in characters, that is remembered with a partition."""
 
 _ReadStart = Callable[[memoryview], tuple[int, int, int, bytes]]
 """Returns the frame's length, API key and version in one number, correlation id, and common bytes."""

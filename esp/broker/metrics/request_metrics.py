@@ -24,9 +24,9 @@ class RequestCounts:
     def __init__(self) -> None:
         self.durations = Histogram()
         self.received_bytes = 0
-        """Of the bodies."""
+        """Bytes of the bodies of requests, headers excluded."""
         self.sent_bytes = 0
-        """Of the answers, headers included."""
+        """Bytes of the answers, headers included."""
 
     def count(self, received_bytes: int, sent_bytes: int, elapsed_us: int) -> None:
         """Count a request that has been answered; see :class:`esp.broker.shortcut_counter.Tally`."""

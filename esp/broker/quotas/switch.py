@@ -70,4 +70,4 @@ class QuotaSwitch:
 
 
 NO_QUOTAS: Final = QuotaSwitch()
-"""Of listeners on which no client is throttled."""
+"""The switch of listeners on which no client is throttled."""

@@ -25,7 +25,7 @@ SHORT_BYTES: Final = 256
 """Bodies up to this size are handled at once: they name fewer than a hundred things, most of them a few."""
 
 WORKED_AT_BYTES: Final = 1024 * 1024
-"""Of the bodies that are worked at; a larger one is worked at alone."""
+"""Bytes of the bodies that are worked at, together; a larger body is worked at alone."""
 
 LONG_ANSWER_BYTES: Final = WORKED_AT_BYTES // 8
 """The bytes that the long answer of a short request counts for there."""

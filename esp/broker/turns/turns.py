@@ -17,7 +17,7 @@ TURN_US: Final = 100
 """After that time no slice begins before the next turn."""
 
 SLICES_MAX: Final = 8
-"""Of one turn."""
+"""The most slices of one turn."""
 
 ROUND_US: Final = 5_000
 """After that time in one round of the loop short work is put off to the next rounds: thousands of clients may ask something at the

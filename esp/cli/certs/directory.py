@@ -30,7 +30,7 @@ class Listed(NamedTuple):
     """A certificate of the directory."""
 
     name: str
-    """Of its file, without ``.pem``; ``ca`` of the authority."""
+    """The name of its file without ``.pem``; ``ca`` is the authority's own."""
     certificate: x509.Certificate
 
 

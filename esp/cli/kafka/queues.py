@@ -27,7 +27,7 @@ from esp.protocol.own_fields import DescribeProducersRequest, SharePartitionData
 from esp.schemas.share_state_records import RecordState
 
 _GROUP_KEY: Final = 0
-"""Of FindCoordinator: the key is a group's id."""
+"""The key type of FindCoordinator for which the key is a group's id."""
 
 
 class QueueOffsets(NamedTuple):

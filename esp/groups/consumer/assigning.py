@@ -22,7 +22,6 @@ from esp.model.errors import ErrorCode
 from esp.model.now import Now
 from esp.records.builder import NewRecord
 from esp.schemas.consumer_group_records import (
-    NO_ASSIGNMENT_TIME_MS,
     ConsumerGroupKey,
     ConsumerGroupRecord,
     ConsumerGroupRecordType,
@@ -65,9 +64,8 @@ class Assigning:
         key = _KIND, group.group_id
         if group.is_at_target or key in self._state.backlog:
             return
-        age_ms = now.wall_ms - group.assigned_ms
         interval_ms = timing_of(group.group_id, self._state.topics, self._state.settings).assignment_interval_ms
-        if group.assigned_ms != NO_ASSIGNMENT_TIME_MS and 0 <= age_ms < interval_ms:
+        if group.is_assigned_within(interval_ms, now):
             return
         work = SteppedWork(self._compute(group))
         if not work.go_on(self._state.settings.consumer_assigned_at_once_steps):
@@ -103,7 +101,7 @@ class Assigning:
 
     def _on_computed(self, group: ConsumerGroup, computed: _Computed | None, now: Now) -> None:
         """An assignment is computed that was not part of a heartbeat."""
-        if computed is None or not group.assignment_epoch < computed.epoch <= group.epoch:
+        if computed is None or not group.takes_assignment_of(computed.epoch):
             return
         operation = Operation(self._state, self._rebalances, group.group_id)
         _put(operation, computed, now)

@@ -48,7 +48,7 @@ class CommittedLog:
         self._links: dict[tuple[int, int], _Link] = {}
         self._appenders: dict[int, str] = {}
         self._sequences: dict[tuple[int, int], tuple[int, int]] = {}
-        """Of each producer and epoch the sequence that is due, and where its last batch ends."""
+        """The sequence that is due, and the offset at which the last batch ends, by producer and epoch."""
         self.restarts: list[BatchView] = []
         """Batches that did not go on with their producer's sequences, as nothing was left of it."""
 

@@ -23,7 +23,7 @@ class _Ended(NamedTuple):
     """A transaction that has ended."""
 
     offsets: frozenset[int]
-    """Of its records."""
+    """The offsets of its records."""
     ended_s: float
 
 

@@ -13,10 +13,10 @@ from esp.groups.keyed_groups import Group, KeyedRecord
 from esp.simulation.checkers.violation import ViolationError
 
 CLEANED_SHARE: Final = 0.2
-"""Of the looks at a group: before it, compaction takes records of it."""
+"""The share of the looks at a group before which compaction takes records of it."""
 
 TOMBSTONE_SHARE: Final = 0.5
-"""Of the tombstones in the part that is compacted: their time is not over."""
+"""The share of the tombstones in the compacted part that stay, as their time is not over."""
 
 Record = TypeVar("Record", bound=KeyedRecord)
 

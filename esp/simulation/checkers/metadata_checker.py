@@ -32,7 +32,7 @@ from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.outcome import Outcome
 
 IMAGES_KEPT = 1000
-"""Of the latest offsets: nodes that lag further are not compared."""
+"""The number of images that are kept, those of the latest offsets: nodes that lag further are not compared."""
 
 
 class _Feed:

@@ -58,7 +58,7 @@ class GroupsAtRest(NamedTuple):
     classic: GroupDirectory
     """The groups of the classic protocol, and of nothing but offsets."""
     end_offset: int
-    """Of the log."""
+    """The end offset of the coordinator's log."""
 
 
 class ShareStatesAtRest(NamedTuple):
@@ -66,7 +66,7 @@ class ShareStatesAtRest(NamedTuple):
 
     states: dict[ShareStateKey, KeptState]
     end_offset: int
-    """Of the log."""
+    """The end offset of the coordinator's log."""
 
 
 def groups_at_rest(node: SimulatedNode, partition: int, leader_epoch: int) -> GroupsAtRest | None:

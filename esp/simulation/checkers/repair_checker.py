@@ -55,7 +55,7 @@ class RepairChecker:
         self._away_s: dict[NodeId, float] = {}
         self._back_s: dict[NodeId, float] = {}
         self._last_absences: dict[NodeId, tuple[float, float]] = {}
-        """Of the brokers that are back: when they were away last, from and to."""
+        """The time from and to which each of the brokers that are back was away last, in seconds."""
         self._repairs: dict[Key, Repair] = {}
 
     def on_change(self, old: ClusterImage, new: ClusterImage, now_s: float) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from esp.controller.image import ClusterImage
 
 WHOLE_EVERY: Final = 16
-"""Of so many images one is compared as a whole."""
+"""The number of images of which one is compared as a whole."""
 
 _PARTS: Final = tuple(field.name for field in fields(ClusterImage))
 

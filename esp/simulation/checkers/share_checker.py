@@ -62,7 +62,7 @@ class _Read(NamedTuple):
     """The state that a leader read."""
 
     number: int
-    """Of all reads, in the order in which they were asked for."""
+    """The number of the read among all reads, in the order in which they were asked for."""
     leader_epoch: int
     batches: Sequence[StateBatch]
 

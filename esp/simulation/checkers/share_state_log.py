@@ -57,7 +57,7 @@ class Life:
     """A share partition from one beginning to the next."""
 
     number: int
-    """Of its lives, across deletions of its group."""
+    """The number of this life among the share partition's lives, across deletions of its group."""
     state_epoch: int
     start_offset: int = NO_START_OFFSET
     """The highest one of its records."""
@@ -86,7 +86,7 @@ class _Followed:
     snapshot_offset: int = 0
     """Its place in the log."""
     partition: int = 0
-    """Of ``__share_group_state``."""
+    """The partition of ``__share_group_state`` that has the state."""
     updates: list[ShareUpdateValue] = field(default_factory=list)
     leader_epoch: int = NO_EPOCH
     ended_epoch: int = NO_EPOCH

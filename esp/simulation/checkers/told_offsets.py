@@ -27,7 +27,7 @@ REPLACED_S: Final = 12.0
 its own clock, on links that delay packets by seconds (BRK-9)."""
 
 NEWEST_TIMES: Final = 3
-"""Of the times of records that are known: those that a new leader may not have committed yet."""
+"""The number of the newest known times of records, which a new leader may not have committed yet."""
 
 UNKNOWN: Final = -1
 """An epoch or an offset that is not there."""
@@ -37,7 +37,7 @@ class Role(NamedTuple):
     """The role of a broker for a partition at a moment: its leader, or a follower of that."""
 
     life: int
-    """Of its process."""
+    """The number of the life of its process."""
     is_leader: bool
     leader_epoch: int
 

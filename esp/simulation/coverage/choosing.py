@@ -120,6 +120,6 @@ def choose(seeds: int, first: int) -> list[int]:
 
 
 def _cost(profile: Profile) -> float:
-    """Of a run in comparison with others: virtual time, and more of it for each node; much more for an outage of minutes."""
+    """The cost of a run in comparison with others: virtual time, more of it for each node, and much more for an outage of minutes."""
     outage_s = 60.0 if profile.outage is not None else 0.0
     return (_OVERHEAD_S + profile.chaos_s + outage_s) * (_MOST_NODES + profile.node_count)

@@ -20,7 +20,7 @@ from esp.simulation.coverage.unreached import SELDOM, UNREACHED
 from esp.simulation.tiers import LOG, NODES, PARTITION, QUORUM
 
 _SEEDS_PER_PROCESS: Final = 10
-"""Of whole nodes."""
+"""The number of runs of whole nodes that one process carries out."""
 
 _FACTORS: Final[Mapping[str, int]] = {NODES: 1, PARTITION: 3, QUORUM: 5, LOG: 1}
 """The seeds of a tier for each of whole nodes: those of the partition and of the quorum take a tenth of a second."""

@@ -47,40 +47,40 @@ SEQUENCES: Final = 1 << 31
 DELETE_RETENTION_MS: Final = 10_000
 
 _SWAP_SHARE: Final = 0.2
-"""Of the rounds: the power is lost just when files have got other names, and these are about to be synced (CLEAN-7)."""
+"""The share of the rounds in which the power is lost just when files have got other names, and these are about to be synced (CLEAN-7)."""
 
 _MANY_SEGMENTS_SHARE: Final = 0.4
-"""Of the runs: there are many small segments, several of which become one."""
+"""The share of the runs in which there are many small segments, several of which become one."""
 
 _ROLL_SHARE: Final = 0.4
-"""Of the steps in these runs: the active segment is sealed."""
+"""The share of the steps in these runs after which the active segment is sealed."""
 
 _FINISH_SHARE: Final = 0.5
-"""Of the starts that have to complete a swap: the same."""
+"""The share of the starts that have to complete a swap that are killed before the names are synced, and the power is lost."""
 
 _DROP_SHARE: Final = 0.2
-"""Of the rounds: the first segments are dropped while it copies the ones behind them."""
+"""The share of the rounds in which the first segments are dropped while the round copies the segments behind them."""
 
 _HIDDEN_SHARE: Final = 0.2
-"""Of the runs: in the end a value is hidden by the log start, and its tombstone goes, before the segment of the value does (CLEAN-2)."""
+"""The share of the runs that end with a value hidden by the log start; its tombstone goes before the segment of the value (CLEAN-2)."""
 
 _INTERRUPTED_SHARE: Final = 0.2
-"""Of the runs: in the end a start that completes a swap is killed before the names are synced, and the power is lost in the next round."""
+"""The share of the runs that end with a start killed in a swap, before the names are synced, and a loss of power a round later."""
 
 _LOST_SWAP_SHARE: Final = 0.2
-"""Of the runs: in the end such a start is killed, and the power is lost at once."""
+"""The share of the runs at whose end such a start is killed, and the power is lost at once."""
 
 _SMALL_SEGMENTS: Final = 3
 """Segments that become one in that swap, beside the one with the tombstone: each of them may come back."""
 
 _CUT_SHARE: Final = 0.2
-"""Of the runs: in the end as many batches of a producer are cut as its log remembers, after a round below them (CLEAN-5)."""
+"""The share of the runs at whose end as many batches of a producer are cut as its log remembers, after a round below them (CLEAN-5)."""
 
 _STEPPING_SHARE: Final = 0.4
-"""Of the runs: the wall clock is set back now and then, over horizons too."""
+"""The share of the runs in which the wall clock is set back now and then, over horizons too."""
 
 _BACK_SHARE: Final = 0.08
-"""Of the steps in these runs."""
+"""The share of the steps in these runs at which it is set back."""
 
 _BACK_MS: Final = (100, 5_000, DELETE_RETENTION_MS, 3 * DELETE_RETENTION_MS)
 
@@ -101,7 +101,7 @@ class CompactedLogRun:
     """
 
     purpose: ClassVar = "compacted logs"
-    """Of the stream from which all is drawn."""
+    """The name of the stream from which all is drawn."""
 
     ends_aimed: ClassVar = True
     """True if runs may end with a value that the log start hides, or with a swap that does not come to its end."""

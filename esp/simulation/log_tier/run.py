@@ -50,16 +50,16 @@ _TOPIC_ID: Final = TopicId(UUID(int=1))
 _PATH: Final = "/data"
 _PRODUCERS: Final = 3
 _ROT_SHARE: Final = 0.4
-"""Of the runs, and in these of the starts: a file has rotted that can be made again, or be done without."""
+"""The share of the runs with rot, and of the starts in these at which a file has rotted that can be made again, or be done without."""
 
 _HOLE_SHARE: Final = 0.1
-"""Of the starts: a copy of the disk lacks a segment."""
+"""The share of the starts of runs without rot after which a copy of the disk lacks a segment."""
 
 _TIMES_SHARE: Final = 0.05
-"""Of the starts of runs with rot: another log, of records with times, has a rotten time index."""
+"""The share of the starts of runs with rot after which another log, of records with times, has a rotten time index."""
 
 _SEARCHES_SHARE: Final = 0.1
-"""Of the starts of runs with rot: another log, of records with times, is searched after one of its bits has flipped."""
+"""The share of the starts of runs with rot after which another log, of records with times, is searched when one of its bits has flipped."""
 
 _TIMED_MS: Final = 1_700_000_000_000
 _YOUNG_MS: Final = 3_600_000
@@ -69,22 +69,22 @@ _TIMED_BATCHES: Final = 8
 
 _ROTTEN_MAX: Final = 4
 _OF_PRODUCERS: Final = (ATTRIBUTES_OFFSET + 1, *range(43, 57))
-"""Of a batch, the bytes that say of whose producer, epoch and sequence it is, and whether it is a transaction's or a marker."""
+"""The positions in a batch of the bytes that name its producer, epoch and sequence, and say whether it is a transaction's or a marker."""
 
 _TRANSACTIONS_SHARE: Final = 0.5
-"""Of the runs: producers write transactions, and markers end them."""
+"""The share of the runs in which producers write transactions, and markers end them."""
 
 _MARKER_SHARE: Final = 0.3
-"""Of the appends in these runs."""
+"""The share of the appends in these runs that are markers."""
 
 _MOVING_START_SHARE: Final = 0.5
-"""Of the runs: batches have several records, the log starts within them at times, and retention comes in the midst of flushes."""
+"""The share of the runs whose batches have several records, with log starts within them, and retention in the midst of flushes."""
 
 _SHORT_LIVES_SHARE: Final = 0.15
-"""Of the runs: starts end in their first operations, and soon after the next one the power is lost."""
+"""The share of the runs in which starts end in their first operations, and soon after the next one the power is lost."""
 
 _LOST_FRONTS_SHARE: Final = 0.1
-"""Of the runs: the device holds the log start, and of the records around it a part, when the power is lost, and is lost again."""
+"""The share of the runs in which a device that holds the log start, and a part of the records around it, loses power, twice."""
 
 _ANEW: Final = -1
 """Instead of the end of a log that is cut: it begins anew, and none of its batches stays."""

@@ -29,17 +29,17 @@ from esp.storage.log_directory import LogDirectory
 COPY: Final = TopicPartition("copy", 0)
 
 _MARKER_SHARE: Final = 0.35
-"""Of the appends of producers."""
+"""The share of the appends of producers that end a transaction with a marker."""
 
 _FIRST_SEQUENCES: Final = (0, 0, SEQUENCES - 4)
 """The first sequence of a producer that is not known: any is taken (PROD-2), and of the largest ones the last comes soon."""
 
 _EXPIRING_SHARE: Final = 0.3
-"""Of the runs: idle producers are forgotten."""
+"""The share of the runs in which idle producers are forgotten."""
 
 _EXPIRATION_MS: Final = 20_000
 _COPY_SHARE: Final = 0.3
-"""Of the rounds after which the log is copied."""
+"""The share of the rounds after which the log is copied."""
 
 
 class TransactedLogRun(CompactedLogRun):

@@ -32,7 +32,7 @@ class SimulatedClock:
         self.lapse_ms = 0
         """The time by which the wall clocks of all nodes went ahead together; it only grows."""
         self.processor: LoopProcessor | None = None
-        """Of the process that looks at it, if what that does takes time."""
+        """The processor of the process that looks at the clock; None where that takes no time."""
         self._shown_us = 0
 
     @property

@@ -155,7 +155,7 @@ _CURRENT: Final[contextvars.ContextVar[Process | None]] = contextvars.ContextVar
 _IS_WORKER: Final[contextvars.ContextVar[bool]] = contextvars.ContextVar("is_worker", default=False)
 
 _OUTSIDE: Final = contextvars.Context()
-"""Of callbacks that belong to no process."""
+"""The context of callbacks that belong to no process."""
 
 
 def current_process() -> Process | None:

@@ -10,10 +10,10 @@ from esp.simulation.machine.disk_image import DiskImage
 from esp.simulation.machine.file_content import SECTOR_BYTES
 
 SHARES: Final = (0.1, 0.5, 1.0)
-"""Of the files that were written to since the moment: they lose something."""
+"""The shares, one of which is drawn, of the files written to since the moment that lose something."""
 
 ZEROS_SHARE: Final = 0.3
-"""Of the losses in files that may have zeros: the length reached the device. The others are shorter."""
+"""The share of the losses, in files that may have zeros, in which the length has reached the device. In the others the file is shorter."""
 
 
 def lose_last_sectors(data: bytes, held: bytes, rng: Random, *, may_have_zeros: bool) -> bytes:

@@ -40,7 +40,7 @@ class ProcessorProfile:
 
 
 SHARE: Final = 0.35
-"""Of the runs: in so many turns of the loop take time."""
+"""The share of the runs in which turns of the loop take time."""
 
 
 class LoopProcessor:

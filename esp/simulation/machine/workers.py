@@ -28,10 +28,10 @@ _WORK_US_MAX: Final = 2_000
 _STEP_US_MAX: Final = 300
 _LATE_US_MAX: Final = 300_000
 _LATE_SHARE: Final = 0.0005
-"""Of the steps of a job: the thread gets no processor for a while."""
+"""The share of the steps of a job at which the thread gets no processor for a while."""
 
 _LATE_BEGIN_SHARE: Final = 0.02
-"""Of the jobs: they begin late."""
+"""The share of the jobs that begin late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class WorkerProfile:
     threads: int = 2
     """The number of jobs that run at a time, as in a node on two processors."""
     interrupted_share: float = 0.3
-    """Of the operations on the disk other than syncs, which always take time: before them the loop goes on."""
+    """The share of the operations on the disk, other than syncs (they always take time), before which the loop goes on."""
 
     @classmethod
     def draw(cls, rng: Random) -> "WorkerProfile":

@@ -27,13 +27,13 @@ AWAY: Final = "/away"
 """The place of a directory that is away: outside of all that the node looks at."""
 
 AIMED_SHARE: Final = 0.3
-"""Of the losses and returns: they befall a node that is the only one that may lead when it is back."""
+"""The share of the losses and returns that befall a node that is the only one that may lead when it is back."""
 
 ORDERLY_SHARE: Final = 0.5
-"""Of the losses and returns: the node was shut down cleanly before."""
+"""The share of the losses and returns before which the node was shut down cleanly."""
 
 DROPPED_SHARE: Final = 0.5
-"""Of the directories: the operator takes them out of the settings for so long. In the place of the others stand empty ones."""
+"""The share of the directories that the operator takes out of the settings for so long. In the place of the others stand empty ones."""
 
 PATIENCE_S: Final = 0.5
 """The pause until a return that another loss forbids is tried again."""

@@ -6,7 +6,7 @@ from typing import Final
 from esp.simulation.nodes_tier.faults import FaultKind
 
 SHARE: Final = 0.6
-"""Of the runs whose brokers have a second log directory, and of which there are several."""
+"""The share of the runs with several brokers that have a second log directory in which one goes away at times."""
 
 MEAN_S: Final = (3.0, 30.0)
 """Least and most seconds between two of these faults, on the average: most of them are left out, as the node has lost something lately."""

@@ -32,7 +32,7 @@ from esp.simulation.workload.token_users import OWNERS, STRANGER, password_of
 CLIENT_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
 USERS_PORT: Final = 9091
-"""Of a listener at which users log in, in runs with users or delegation tokens."""
+"""The port of the listener at which users log in, in runs with users or delegation tokens."""
 USERS_LISTENER: Final = "USERS"
 BY_SCRAM: Final = (SaslMechanism.SCRAM_SHA_256, SaslMechanism.SCRAM_SHA_512)
 MAX_REAUTH_MS: Final = 5_000
@@ -50,7 +50,7 @@ GROUP_INITIAL_REBALANCE_DELAY_MS: Final = 300
 """Shorter than any operator's, so that groups rebalance often in a run."""
 
 LEADER_IMBALANCE_CHECK_INTERVAL_S: Final = 1
-"""Of clusters that give partitions back to their preferred leaders as soon as these are in sync."""
+"""The interval in clusters that give partitions back to their preferred leaders as soon as these are in sync."""
 
 PRODUCER_CHECK_INTERVAL_MS: Final = 1_000
 """Shorter than any operator's: the default is longer than a run."""

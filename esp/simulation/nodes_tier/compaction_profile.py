@@ -12,10 +12,10 @@ COMPACTED: Final = "compacted"
 """The topic: its records have keys, its batches change, and offsets are missing in it."""
 
 COMPACTING_SHARE: Final = 0.3
-"""Of the runs."""
+"""The share of the runs in which a topic is compacted."""
 
 CHANGING_SHARE: Final = 0.4
-"""Of these: a client changes the policy of the topic, and the age from which on records are compacted."""
+"""The share of these in which a client changes the policy of the topic, and the age from which on records are compacted."""
 
 DELETE_RETENTION_MS: Final = 3_000
 
@@ -34,7 +34,7 @@ class CompactionProfile:
     topic_configs: Mapping[str, str]
     keys: int
     tombstone_share: float
-    """Of the records."""
+    """The share of the records that are tombstones."""
     backoff_ms: int
     """``log.cleaner.backoff.ms``."""
     map_bytes: int

@@ -9,16 +9,16 @@ from esp.groups.settings import ASSIGNED_AT_ONCE_STEPS
 from esp.settings.broker import BrokerSettings
 
 SHARE: Final = 0.3
-"""Of the runs: a group of members that speak the consumer protocol."""
+"""The share of the runs that have a group of members that speak the consumer protocol."""
 
 ALONE_SHARE: Final = 0.3
-"""Of these runs: they are short and have little else."""
+"""The share of these runs that are short and have little else."""
 
 ALONE_CHAOS_S: Final = (15.0, 30.0)
 """The time of the faults there, in seconds."""
 
 SLICED_SHARE: Final = 0.4
-"""Of the runs with such a group: its assignments are made in slices, as those of large groups are."""
+"""The share of the runs with such a group in which its assignments are made in slices, as those of large groups are."""
 
 HEARTBEATS_PER_SESSION: Final = 6
 

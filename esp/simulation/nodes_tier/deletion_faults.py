@@ -14,13 +14,13 @@ from esp.simulation.nodes_tier.faults import Fault, FaultKind
 from esp.simulation.nodes_tier.world import World
 
 SHARE: Final = 0.5
-"""Of the deletions in the midst of which something happens."""
+"""The share of the deletions in the midst of which something happens."""
 
 LATEST_S: Final = 0.05
 """A deletion is asked for, decided, committed and followed within that, mostly."""
 
 LEFT_BEHIND_SHARE: Final = 0.3
-"""Of these deletions: a follower has not reached the leader for a while, and lacks what is committed; both reach the controller."""
+"""The share of these deletions in which a follower that was cut off lacks what is committed; it and the leader reach the controller."""
 
 LAGGING_S: Final = 6.0
 """The time until then: the follower is out of the in-sync set, and the leader has gone on without it."""

@@ -23,10 +23,10 @@ from esp.storage.checkpoints import decode_checkpoint
 from esp.storage.layout import HIGH_WATERMARK_FILE, LOG_SUFFIX, RECOVERY_POINT_FILE, replica_directory_name
 
 LOST_MEMBER_SHARE = 0.4
-"""Of the rot of the quorum's files: a controller is killed, and they are gone when it comes back."""
+"""The share of the rot of the quorum's files in which a controller is killed, and its files are gone when it comes back."""
 
 SEALED_SHARE = 0.7
-"""Of the rot of records: in segments that are not appended to and rarely read, if there are any, as most of a disk is."""
+"""The share of the rot of records that befalls sealed segments, if there are any: they are rarely read, as most of a disk is."""
 
 
 class DiskNemesis:

@@ -9,7 +9,7 @@ from typing import Final
 from esp.settings.broker import BrokerSettings
 
 SHARE: Final = 0.4
-"""Of the runs with groups."""
+"""The share of the runs with groups in which offsets expire."""
 
 RETENTION_MINUTES: Final = 1
 """``offsets.retention.minutes``: the least that an operator can set, which is more than what a run takes; so the clocks go ahead."""

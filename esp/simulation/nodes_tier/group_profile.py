@@ -7,10 +7,10 @@ from typing import Final
 from esp.simulation.nodes_tier.expiry_profile import ExpiryProfile
 
 NO_GROUPS_SHARE: Final = 0.5
-"""Of the runs: what groups do costs time, and hides little."""
+"""The share of the runs without groups: the work of groups costs time, and hides little."""
 
 OLD_CLIENTS_SHARE: Final = 0.5
-"""Of the runs with groups: some of the members, and those outside, are clients of older releases."""
+"""The share of the runs with groups in which some of the members, and of the clients outside, are clients of older releases."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from random import Random
 from typing import Final
 
 HASTY_SHARE: Final = 0.4
-"""Of the clusters of several brokers: a short ``replica.lag.time.max.ms``."""
+"""The share of the clusters of several brokers that have a short ``replica.lag.time.max.ms``."""
 
 LAG_TIMES_MS: Final = (500, 1_000, 3_000)
 
 CHANGING_SHARE: Final = 0.4
-"""Of the clusters of several brokers: a client raises and lowers ``min.insync.replicas`` of topics, and mostly of all."""
+"""The share of the clusters of several brokers in which a client raises and lowers ``min.insync.replicas`` of topics, and mostly of all."""
 
 
 @dataclass(frozen=True, slots=True)

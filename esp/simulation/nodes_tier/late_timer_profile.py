@@ -7,7 +7,7 @@ from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.layout import Layout
 
 SHARE: Final = 0.08
-"""Of the runs in which a broker can be silent while a controller on another node goes on."""
+"""The share of the runs with late timers, among those in which a broker can be silent while a controller on another node goes on."""
 
 MEAN_S: Final = 6.0
 """Mean seconds between two of these faults, of which one lasts longer than most runs have left."""

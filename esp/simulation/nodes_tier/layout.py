@@ -8,13 +8,13 @@ from random import Random
 from typing import Final
 
 SPLIT_SHARE: Final = 0.4
-"""Of the clusters of several nodes: nodes of one role only."""
+"""The share of the clusters of several nodes whose nodes have one role only."""
 
 STATIC_SHARE: Final = 0.15
-"""Of the clusters of several nodes: voters that stand in the settings of every node (kraft.version 0)."""
+"""The share of the clusters of several nodes whose voters stand in the settings of every node (kraft.version 0)."""
 
 CHANGING_SHARE: Final = 0.5
-"""Of the clusters with several controllers whose voters stand in the log: voters come and go."""
+"""The share of the clusters with several controllers, whose voters stand in the log, in which voters come and go."""
 
 SPLITS: Final = ((3, 3), (3, 3), (3, 1), (1, 3))
 """Brokers and controllers of clusters whose nodes have one role only."""

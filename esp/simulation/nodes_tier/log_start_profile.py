@@ -10,7 +10,7 @@ from esp.replication.log_holds import is_pattern
 from esp.settings.broker import BrokerSettings
 
 MOVING_SHARE: Final = 0.4
-"""Of the runs."""
+"""The share of the runs in which log starts move."""
 
 _RETENTION: Final[tuple[Mapping[str, str], ...]] = (
     {},
@@ -23,7 +23,7 @@ _RETENTION: Final[tuple[Mapping[str, str], ...]] = (
 HOLD_GROUPS: Final = "retention.hold.groups"
 
 _HOLDING_SHARE: Final = 0.4
-"""Of the runs in which retention moves log starts, and offsets do not expire."""
+"""The share of the runs in which groups hold topics, among those in which retention moves log starts and offsets do not expire."""
 
 _ABSENT: Final = "absent"
 """A group that never commits."""

@@ -7,7 +7,7 @@ from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.layout import Layout
 
 SHARE: Final = 0.15
-"""Of the runs with several brokers."""
+"""The share of the runs with several brokers whose faults go beyond the promise."""
 
 BLACKOUT_S: Final = (10.0, 40.0)
 """Mean seconds between two blackouts, in such a run."""

@@ -9,10 +9,10 @@ from typing import Final
 from esp.simulation.nodes_tier.faults import FaultKind
 
 SHARE: Final = 0.2
-"""Of all runs: such devices are there."""
+"""The share of all runs that have such devices."""
 
 PARTS_SHARE: Final = 0.15
-"""Of all runs: there are devices that lose a part."""
+"""The share of all runs that have devices that lose a part."""
 
 MEAN_S: Final = (8.0, 60.0)
 """Least and most seconds between two of these losses, on the average."""

@@ -17,7 +17,7 @@ from esp.simulation.nodes_tier.rot import find_rotten
 from esp.simulation.nodes_tier.world import World
 
 AIMED_SHARE: Final = 0.3
-"""Of the losses: they befall a node that is the only one that may lead when it is back."""
+"""The share of the losses that befall a node that is the only one that may lead when it is back."""
 
 
 class LostCaches:

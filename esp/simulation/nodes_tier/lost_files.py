@@ -21,16 +21,16 @@ from esp.simulation.nodes_tier.world import World
 from esp.storage.layout import CLEAN_SHUTDOWN_FILE, INDEX_SUFFIXES, LOG_SUFFIX, DirectoryKind, parse_directory_name
 
 AIMED_SHARE: Final = 0.6
-"""Of the losses: they befall a node that is the only one that may lead when it is back."""
+"""The share of the losses that befall a node that is the only one that may lead when it is back."""
 
 ORDERLY_SHARE: Final = 0.5
-"""Of the losses: the node was shut down cleanly before."""
+"""The share of the losses before which the node was shut down cleanly."""
 
 DIRECTORY_SHARE: Final = 0.5
-"""Of the losses, where there are two log directories: one of them goes."""
+"""The share of the losses in which one of the log directories goes, where there are two."""
 
 DROPPED_SHARE: Final = 0.5
-"""Of the log directories that go: the operator takes them out of the settings, too. The others come back empty."""
+"""The share of the log directories that go which the operator takes out of the settings, too. The others come back empty."""
 
 
 class LostFiles:

@@ -33,10 +33,10 @@ from esp.simulation.nodes_tier.world import World
 from esp.storage.layout import LOG_SUFFIX, parse_directory_name
 
 AIMED_SHARE: Final = 0.3
-"""Of the losses: they befall a node that is the only one that may lead when it is back."""
+"""The share of the losses that befall a node that is the only one that may lead when it is back."""
 
 ORDERLY_SHARE: Final = 0.3
-"""Of the losses: the node was stopped in order before."""
+"""The share of the losses before which the node was shut down cleanly."""
 
 
 class LostParts:

@@ -12,7 +12,7 @@ from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.layout import Layout
 
 SHARE: Final = 0.15
-"""Of all runs."""
+"""The share of all runs in which nodes do not believe markers."""
 
 MEAN_S: Final = (6.0, 30.0)
 """Least and most seconds between two old copies there, on the average."""

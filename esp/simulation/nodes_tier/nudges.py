@@ -19,7 +19,7 @@ POLL_S: Final = 0.1
 
 
 class Nudges:
-    """Of the topic :data:`~esp.simulation.nodes_tier.ledger.RECKLESS`.
+    """The unclean elections of the topic :data:`~esp.simulation.nodes_tier.ledger.RECKLESS`.
 
     Args:
         world: where it lives.

@@ -20,10 +20,10 @@ DOWN_S: Final = 1.0
 """The time that an operator takes to put an old copy in place."""
 
 STOPPED_SHARE: Final = 0.5
-"""Of the operators that copy: they stop the node before."""
+"""The share of the operators that stop the node before they copy."""
 
 AIMED_SHARE: Final = 0.3
-"""Of the operators that copy: what they take from a running node comes back when it hurts most; all of it where markers are doubted."""
+"""The share of the operators whose copy of a running node comes back when it hurts most; each does where markers are doubted."""
 
 STOP_MAX_S: Final = 10.0
 """The time that a clean shutdown may take before the node is killed."""

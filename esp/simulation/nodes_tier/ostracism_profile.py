@@ -7,7 +7,7 @@ from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.layout import Layout
 
 SHARE: Final = 0.15
-"""Of the runs with three nodes or more in which a client asks for all that brokers tell of offsets."""
+"""The share of the runs with long ostracisms, of those with three nodes or more in which a client asks brokers for offsets."""
 
 SECONDS: Final = (28.0, 45.0)
 """Least and most seconds of a cut: a session, then the time for which the leader may not know of its replacement, and more."""

@@ -5,7 +5,7 @@ from random import Random
 from typing import Final
 
 SHARE: Final = 0.04
-"""Of the runs: an outage costs as much as several of them."""
+"""The share of the runs with an outage, which costs as much as several runs."""
 
 _LEAST_S: Final = 40.0
 

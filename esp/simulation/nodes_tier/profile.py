@@ -51,40 +51,40 @@ CLUSTER_SIZES: Final = (1, 3, 3, 3, 3, 3, 3, 5)
 """Each as often as it is drawn: most of what can go wrong does so among three."""
 
 OFF_SHARE: Final = 0.5
-"""Of the kinds of faults, in each run."""
+"""The share of the kinds of faults that do not come, in each run."""
 
 MOVING_SHARE: Final = 0.4
-"""Of the clusters of several brokers: partitions are reassigned."""
+"""The share of the clusters of several brokers in which partitions are reassigned."""
 
 THROTTLING_SHARE: Final = 0.4
-"""Of the clusters of several brokers: replication is throttled now and then."""
+"""The share of the clusters of several brokers in which replication is throttled now and then."""
 
 BALANCING_SHARE: Final = 0.2
-"""Of the clusters of several brokers: preferred leaders lead again as soon as they are in sync."""
+"""The share of the clusters of several brokers in which preferred leaders lead again as soon as they are in sync."""
 
 COOLING_SHARE: Final = 0.25
-"""Of all runs: what is read has left the page cache now and then."""
+"""The share of all runs in which data that is read has left the page cache now and then."""
 
 SURVEY_SHARE: Final = 0.3
-"""Of all runs: a client asks what other clients do not."""
+"""The share of all runs in which a client asks what other clients do not."""
 
 MISTAKEN_SHARE: Final = 0.15
-"""Of all runs: a client sends requests that must be refused."""
+"""The share of all runs in which a client sends requests that must be refused."""
 
 GUARDED_SHARE: Final = 0.5
-"""Of all runs: nodes have an authorizer, and rules of access come and go."""
+"""The share of all runs in which nodes have an authorizer, and rules of access come and go."""
 
 GUARDED_TOPICS_SHARE: Final = 0.4
-"""Of those: clients write to topics and read from them while rules of these come and go."""
+"""The share of those in which clients write to topics and read from them while rules of these come and go."""
 
 USERS_SHARE: Final = 0.5
-"""Of all runs: users with SCRAM credentials come and go."""
+"""The share of all runs in which users with SCRAM credentials come and go."""
 
 TOKENS_SHARE: Final = 0.25
-"""Of all runs: users have delegation tokens."""
+"""The share of all runs in which users have delegation tokens."""
 
 QUOTAS_SHARE: Final = 0.5
-"""Of all runs: quotas of clients come and go."""
+"""The share of all runs in which quotas of clients come and go."""
 
 BATCH_RECORDS_MAXIMA: Final = (1, 3, *(BATCH_RECORDS_MAX,) * 6)
 """The most records of a batch of the metadata log: in a quarter of the runs most decisions are metadata transactions."""
@@ -93,18 +93,18 @@ SLICE_CHANGES_MAXIMA: Final = (1, 3, SLICE_CHANGES_MAX, SLICE_CHANGES_MAX)
 """The most partitions of a slice: in half of the runs brokers come and go in several slices, other decisions in between."""
 
 PRODUCER_CHECK_SHARE: Final = 0.1
-"""Of all runs: nodes look for idle producers every second."""
+"""The share of all runs in which nodes look for idle producers every second."""
 
 ASKING_SHARE: Final = 0.5
-"""Of the runs: a client asks for all that brokers tell of offsets, and reads from followers (KIP-392)."""
+"""The share of the runs in which a client asks for all that brokers tell of offsets, and reads from followers (KIP-392)."""
 
 OSTRACISM_S: Final = (15.0, 60.0)
 """Then a node that leads is cut off from all others but not from clients: mean seconds between two such cuts, in a run."""
 SEVERAL_DIRECTORIES_SHARE: Final = 0.4
-"""Of all runs: brokers have two log directories."""
+"""The share of all runs in which brokers have two log directories."""
 
 DIRECTORY_MOVING_SHARE: Final = 0.5
-"""Of those: replicas are moved from one to the other."""
+"""The share of those in which replicas are moved from one to the other."""
 
 DIRECTORY_MOVE_RATES: Final = (None, None, 20_000, 50_000)
 """In bytes per second, for each node: with a limit a move takes seconds, in which its replica may rot, go offline or be cut."""

@@ -16,7 +16,7 @@ from esp.simulation.nodes_tier.layout import Layout
 from esp.simulation.nodes_tier.node import SimulatedNode
 
 SHARE: Final = 0.2
-"""Of the runs in which a voter may move."""
+"""The share of the runs in which a voter moves, among those in which one may."""
 
 MEAN_S: Final = (5.0, 20.0)
 """Least and most seconds between two moves, on the average, where they come."""

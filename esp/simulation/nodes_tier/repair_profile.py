@@ -5,10 +5,10 @@ from random import Random
 from typing import Final
 
 REPAIRING_SHARE: Final = 0.15
-"""Of the clusters of three brokers, whose topics have two copies then."""
+"""The share of the clusters of three brokers, whose topics have two copies then, that repair themselves."""
 
 REPAIRING_SHARE_OF_LARGER: Final = 0.6
-"""Of the clusters of more brokers."""
+"""The share of the clusters of more brokers that repair themselves."""
 
 ABSENCE_MEAN_S: Final = 25.0
 """Between two long absences of a broker."""
@@ -17,7 +17,7 @@ ABSENCE_S: Final = (8.0, 45.0)
 """Their length: for some it is worth giving the broker up, and some end when its replicas are being copied."""
 
 HELD_BACK_SHARE: Final = 0.4
-"""Of the clusters that repair themselves: see :attr:`RepairProfile.held_back_bytes_per_s`."""
+"""The share of the clusters that repair themselves in which copies are held back: see :attr:`RepairProfile.held_back_bytes_per_s`."""
 
 HELD_BACK_RATES: Final = (0, 500, 2_000)
 """Bytes per second: of a copy that has some tens of thousands of them, nothing or a part."""
@@ -29,7 +29,7 @@ HELD_BACK_RARITY: Final = 4
 """The factor by which other faults are rarer then: what a controller has begun is withdrawn in its own term only."""
 
 PATIENT_SHARE: Final = 0.6
-"""Of the administrators that move partitions in clusters that repair themselves: see :attr:`RepairProfile.movers_wait`."""
+"""The share of the clusters that repair themselves whose movers of partitions wait: see :attr:`RepairProfile.movers_wait`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from esp.simulation.nodes_tier.world import World
 class _AtRest(Protocol):
     @property
     def end_offset(self) -> int:
-        """Of the coordinator's log."""
+        """The end offset of the coordinator's log."""
 
 
 AtRest = TypeVar("AtRest", bound=_AtRest)

@@ -61,7 +61,7 @@ class Target(NamedTuple):
 
     @property
     def partition(self) -> TopicPartition | None:
-        """Of which it is a file; None if it is of the whole disk."""
+        """The partition to which the file belongs; None if it belongs to the whole disk."""
         parsed = parse_directory_name(self.directory.rpartition("/")[2])
         return parsed.partition if parsed is not None else None
 

@@ -82,12 +82,12 @@ SETTLING_S: Final = 6.0
 QUIET_S: Final = 10.0
 STOP_S: Final = 60.0
 READ_TRIES: Final = 50
-"""Of a reader that asks all replicas of a partition that is whole."""
+"""The tries of a reader that asks all replicas of a partition that is whole."""
 
 POLL_S: Final = 0.25
 DEEP_CHECK_S: Final = 2.0
 QUIET_DELIVERIES_PER_S: Final = 400
-"""Of an idle cluster of three: heartbeats, fetches and their answers, with room to spare."""
+"""The most deliveries a second for each node of an idle cluster: heartbeats, fetches and their answers, with room to spare."""
 
 
 class Run:

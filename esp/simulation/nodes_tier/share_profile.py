@@ -10,7 +10,7 @@ from esp.model.features import DEAD_LETTERS_FROM
 from esp.settings.broker import BrokerSettings
 
 SHARE: Final = 0.2
-"""Of the runs."""
+"""The share of the runs that have share groups."""
 
 ALONE_CHAOS_S: Final = (10.0, 25.0)
 """The time of the faults where there is little else, in seconds."""
@@ -21,10 +21,10 @@ LETTERS: Final = "dlq.shared"
 HEARTBEATS_PER_SESSION: Final = 6
 
 KEPT_SHARE: Final = 0.6
-"""Of the runs with share groups: their recesses, if they have some, are kept by all members."""
+"""The share of the runs with share groups in which all members keep the recesses, if the groups have some."""
 
 WORKING_SHARE: Final = 0.3
-"""Of the runs with little else: members work at what they got for a while, so that several have records at the same time."""
+"""The share of the runs with little else in which members work at records for a while, so that several hold some at the same time."""
 
 WORKING_MEMBERS_MIN: Final = 4
 """The members of a group there: more than its topics mostly have partitions, so that several read the same one."""
@@ -36,7 +36,7 @@ WORK: Final = (0.2, 0.5)
 """Mean times for which they work, as parts of the time for which records are locked."""
 
 ENDING_SHARE: Final = 0.3
-"""Of the runs with little else: share coordinators die when a member's words are sent to them, and the member ends meanwhile."""
+"""The share of the runs with little else in which share coordinators die when words of a member reach them, and the member ends then."""
 
 ENDING_PATIENCE_S: Final = 0.5
 ENDING_LOCK_S: Final = 2.0
@@ -49,7 +49,7 @@ class ShareProfile:
 
     groups: int
     members: int
-    """Of each group."""
+    """The number of members of each group."""
     session_s: float
     """``group.share.session.timeout.ms`` of all nodes."""
     assignment_s: float

@@ -19,7 +19,7 @@ from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.world import World
 
 SHARE: Final = 0.7
-"""Of the writes with words of a member, when the last one that was hit is some time ago."""
+"""The share of the writes with words of a member that are hit, when the last one that was hit is some time ago."""
 
 REST_S: Final = (0.5, 3.0)
 """The time from one of them until the next one may be hit: another coordinator leads by then, mostly."""
@@ -34,7 +34,7 @@ END_S: Final = 0.2
 """A leader gives up no sooner."""
 
 DYING_SHARE: Final = 0.7
-"""Of the members: the others lose their connections and go on."""
+"""The share of the members that die: the others lose their connections and go on."""
 
 
 class EndSessions(Protocol):

@@ -13,10 +13,10 @@ from esp.simulation.streams import stream
 from esp.transactions.transaction import EPOCH_MAX
 
 TRANSACTIONS_SHARE: Final = 0.2
-"""Of all runs."""
+"""The share of all runs that have transactions."""
 
 OFFSETS_SHARE: Final = 0.5
-"""Of the transactional ids."""
+"""The share of the transactional ids whose transactions commit offsets of a group, too."""
 
 TRANSACTIONAL_TOPIC: Final = "transactional"
 """The topic to which all transactional producers write, and no other one does."""
@@ -31,22 +31,22 @@ EXPIRATION_MS: Final = 3_000
 """``transactional.id.expiration.ms`` where ids expire: longer than most pauses between transactions, shorter than many a time-out."""
 
 EXPIRING_SHARE: Final = 0.3
-"""Of the runs with transactions: ids expire that are not used for a while."""
+"""The share of the runs with transactions in which ids expire that are not used for a while."""
 
 EXHAUSTED_SHARE: Final = 0.25
-"""Of them: the epochs of new ids begin just below the last one."""
+"""The share of them in which the epochs of new ids begin just below the last one."""
 
 COMPACTED_SHARE: Final = 0.4
-"""Of them: the coordinators' logs are compacted during the run."""
+"""The share of them in which the coordinators' logs are compacted during the run."""
 
 COMPACTED_DATA_SHARE: Final = 0.4
-"""Of them: the topic of the transactional producers is compacted, and its records have a few keys."""
+"""The share of them in which the topic of the transactional producers is compacted, and its records have a few keys."""
 
 MARKERS_STAY_MS: Final = 7 * 24 * 3_600_000
 """``delete.retention.ms`` of that topic where it is replicated: longer than any replica is away, by clocks that jump, too (decision 45)."""
 
 FAULTS_SHARE: Final = 0.5
-"""Of them: each of the faults comes that are aimed at coordinators."""
+"""The share of them in which a fault that is aimed at coordinators comes, for each such fault."""
 
 FAULTS_MEAN_S: Final[Mapping[FaultKind, tuple[float, float]]] = {
     FaultKind.AT_DECISION: (2, 15),
@@ -56,7 +56,7 @@ FAULTS_MEAN_S: Final[Mapping[FaultKind, tuple[float, float]]] = {
 """Least and most seconds between two of them, on the average."""
 
 ALONE_SHARE: Final = 0.06
-"""Of all runs: next to nothing but transactions goes on, so that much becomes of them in little time."""
+"""The share of all runs in which next to nothing but transactions goes on, so that much becomes of them in little time."""
 
 ALONE_CHAOS_S: Final = (15.0, 25.0)
 """Least and most seconds for which faults come in such a run."""
@@ -65,7 +65,7 @@ DELAY_ALONE_S: Final = 4.0
 """Mean seconds between two of the times at which all that goes to and from a node is late, in such a run."""
 
 STATE_CONFIGS: Final[Mapping[str, str]] = {"segment.ms": "700", "min.cleanable.dirty.ratio": "0.1"}
-"""Of the coordinators' topic where its logs are compacted."""
+"""The settings of the coordinators' topic where its logs are compacted."""
 
 STATE_BACKOFF_MS: Final = 500
 """``log.cleaner.backoff.ms`` there."""
@@ -77,7 +77,7 @@ LOWER_LEVEL: Final = 1
 """The level at which transactions run for a while in some of these clusters."""
 
 RISING_SHARE: Final = 0.5
-"""Of the runs: a cluster that begins below LEVEL is raised to it while transactions run, and not before the first one."""
+"""The share of the runs in which a cluster that begins below LEVEL is raised to it while transactions run, and not before the first one."""
 
 RISE_S: Final = (1.0, 12.0)
 """Least and most seconds after the first transaction at which it is raised then."""
@@ -111,13 +111,13 @@ class TransactionProfile:
 
     ids: tuple[TransactionalIdProfile, ...]
     partitions: int
-    """Of the topic that is written to."""
+    """The number of partitions of the topic that is written to."""
     replication_factor: int
     segment_ms: int
     state_partitions: int
     """``transaction.state.log.num.partitions``."""
     min_insync_replicas: int
-    """Of both topics."""
+    """``min.insync.replicas`` of both topics."""
     first_epoch: int = 0
     """The epoch of a new id's producer: near the last one in some runs, so that epochs are exhausted (TXN-3)."""
     expires: bool = False

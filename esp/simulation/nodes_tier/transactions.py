@@ -112,7 +112,7 @@ class Transactions:
             self.checker.history,
             history,
         )
-        """Of topics that are deleted."""
+        """The transactions that are abandoned in topics that are deleted."""
         self.checker.unwatched = frozenset((ABANDONED,))
         self._policy_setter = self._new_policy_setter()
 

@@ -7,7 +7,7 @@ from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.layout import Layout
 
 SHARE: Final = 0.25
-"""Of the runs with nodes that are brokers only."""
+"""The share of the runs with twins, among those with nodes that are brokers only."""
 
 MEAN_S: Final = (6.0, 20.0)
 """Least and most seconds between two second processes, on the average, where they come."""

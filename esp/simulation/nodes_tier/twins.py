@@ -32,15 +32,15 @@ from esp.simulation.nodes_tier.rot import find_rotten
 from esp.simulation.nodes_tier.world import RESTART_S, World
 
 EMPTY_SHARE: Final = 0.15
-"""Of the second processes: they have an empty disk."""
+"""The share of the second processes that have an empty disk."""
 
 EARLIER_SHARE: Final = 0.4
-"""Of the copies: they were taken some seconds before the process is started."""
+"""The share of the copies that were taken some seconds before the process is started."""
 
 EARLIER_S: Final = (1.0, 8.0)
 
 REGISTRATION_TIMEOUTS_MS: Final = (1_500, 5_000, 60_000)
-"""Of ``initial.broker.registration.timeout.ms``: short ones end the process while the first lives."""
+"""The values of ``initial.broker.registration.timeout.ms``: short ones end the process while the first lives."""
 
 STANDS_STILL_S: Final = (0.0, 12.0)
 """The time until the operator of a second process ends it that has got the place; the session may be over before."""

@@ -11,10 +11,10 @@ from esp.controller.image import FeatureRange
 from esp.model.features import ELIGIBLE_LEADER_REPLICAS
 
 UPGRADING_SHARE: Final = 0.15
-"""Of all runs."""
+"""The share of all runs with an upgrade."""
 
 NEW_LEVEL: Final = SUPPORTED_FEATURES[ELIGIBLE_LEADER_REPLICAS].high
-"""Of eligible leader replicas, in the newer release."""
+"""The level of eligible leader replicas in the newer release."""
 
 OLDER_RELEASE: Final[Mapping[str, FeatureRange]] = MappingProxyType(
     {**SUPPORTED_FEATURES, ELIGIBLE_LEADER_REPLICAS: FeatureRange(0, NEW_LEVEL - 1)}

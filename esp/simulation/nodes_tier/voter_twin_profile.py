@@ -7,7 +7,8 @@ from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.layout import Layout
 
 SHARE: Final = 0.15
-"""Of the runs with several controllers whose voters stand in the metadata log: static voters have no disk by which to tell them apart."""
+"""The share of the runs with twins of voters, among those with several controllers whose voters stand in the metadata log: static voters
+have no disk by which to tell them apart."""
 
 MEAN_S: Final = (6.0, 20.0)
 """Least and most seconds between two second processes, on the average, where they come."""

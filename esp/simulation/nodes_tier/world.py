@@ -29,7 +29,7 @@ STOP_MAX_S: Final = 30.0
 """The time that a clean shutdown may take before the node is killed, as service managers do."""
 
 _WHOLE_SYNCS_SHARE: Final = 0.5
-"""Of the machines: their disks sync a file system as a whole, so that logs are settled together at a clean shutdown."""
+"""The share of the machines whose disks sync a file system as a whole, so that logs are settled together at a clean shutdown."""
 
 
 class World:

@@ -36,7 +36,7 @@ from esp.simulation.streams import stream
 _MEAN_US: Final = 2 * SECOND_US
 _CANCEL_SHARE: Final = 0.4
 _AGAIN_SHARE: Final = 0.5
-"""Of what is asked for while a reassignment goes on: that is let be."""
+"""The share of the times at which an administrator would ask while a reassignment goes on, and lets it be."""
 
 
 class PartitionMoves:
@@ -166,7 +166,7 @@ def let_one_be_deaf(cluster: "PartitionCluster") -> None:
 
 CONTROLLER: Final = NO_NODE
 _LAST_OUTAGE_US: Final = 3 * SECOND_US
-"""Of a node whose orderly stop ends when there are no more faults: it has to be whole again by the end."""
+"""The longest outage of a node whose clean shutdown ends when there are no more faults: it has to be whole again by the end."""
 CLIENTS: Final = NodeId(-2)
 
 

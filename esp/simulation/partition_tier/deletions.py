@@ -9,10 +9,10 @@ from esp.simulation.partition_tier.node import PartitionNode
 from esp.simulation.streams import stream
 
 WITHIN_BATCHES_SHARE: Final = 0.6
-"""Of the runs in which records are deleted."""
+"""The share of the runs in which records are deleted up to offsets within batches, among those in which records are deleted."""
 
 UP_TO_RETURNING_SHARE: Final = 0.4
-"""Of the restarts of a node, in these runs: records are deleted up to the end of its log."""
+"""The share of the restarts of a node, in these runs, before which records are deleted up to the end of its log."""
 
 _SIZES: Final = (1, 2, 5)
 """Records of a batch, in these runs."""

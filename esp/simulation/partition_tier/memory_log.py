@@ -15,7 +15,7 @@ from esp.storage.leader_epochs import LeaderEpochs
 from esp.storage.producer_state import ProducerStates
 
 _EPOCHS_LOST: Final = 0.3
-"""Of the ends of a process, where the log knows the epoch of the record before its first batch."""
+"""The share of the ends of a process at which the epoch of the record before the first batch is lost, where the log knows it."""
 
 
 class KeptBatch(NamedTuple):

@@ -9,7 +9,7 @@ from esp.simulation.partition_tier.world import PartitionWorld
 
 _MEAN_US: Final = 3 * SECOND_US
 _AIMED_SHARE: Final = 0.3
-"""Of the proposals by which a replica leaves the in-sync set: the minimum is raised while they are under way."""
+"""The share of the proposals by which a replica leaves the in-sync set during which the minimum is raised."""
 
 
 class PartitionMinimums:

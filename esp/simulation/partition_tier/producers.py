@@ -39,7 +39,7 @@ class PartitionProducers:
         self._producer = (1, 0)
         self._wanted: bytes | None = None
         self._records = 1
-        """Of the batch that is wanted."""
+        """The number of records of the batch that is wanted."""
         self._request_id = 0
 
     def start(self) -> None:

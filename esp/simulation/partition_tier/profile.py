@@ -11,22 +11,22 @@ KINDS: Final = ("kill", "power-loss", "disk-swap", "pause", "cut", "stop")
 """Faults: killed; power lost; back with an empty disk; standing still; cut off; shut down cleanly."""
 
 MOVING_SHARE: Final = 0.2
-"""Of the runs: replicas come and go."""
+"""The share of the runs in which replicas come and go."""
 
 MINIMUMS_SHARE: Final = 0.3
-"""Of the runs: the minimum of in-sync replicas is changed."""
+"""The share of the runs in which the minimum of in-sync replicas is changed."""
 
 HASTY_SHARE: Final = 0.3
-"""Of the runs: a replica that lags leaves the in-sync set soon."""
+"""The share of the runs in which a replica that lags leaves the in-sync set soon."""
 
 SLICED_SHARE: Final = 0.3
-"""Of the runs in which the product's own controller decides: it decides in slices."""
+"""The share of the runs in which the product's own controller decides in slices, among those in which it decides."""
 
 STRANDING_SHARE: Final = 0.1
-"""Of the runs: leaders come to nothing."""
+"""The share of the runs in which leaders come to nothing."""
 
 TAIL_LOSING_SHARE: Final = 0.05
-"""Of the runs: followers lose their last records just when the leader changes."""
+"""The share of the runs in which followers lose their last records just when the leader changes."""
 
 LAG_TIME_MAX_US: Final = 3 * SECOND_US
 

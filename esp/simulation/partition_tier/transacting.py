@@ -54,7 +54,7 @@ _TOPIC_ID: Final = TopicId(uuid.UUID(int=3))
 _NEVER_MS: Final = 1 << 40
 _EXPIRATIONS_MS: Final = (_NEVER_MS, _NEVER_MS, 250)
 _FIRST_EPOCHS: Final = (0, 0, EPOCH_MAX - 2)
-"""Of new producers: from the last ones on epochs are exhausted soon (TXN-3)."""
+"""The first epochs of new producers, one of which is drawn: from the last of them on epochs are exhausted soon (TXN-3)."""
 
 _SETTINGS: Final = TransactionSettings(
     transaction_max_timeout_ms=900_000,
@@ -65,17 +65,17 @@ _SETTINGS: Final = TransactionSettings(
 )
 _DELAY_S: Final = (0.0002, 0.06)
 _FAILING_SHARE: Final = 0.1
-"""Of appends of the coordinator, of questions and of answers to markers: they fail, or are lost."""
+"""The share of appends of the coordinator, of questions and of answers to markers that fail, or are lost."""
 
 _WRONG_EPOCH_SHARE: Final = 0.04
 _REPLACED_SHARE: Final = 0.005
-"""Of the actions of clients: then another node coordinates."""
+"""The share of the actions of clients after which another node coordinates."""
 
 _WALL_STEP_MS: Final = 20_000
 """Most milliseconds by which the wall clock is wrong; an operator sets it as often as another node coordinates."""
 
 _REPEATED_SHARE: Final = 0.15
-"""Of the requests to end a transaction: they are sent twice."""
+"""The share of the requests to end a transaction that are sent twice."""
 
 _TAKEOVER_SHARE: Final = 0.015
 _CLIENTS_MAX: Final = 6
@@ -176,7 +176,7 @@ class TransactingRun:
         self._settings = replace(_SETTINGS, transactional_id_expiration_ms=random.choice(_EXPIRATIONS_MS))
         self._coordinator = self._new_coordinator()
         self._epoch = 1
-        """Of the coordinator's partition."""
+        """The leader epoch of the coordinator's partition."""
         self._log: list[NewRecord] = []
         """The log of the coordinator, as far as it is committed."""
         self._appends: dict[int, Append] = {}

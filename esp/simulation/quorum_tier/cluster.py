@@ -47,7 +47,7 @@ from esp.simulation.streams import between
 
 _SOON_US = 30_000
 _SLOW_SNAPSHOT_SHARE = 0.3
-"""Of the snapshots: the device takes them slowly."""
+"""The share of the snapshots that the device takes slowly."""
 
 _SLOW_SNAPSHOT_US_MAX = 10 * SECOND_US
 _RARE = {"committed": 0.02, "voted": 0.3}
@@ -117,7 +117,7 @@ class QuorumAims:
 _QUIET_US = 5 * SECOND_US
 _REQUEST_TIMEOUT_US = 2 * SECOND_US
 _EMPTY_SHARE = 0.2
-"""Of the controllers that are added: they have been given empty disks, and come up in that moment."""
+"""The share of the controllers to be added that have been given empty disks, and come up in that moment."""
 
 
 class QuorumCluster:

@@ -25,14 +25,14 @@ TRANSACTION_S: Final = 60.0
 """The timeout: longer than most topics are in the trash."""
 
 SHARE: Final = 0.7
-"""Of the topics that are deleted."""
+"""The share of the topics that are deleted in which a transaction is begun before."""
 
 TRIES: Final = 4
-"""Of each request."""
+"""The most tries of each request."""
 
 BACKOFF_S: Final = 0.3
 VERSION: Final = 1
-"""Of the protocol of transactions: every level of the cluster takes it."""
+"""The version of the protocol of transactions: every level of the cluster takes it."""
 
 
 class _GivenUpError(Exception):

@@ -27,13 +27,13 @@ BACKOFF_S: Final = 0.5
 MIN_ISR: Final = "min.insync.replicas"
 UNCLEAN_ELECTIONS: Final = "unclean.leader.election.enable"
 DEAD_SHARE: Final = (0.2, 0.6)
-"""Of what is done while a broker is dead: it is unregistered, often so soon that other nodes still count on it."""
+"""The range of the draw, while a broker is dead, in which it is unregistered, often so soon that other nodes still count on it."""
 
 AT_ONCE_SHARE: Final = 0.4
-"""Of the brokers that die while nothing else is done: they are unregistered before any other node misses them."""
+"""The share of the brokers, of those that die while nothing else is done, that are unregistered before any other node misses them."""
 
 FORCED_SHARE: Final = 0.5
-"""Of the brokers that hold the last complete copy of something, and are refused to be unregistered for that: they go by force."""
+"""The share of the brokers, refused to be unregistered as they hold the last complete copy of something, that go by force."""
 
 WATCH_S: Final = 0.1
 """The time within which that is seen."""
@@ -41,64 +41,64 @@ WATCH_S: Final = 0.1
 MINIMUMS: Final = ("1", "2", "3")
 
 FORGETTING_SHARE: Final = 0.5
-"""Of what is done while a replica is eligible to lead that the in-sync set has lost: the minimum that this rests on is changed (ELR-3)."""
+"""The share of the actions, while a replica outside of the in-sync set is eligible to lead, that change the minimum behind it (ELR-3)."""
 
 RECREATING: Final = "administrator that creates again"
 """The stream of randomness of topics whose offsets go on."""
 
 CONTINUING_SHARE: Final = 0.5
-"""Of the runs in which offsets of topics go on when they are created again."""
+"""The share of the runs in which offsets of topics go on when they are created again."""
 
 CONTINUED_SHARE: Final = 0.95
-"""Of the topics of such a run whose offsets go on; each other one begins again from 0, and so does the next one of its name."""
+"""The share of the topics of such a run whose offsets go on; each other one begins again from 0, and so does the next one of its name."""
 
 LIFE_S: Final = (0.5, 4.0)
 """The time that is left to a topic of such a run to get records."""
 
 REPLACING_SHARE: Final = 0.5
-"""Of what is done in such a run: a topic is deleted."""
+"""The share of the actions in such a run that delete a topic."""
 
 AGAIN_SHARE: Final = 0.8
-"""Of the topics that are created again at once, when their deletion has just been answered."""
+"""The share of the topics that are created again at once, when their deletion has just been answered."""
 
 RESTORING: Final = "administrator that restores"
 """The stream of randomness of topics that go into the trash."""
 
 RESTORING_SHARE: Final = 0.4
-"""Of the runs in which offsets of topics do not go on: deleted topics go into the trash."""
+"""The share of the runs in which deleted topics go into the trash, among those in which offsets of topics do not go on."""
 
 MIXING: Final = "administrator that creates again what can be restored"
 """The stream of randomness of topics that go on, and whose predecessors are in the trash."""
 
 MIXING_SHARE: Final = 0.3
-"""Of the runs in which offsets of topics go on: deleted topics go into the trash, too."""
+"""The share of the runs in which deleted topics go into the trash, too, among those in which offsets of topics go on."""
 
 BEHIND_SHARE: Final = 0.5
-"""Of what is deleted there, and mostly taken out: another topic of the name comes and goes in between."""
+"""The share of the deleted topics there, mostly taken out again, after which another topic of the name comes and goes."""
 
 OLD_SHARE: Final = 0.5
-"""Of what is taken out there: the topic of the name that was deleted first."""
+"""The share of the topics taken out there that are the one of the name that was deleted first."""
 
 RETENTIONS_MS: Final = (3_000, 60_000, 2_592_000_000)
 """The times that they have there. No run takes as long as the last, a month: its milliseconds are no number of 32 bits."""
 
 RESTORED_SHARE: Final = 0.8
-"""Of the deletions after which something is taken out of the trash."""
+"""The share of the deletions after which something is taken out of the trash."""
 
 PURGED_SHARE: Final = 0.15
-"""Of what is taken out: it is purged."""
+"""The share of the topics taken out that are purged."""
 
 AGAIN_SHARE_OF_RESTORED: Final = 0.5
-"""Of the restored topics: they are deleted again, with the records of a while, and mostly taken out again."""
+"""The share of the restored topics that are deleted again, with the records of a while, and mostly taken out again."""
 
 BOUNDING: Final = "administrator that bounds the trash"
 """The stream of randomness of how much may be in the trash."""
 
 BOUNDED_SHARE: Final = 0.5
-"""Of the runs with a trash: topics are left there, and the bytes that it may have change."""
+"""The share of the runs with a trash in which topics are left there, and the bytes that it may have change."""
 
 FILLING_SHARE: Final = 0.5
-"""Of the times at which topics are put in the trash there: several are, and are left, and then its bounds change."""
+"""The share of the times at which topics are put in the trash there at which several are, and are left, and then its bounds change."""
 
 FILLING: Final = (2, 4)
 """The number of them."""
@@ -114,10 +114,10 @@ HOLDING: Final = "administrator whose topics are held"
 """The stream of randomness of topics that groups hold."""
 
 HELD_SHARE: Final = 0.7
-"""Of the topics that come and go, in runs with groups that hold others: groups hold them."""
+"""The share of the topics that come and go, in runs with groups that hold others, that groups hold."""
 
 NUDGE_SHARE: Final = 0.7
-"""Of what is done while a partition that may lose records has no leader: something about that."""
+"""The share of the actions, while a partition that may lose records has no leader, that do something about that."""
 
 
 def continues_offsets(seed: int) -> bool:

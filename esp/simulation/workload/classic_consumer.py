@@ -31,7 +31,7 @@ from esp.simulation.workload.offsets_client import is_passing
 BACKOFF_S: Final = 0.2
 COMMIT_SHARE: Final = 0.4
 LATE_SHARE: Final = 0.5
-"""Of its generations: in so many it commits for the one before."""
+"""The share of its generations in which it commits for the generation before."""
 
 
 class ClassicConsumer:

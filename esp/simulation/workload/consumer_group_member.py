@@ -25,10 +25,10 @@ from esp.simulation.workload.offsets_client import is_passing
 RACKS: Final = (node_rack(1), node_rack(2), "nowhere")
 BACKOFF_S: Final = 0.2
 COMMIT_SHARE: Final = 0.4
-"""Of the heartbeats: after so many the member commits."""
+"""The share of the heartbeats after which the member commits."""
 
 LATE_SHARE: Final = 0.5
-"""Of the times that a member has given partitions back: it commits for them all the same, as a client does that tries again."""
+"""The share of the times at which a member commits for partitions that it has given back, as a client does that tries again."""
 
 ABANDON: Final = frozenset({ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id, ErrorCode.group_id_not_found})
 """Errors upon which a member gives everything up and joins anew, under the same id."""

@@ -19,7 +19,7 @@ from esp.schemas.consumer_group_records import TopicIdPartition
 
 HEARTBEAT_VERSIONS: Final = (0, 1)
 OFFSET_VERSIONS: Final = (9, 10)
-"""Of OffsetCommit and of OffsetFetch: from the second on they have the ids of topics."""
+"""The versions of OffsetCommit and of OffsetFetch: from the second on they have the ids of topics."""
 
 TOPIC_IDS_FROM: Final = 10
 REGEX_FROM: Final = 1

@@ -27,7 +27,7 @@ TIMEOUT_S: Final = 10.0
 PAUSE_S: Final = (0.2, 3.0)
 MOST_AT_ONCE: Final = 3
 BACK_SHARE: Final = 0.3
-"""Of the moves that have begun: the replica is asked back at once, which ends the move where it has not finished."""
+"""The share of the moves that have begun after which the replica is asked back at once, which ends the move where it has not finished."""
 
 _OTHER: Final[Mapping[str, str]] = {DATA: MORE, MORE: DATA}
 

@@ -19,7 +19,7 @@ IN_DOUBT_S: Final = 45.0
 """For how long a request that got no answer may still take effect: a broker looks for a controller on its behalf."""
 
 LET_BE_SHARE: Final = 0.9
-"""Of the brokers that were drained: the others are drained until their turn comes again, or to the end."""
+"""The share of the drained brokers whose draining is taken back: the others are drained until their turn comes again, or to the end."""
 
 
 class Drainer:

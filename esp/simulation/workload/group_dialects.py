@@ -45,7 +45,7 @@ OLDER: Final = (
 """The dialects of older clients, the oldest first."""
 
 OLD_SHARE: Final = 0.6
-"""Of the processes of a group that has old clients."""
+"""The share of the processes of a group with old clients that speak an older dialect."""
 
 
 def draw_dialect(rng: Random, *, is_static: bool = False) -> GroupDialect:

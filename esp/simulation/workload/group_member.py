@@ -19,7 +19,7 @@ from esp.simulation.workload.offsets_client import OffsetsClient, is_passing
 
 BACKOFF_S: Final = 0.2
 LATE_SHARE: Final = 0.3
-"""Of the generations: in so many the member commits for the one before."""
+"""The share of the generations in which the member commits for the generation before."""
 
 
 class GroupMember:

@@ -33,9 +33,9 @@ PARTITIONS: Final = 2
 WRITE_PAUSE_S: Final = (0.01, 0.3)
 READ_PAUSE_S: Final = (0.0, 0.1)
 STEADY_SHARE: Final = 0.7
-"""Of the produce requests: like the one before, on the same connection."""
+"""The share of the produce requests that are like the one before, on the same connection."""
 LEADER_SHARE: Final = 0.9
-"""Of the requests: to the leader of a partition; the others go to any broker."""
+"""The share of the requests that go to the leader of a partition; the others go to any broker."""
 WAITS_MS: Final = (0, 200, 1500)
 PRODUCE_VERSIONS: Final = (9, 12, 13)
 PRODUCE_BY_ID_FROM: Final = 13

@@ -8,7 +8,7 @@ from typing import Any, Final
 from esp.simulation.workload.connection import NoAnswerError
 
 LATE_SHARE: Final = 0.04
-"""Of the requests that belong to a transaction."""
+"""The share of the requests belonging to a transaction that come late."""
 
 LATE_S: Final = (0.0005, 1.0)
 """Least and most seconds by which they are late: at first the end of the transaction is still being decided, then it is long over."""

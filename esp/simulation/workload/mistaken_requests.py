@@ -73,7 +73,7 @@ _NO_EPOCH: Final = -7
 
 
 def _beat(scene: Scene) -> Content:
-    """Of a member that is not there, has an impossible name, or an impossible epoch, or in a group of another protocol."""
+    """A heartbeat of a member that is not there, has an impossible name, or an impossible epoch, or in a group of another protocol."""
     good: Content = {
         "group_id": SHARE_GROUP,
         "member_id": "nobody",
@@ -177,7 +177,7 @@ def _state(scene: Scene) -> Content:
 
 
 def _no_state(scene: Scene) -> Content:
-    """Of a topic that is not there."""
+    """A request for the state of a topic that is not there."""
     partition = {"partition": scene.partition, "leader_epoch": 1}
     topics = [{"topic_id": _NO_TOPIC, "partitions": [partition]}]
     return {"group_id": scene.rng.choice((SHARE_GROUP, "missing")), "topics": topics}

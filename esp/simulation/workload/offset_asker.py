@@ -32,7 +32,7 @@ FORMER_PAUSE_S: Final = 1.0
 """Between two questions to all former leaders of a partition."""
 
 STRAY_SHARE: Final = 0.2
-"""Of the requests that go to any broker, as those of a client whose metadata are old."""
+"""The share of the requests that go to any broker, as those of a client whose metadata are old."""
 
 EPOCHS_OFF: Final = (0, 0, 0, 0, -1, 1)
 """The difference between the leader epoch that is named and the known one: old metadata, and some that the broker has not got yet."""

@@ -25,7 +25,7 @@ GROUP: Final = "deleted-now-and-then"
 PAUSE_S: Final = (0.05, 1.0)
 DELETION_SHARE: Final = 0.35
 GROUP_SHARE: Final = 0.3
-"""Of the deletions: they take the whole group."""
+"""The share of the deletions that take the whole group."""
 
 OFFSET_MAX: Final = 1000
 

@@ -21,7 +21,7 @@ RATE: Final = 1.0
 """Partitions a second."""
 
 PARTITIONS: Final = (1, 15)
-"""Of a request: in the mean a third less than what all windows allow at once."""
+"""The least and most partitions of a request: in the mean a third less than what all windows allow at once."""
 
 PAUSE_S: Final = (0.0, 0.3)
 TIMEOUT_S: Final = 20.0

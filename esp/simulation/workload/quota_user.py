@@ -20,7 +20,7 @@ TIMEOUT_S: Final = 15.0
 """As long as the longest throttle: a client that gives up before comes by another connection, which is not muted."""
 
 LOOKED_SHARE: Final = 0.5
-"""Of the requests for which it is throttled: those after which an operator asks the node for the clients that it holds."""
+"""The share of the throttled requests after which an operator asks the node for the clients that it holds."""
 
 _VERSION: Final = 9
 

@@ -22,14 +22,14 @@ PAUSE_S: Final = (0.1, 3.0)
 KEPT_MAX: Final = 12
 """Rules in force; beyond that some are removed."""
 BESIDE_SHARE: Final = 0.4
-"""Of the rules: about a group that another rule is about."""
+"""The share of the rules that are about a group that another rule is about."""
 GROUP: Final = "guarded-{}"
 TOPIC_PREFIX: Final = "guarded-w"
 """The beginning that rules are about at least: no other topic begins so."""
 TOPIC_RULES_MAX: Final = 4
 TOPIC_PAUSE_S: Final = (0.05, 1.5)
 PREFIX_SHARE: Final = 0.4
-"""Of the rules of topics: about a beginning of their names."""
+"""The share of the rules of topics that are about a beginning of their names."""
 ALLOW_SHARE: Final = 0.7
 CLEAN_LOOKS: Final = 12
 """Looks, a second apart, at metadata without a rule of a topic: a change that was not answered is given up within ten seconds."""

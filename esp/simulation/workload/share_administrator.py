@@ -22,7 +22,7 @@ GROW_VERSION: Final = 2
 BACKOFF_S: Final = 0.4
 _DONE: Final = frozenset((ErrorCode.none, ErrorCode.topic_already_exists))
 BEYOND_SHARE: Final = 0.1
-"""Of the alterations: to an offset that the partition does not have yet."""
+"""The share of the alterations to an offset that the partition does not have yet."""
 
 
 class ShareAdministrator:

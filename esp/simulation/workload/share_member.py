@@ -31,13 +31,13 @@ RECORDS_TIMEOUT_S: Final = 8.0
 
 PAUSE_S: Final = 0.2
 SEPARATE_SHARE: Final = 0.4
-"""Of the answers with records: so many are acknowledged by a request of its own."""
+"""The share of the answers with records that are acknowledged by a request of its own."""
 
 KEEP_SHARE: Final = 0.1
-"""Of what a member got: about so much it says nothing this time."""
+"""The share of the records a member got about which it says nothing this time."""
 
 RENEW_SHARE: Final = 0.5
-"""Of that, where it can say that it needs more time."""
+"""The share of the times at which it says that it needs more time for these, where it can."""
 
 FINAL_EPOCH: Final = -1
 JOIN_EPOCH: Final = 0

@@ -12,7 +12,7 @@ from esp.simulation.workload.survey_requests import build
 
 HEARTBEAT_VERSION: Final = 1
 RECORD_VERSIONS: Final = (1, 2)
-"""Of ShareFetch and ShareAcknowledge: from the second on members can renew, and say how exactly they mean their limit."""
+"""The versions of ShareFetch and ShareAcknowledge: from the second on members can renew, and say how exactly they mean their limit."""
 
 RENEW_FROM: Final = 2
 ALTER_VERSION: Final = 0

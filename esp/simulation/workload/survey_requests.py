@@ -399,7 +399,7 @@ def _fetch_offsets(scene: Scene) -> Content:
 
 
 def _delete_offsets(scene: Scene) -> Content:
-    """Of other groups, those of its own topic alone, which they never commit."""
+    """A deletion of offsets; of other groups, those in the surveyed topic alone, which they never commit."""
     if scene.rng.random() < 0.2:
         return {"group_id": CONSUMER_GROUP, "topics": [{"name": SURVEYED, "partitions": [{"partition_index": 0}]}]}
     partitions = [{"partition_index": scene.partition}]
@@ -422,7 +422,7 @@ def _join(scene: Scene) -> Content:
 
 
 def _as_member(scene: Scene) -> Content:
-    """Of a member that the group does not have, or has no longer."""
+    """A request of a member that the group does not have, or has no longer."""
     return {
         "group_id": VISITED_GROUP,
         "generation_id": scene.rng.choice((-1, 1)),
@@ -495,7 +495,7 @@ def _share_offsets(scene: Scene) -> Content:
 
 
 def _share_states(scene: Scene) -> Content:
-    """Of a reader that leads nothing, and shuts no leader out."""
+    """A read of states by a reader that leads nothing, and shuts no leader out."""
     partition = {"partition": scene.partition, "leader_epoch": -1}
     group = scene.rng.choice((SHARE_GROUP, SHARE_GROUP, "missing", ""))
     return {"group_id": group, "topics": [{"topic_id": scene.topic.topic_id, "partitions": [partition]}]}

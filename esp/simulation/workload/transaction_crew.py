@@ -20,7 +20,7 @@ from esp.simulation.workload.transactional_producer import TransactionalProducer
 
 LOOK_S: Final = 0.2
 DEAD_SHARE: Final = 0.5
-"""Of the instances that are alive when the run ends: they die with whatever is open."""
+"""The share of the instances alive when the run ends that die with whatever is open."""
 
 NewClient = Callable[[str], ClusterClient]
 NewGroupClient = Callable[[str, str], GroupClient]

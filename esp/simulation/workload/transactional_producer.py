@@ -28,19 +28,19 @@ DELIVERY_TRIES: Final = 40
 
 COMMIT_SHARE: Final = 0.7
 SILENCE_SHARE: Final = 0.06
-"""Of the transactions: the client is silent until the transaction has timed out, and goes on then."""
+"""The share of the transactions in which the client is silent until the transaction has timed out, and goes on then."""
 WRONG_EPOCH_SHARE: Final = 0.04
-"""Of the transactions: before its own request the client asks to end the transaction of an epoch that it was never given."""
+"""The share of the transactions in which the client first asks to end the transaction of an epoch that it was never given."""
 LATER_SHARE: Final = 0.5
-"""Of the silences: the client writes more before it ends the transaction."""
+"""The share of the silences after which the client writes more before it ends the transaction."""
 OVERLAPPING_SHARE: Final = 0.3
-"""Of the transactions of version 1: partitions are added while batches are sent to those that were added before."""
+"""The share of the transactions of version 1 in which partitions are added while batches are sent to those that were added before."""
 PAIR_SHARE: Final = 0.2
-"""Of the batches: a second one is sent before the first is acknowledged."""
+"""The share of the batches after which a second one is sent before the first is acknowledged."""
 APART_S: Final = 0.03
 """Most seconds between the two."""
 ASK_SHARE: Final = 0.3
-"""Of the transactions with an offset: the client asks for it at once."""
+"""The share of the transactions with an offset for which the client asks at once."""
 
 AGAIN: Final = frozenset(
     {

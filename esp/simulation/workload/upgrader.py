@@ -32,7 +32,7 @@ EARLY_SHARE: Final = 0.4
 """After how many of the nodes it asks for the level, though others may be missing."""
 
 LAST_TRIES: Final = 20
-"""Of the end, when the cluster is whole."""
+"""The tries at the end, when the cluster is whole."""
 
 
 class Upgrader:

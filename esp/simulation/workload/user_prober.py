@@ -17,13 +17,13 @@ from esp.simulation.workload.log_ins import authenticate, choose_mechanism
 
 PAUSE_S: Final = (0.02, 0.6)
 WRONG_SHARE: Final = 0.1
-"""Of the log-ins: by a password that no user ever had."""
+"""The share of the log-ins by a password that no user ever had."""
 SLOW_SHARE: Final = 0.3
-"""Of the log-ins: the proof comes a while after the challenge."""
+"""The share of the log-ins in which the proof comes a while after the challenge."""
 BETWEEN_S: Final = (0.05, 2.0)
 """The while between challenge and proof, in seconds: users are changed meanwhile."""
 RENEWED_SHARE: Final = 0.5
-"""Of the log-ins that count for a limited time: they are renewed on the connection."""
+"""The share of the log-ins, of those that count for a limited time, that are renewed on the connection."""
 SESSION_S: Final = (0.1, 3.0)
 
 

@@ -23,7 +23,7 @@ USERS: Final = tuple("abcdefgh")
 TOGETHER_MAX: Final = 3
 """Users of one request, which change together."""
 REMOVED_SHARE: Final = 0.4
-"""Of the changes of users that are there: removals."""
+"""The share of the changes, of users that are there, that are removals."""
 _TIMEOUT_S: Final = 10.0
 _VERSION: Final = 0
 

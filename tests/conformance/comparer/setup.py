@@ -40,7 +40,7 @@ MISSING: Final = "missing"
 MISSING_ID: Final = uuid.UUID(int=4711)
 
 TIMESTAMP_MS: Final = time.time_ns() // 1_000_000
-"""Of the first record: retention would not leave older ones alone."""
+"""The time of the first record: retention would not leave older ones alone."""
 PRODUCER_ID: Final = 4_711_000
 
 _TOPICS: Final = {

@@ -43,7 +43,7 @@ WITH_A_SECRET: Final = WAYS[1:]
 OF_JAVA: Final = (*WAYS, TOKEN)
 needs_kcat = pytest.mark.skipif(shutil.which("kcat") is None, reason="no kcat on the PATH (Debian: kcat)")
 OF_KCAT: Final = ("SSL", "MUTUAL", "PLAIN") if IS_OLD else WAYS[:-1]
-"""Of Debian's kcat, as ``test_kcat_security`` says."""
+"""The ways of Debian's kcat, as ``test_kcat_security`` says."""
 KILLED_UNDER_KCAT: Final = ("SSL", "MUTUAL") if IS_OLD else OF_KCAT
 """It cannot renew a log-in, and ends when all its connections have ended at once: without renewals they do not."""
 
@@ -133,7 +133,7 @@ SAYS_LESS: Final = {
     ("java", "MUTUAL"): "SslAuthenticationException",
     ("kafka-python", "MUTUAL"): "TLSV1_ALERT_UNKNOWN_CA",
 }
-"""Of those that show less, or write it in another way."""
+"""The words of clients that show less, or write it in another way."""
 
 
 @pytest.mark.parametrize(

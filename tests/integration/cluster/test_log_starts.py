@@ -24,7 +24,7 @@ from tests.integration.wire import Wire
 
 JOINS_WITHIN_S = 30.0
 RECORDS = 10
-"""Of each batch."""
+"""The number of records of each batch."""
 
 
 def produce(cluster: Cluster, topic: str) -> None:

@@ -22,7 +22,7 @@ from tests.integration.wire import Wire
 pytestmark = pytest.mark.timeout(240)
 
 TOKENS = 5
-"""Of each node."""
+"""The number of tokens of each node."""
 _NONCES = itertools.count(1_000_000_000)
 
 

@@ -31,7 +31,7 @@ KILLS = 5
 EVERY_S = 5.0
 PARTITIONS = 4
 VALUES = 40
-"""Of a transaction."""
+"""The number of values of a transaction."""
 ABORTED_EVERY = 4
 TRIGGER_MOST_S = 20.0
 """A trigger that takes longer hangs. Most of it is Spark's own work: on two cores with much other work the longest took 15 s, and no

@@ -70,7 +70,7 @@ class Call:
     receiver: int
     request: messages.Request
     life: int = field(default=0)
-    """Of the sender's process."""
+    """The number of the life of the sender's process."""
 
 
 class QuorumStage(Courier):

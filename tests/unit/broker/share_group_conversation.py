@@ -13,7 +13,7 @@ from tests.unit.broker.group_conversation import until_coordinated
 from tests.unit.broker.groups.memory_states import MemoryStates
 
 SETTINGS = {"offsets_topic_num_partitions": 1, "group_share_assignment_interval_ms": 0}
-"""Of nodes whose share groups assign partitions as soon as these are initialised."""
+"""The settings of nodes whose share groups assign partitions as soon as these are initialised."""
 
 ANONYMOUS = "User:ANONYMOUS"
 NEWEST = {

@@ -745,7 +745,7 @@ async def test_one_that_has_records_does_not_say_that_it_has_none(cluster):
 
 
 def directories_of(cluster):
-    """Of each node, its first."""
+    """The first log directory of each node."""
     return tuple(cluster[node].directory_ids[0] for node in (1, 2, 3))
 
 

@@ -48,7 +48,7 @@ class Cluster:
 
     @property
     def image(self):
-        """Of the node that knows the newest metadata."""
+        """The image of the node that knows the newest metadata."""
         return max((probe.image(node) for node in self.world.living), key=lambda image: image.offset)
 
     @property
@@ -184,7 +184,7 @@ def test_broker_that_comes_back_keeps_what_it_had():
 
 
 PARTITION_BYTES = 10_000
-"""Of one replica of the topic, about."""
+"""The size of one replica of the topic, about."""
 
 RATE = 1000
 """Bytes per second."""

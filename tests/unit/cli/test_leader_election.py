@@ -15,7 +15,7 @@ RESULTS = {
 
 
 class FakeAdmin:
-    """Of three partitions one gets a leader, one has the right one, and one gets none."""
+    """A cluster of three partitions: one gets a leader, one has the right one, and one gets none."""
 
     def __init__(self, servers):
         pass

@@ -13,7 +13,7 @@ from tests.unit.broker.conversation import fetch_request, produce_request
 from tests.unit.broker.simulated_node import records
 
 HEADER_BYTES = {True: 16, False: 15}
-"""Of a frame with the client id "c", by whether its version is flexible."""
+"""The size of the header of a frame with the client id "c", by whether its version is flexible."""
 
 
 def body_of(api_key, version, message, *, flexible):

@@ -65,7 +65,7 @@ def test_nothing_is_taken_for_even_that_is_not_sound(
 
 VALUE = NewRecord(b"ten bytes.", b"key")
 TOMBSTONE = NewRecord(None, b"key", headers=(("abc", b"12345"),))
-"""Of the same size."""
+"""A tombstone whose record has the same size."""
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(-60, 60)), min_size=1, max_size=140), st.data())

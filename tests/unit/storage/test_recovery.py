@@ -33,7 +33,7 @@ from tests.unit.storage.helpers import (
 )
 
 PRODUCER_ID_OFFSET = 43
-"""Of the producer id in a batch; epoch and first sequence follow it."""
+"""The position of the producer id in a batch; epoch and first sequence follow it."""
 
 SMALL = TopicSettings(segment_bytes=400, index_interval_bytes=0)
 

@@ -21,7 +21,7 @@ from tests.unit.storage.helpers import CPU, REPLICA, append, headers, new_disk, 
 
 SETTINGS = TopicSettings(segment_bytes=700, index_interval_bytes=0)
 TIMES = (1000, 1200, 1100, 1500, 1700, 1650, 1800, 2100, 2000, 1300, 2300, 2500, 2400, 2600)
-"""Of batches of one record each; three segments, the last of them active."""
+"""The times of batches of one record each; three segments, the last of them active."""
 ENTRY = struct.Struct(">qi")
 
 
@@ -118,7 +118,7 @@ HEADER_BITS = (
     *range((MAX_TIMESTAMP_OFFSET + 7) * 8 + 4, (MAX_TIMESTAMP_OFFSET + 8) * 8),
     MAX_TIMESTAMP_OFFSET * 8 + 7,
 )
-"""Of the fields by which a search passes a batch."""
+"""The positions of bits of the fields by which a search passes a batch."""
 
 
 def places() -> list[tuple[str, int]]:

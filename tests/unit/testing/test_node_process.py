@@ -120,7 +120,7 @@ WORKS = (
 
 
 def test_memory_and_cpu_time_of_children_count(tmp_path: Path) -> None:
-    """Of those that run, and of those that have ended."""
+    """Children count while they run, and after they have ended."""
     with make(tmp_path, WORKS + STOPS) as node:
         assert len(node.child_pids()) == 1
         assert node.own_memory_bytes() > 60_000_000

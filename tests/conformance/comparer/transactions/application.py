@@ -10,7 +10,7 @@ from tests.conformance.comparer.setup import POISONED, WRITTEN, batch, produce
 from tests.conformance.comparer.target import Target
 
 TIMEOUT_MS: Final = 3_600_000
-"""Of transactions: longer than all scenes together."""
+"""The timeout of transactions: longer than all scenes together."""
 
 _KEY = ApiKey
 _PATIENCE_S: Final = 30

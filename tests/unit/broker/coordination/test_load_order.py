@@ -1,4 +1,4 @@
-"""Of the logs that a node has to read, one is read at a time: first those that are asked for, then the shortest."""
+"""A node reads its logs one at a time: first those that are asked for, then the shortest."""
 
 import asyncio
 

@@ -28,7 +28,7 @@ from tests.unit.broker.simulated_node import ADDRESS, records, simulated, values
 
 MEASURED = MetricsListener("127.0.0.1", 9308)
 SIZES = (1, 30, 64, 66, 67, 200, 16_300, 20_000)
-"""Of values: about where the sizes of the records become two and three bytes long."""
+"""Sizes of values, in bytes: about where the sizes of the records become two and three bytes long."""
 
 
 def frame_of(parts, *, version=12, correlation_id=5, client_id="test", acks=-1, **options):

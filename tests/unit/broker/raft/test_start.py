@@ -21,6 +21,17 @@ SMALL = {
 }
 
 
+def add_observer(quorum, leader):
+    """A broker that follows the quorum and never votes; it is not started yet."""
+    return quorum.add(
+        4,
+        formatted=True,
+        process_roles=("broker",),
+        endpoints=(),
+        controller_quorum_bootstrap_servers=(leader.address,),
+    )
+
+
 @pytest.mark.parametrize("power", [False, True], ids=["killed", "power lost"])
 @pytest.mark.parametrize("changes", range(4, 40, 2))
 def test_a_transfer_may_be_cut_off_at_any_change_of_the_disk(changes, power):
@@ -116,13 +127,7 @@ async def test_a_log_out_of_the_page_cache_is_read_all_the_same(quorum):
     leader = await quorum.elect()
     assert len(leader.image.topics_by_id) == 30
     leader.disk.make_cold(f"{LOG_PATH}/{0:020d}.log")
-    observer = quorum.add(
-        4,
-        formatted=True,
-        process_roles=("broker",),
-        endpoints=(),
-        controller_quorum_bootstrap_servers=(leader.address,),
-    )
+    observer = add_observer(quorum, leader)
     await observer.start()
     await observer.run(observer.raft.caught_up())
     assert len(observer.image.topics_by_id) == 30
@@ -133,13 +138,7 @@ async def test_a_log_out_of_the_page_cache_is_read_all_the_same(quorum):
 async def test_a_node_that_never_votes_may_have_lost_what_it_knew_to_be_committed(quorum):
     """RAFT-11: it does not flush what it fetches, and fetches it again."""
     leader = await quorum.elect()
-    observer = quorum.add(
-        4,
-        formatted=True,
-        process_roles=("broker",),
-        endpoints=(),
-        controller_quorum_bootstrap_servers=(leader.address,),
-    )
+    observer = add_observer(quorum, leader)
     await observer.start()
     assert await quorum.create("topic")
     await quorum.agree()
@@ -294,13 +293,7 @@ async def test_a_voter_whose_metadata_log_has_lost_its_identity_is_refused(quoru
 @with_quorum(1)
 async def test_a_broker_whose_metadata_log_is_gone_fetches_it_again(quorum):
     leader = await quorum.elect()
-    observer = quorum.add(
-        4,
-        formatted=True,
-        process_roles=("broker",),
-        endpoints=(),
-        controller_quorum_bootstrap_servers=(leader.address,),
-    )
+    observer = add_observer(quorum, leader)
     await observer.start()
     assert await quorum.create("t")
     await quorum.agree()

@@ -24,7 +24,7 @@ NOBODY = NodeId(-1)
 
 
 def state(*, leader=NOBODY, directories=(PLACE, PLACE, PLACE), **sets):
-    """Of a partition with three replicas; ``sets``: its ISR, ELR and last known leaders."""
+    """The state of a partition with three replicas; ``sets``: its ISR, ELR and last known leaders."""
     sets = {"isr": (), **sets}
     return PartitionState(
         TopicId(uuid.UUID(int=7)), 0, (HERE, SECOND, THIRD), leader=leader, leader_epoch=LeaderEpoch(4),

@@ -118,7 +118,7 @@ def without(data, *offsets):
 
 @pytest.fixture
 def compacted(committed):
-    """Of a compacted topic, with one committed batch of two records, which a replica has as they were written."""
+    """The view of a compacted topic, with one committed batch of two records, which a replica has as they were written."""
     committed.compacted = CompactedRecords(lambda: 0.0, tombstones_stay_s=3.0)
     whole = CleanedBatch(two_records(b"1", b"2"))
     committed.compacted.on_commit(whole)

@@ -52,7 +52,7 @@ class Coordinator:
         """Every request with its API."""
         self.forgotten = 0
         self._assignments = list(assignments)
-        """Of each generation; the last one stands for all that follow."""
+        """The assignment of each generation; the last one stands for all that follow."""
         self._committed = {}
         self._generation = 0
         self._loop = loop
