@@ -3,7 +3,8 @@
 import os
 import signal
 import sys
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final, NoReturn
 
@@ -24,6 +25,32 @@ def _on_interrupt(_number: int, _frame: FrameType | None) -> None:
     signal.signal(signal.SIGALRM, end_interrupted)
     signal.alarm(_ENDS_WITHIN_S)
     raise KeyboardInterrupt
+
+
+@contextmanager
+def held_interrupt() -> Iterator[Callable[[], bool]]:
+    """Let Ctrl-C wait for the end of work that would else be half done. Pressed once more, it ends the process at once.
+
+    Yields:
+        A function that says whether Ctrl-C was pressed, so that the work comes to an end.
+
+    Raises:
+        KeyboardInterrupt: behind the work, if it was.
+    """
+    is_pressed = False
+
+    def hold(_number: int, _frame: FrameType | None) -> None:
+        nonlocal is_pressed
+        is_pressed = True
+        signal.signal(signal.SIGINT, end_interrupted)
+
+    before = signal.signal(signal.SIGINT, hold)
+    try:
+        yield lambda: is_pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if is_pressed:
+        signal.raise_signal(signal.SIGINT)
 
 
 def was_interrupted() -> bool:

@@ -52,6 +52,8 @@ class Wish(NamedTuple):
     """The monotonic time at which its locks will end."""
     attempts_max: int
     span_max: int
+    batch_size: int
+    """The number of records that the member likes to acknowledge together."""
     has_dead_letters: bool = False
     """True if a record that is out of attempts gets a dead letter."""
 
@@ -115,10 +117,75 @@ class _Giving:
         )
 
 
+class _Isolation:
+    """Lets a member have records that have failed before in lots of their own, which are smaller with each attempt (SHARE-10, KAFKA-17541).
+
+    Args:
+        window: the share partition's window.
+        fetched: the batches that were read.
+        wish: the member's.
+    """
+
+    def __init__(self, window: Window, fetched: Sequence[FetchedBatch], wish: Wish) -> None:
+        self._window: Final = window
+        self._fetched: Final = fetched
+        self._wish: Final = wish
+        self._from_count: Final = max(_ATTEMPTS_UNTHROTTLED_MIN, (wish.attempts_max + 1) // 2)
+        self._delivery_count: int | None = None
+        """Of each record of the lot; None if the member gets no lot."""
+        self._end_offset = 0
+        """Of the batches that the lot is from."""
+        self._left = 0
+        """The number of records that are still to come to it."""
+
+    def admits(self, run: Run, *, is_first: bool) -> bool:
+        """True if a member may have the run beside what it has got so far; ``is_first`` if that is nothing."""
+        if self._delivery_count is None and run.delivery_count >= self._from_count:
+            if not is_first:
+                return False
+            self._begin_lot(run)
+        return self._delivery_count is None or (
+            run.delivery_count == self._delivery_count and run.start_offset < self._end_offset
+        )
+
+    def bound(self, size: int) -> int:
+        """The number of records that a member gets of so many."""
+        if self._delivery_count is not None:
+            size = min(size, self._left)
+            self._left -= size
+        return size
+
+    @property
+    def is_complete(self) -> bool:
+        """True if a member gets no more."""
+        return self._delivery_count is not None and not self._left
+
+    def _begin_lot(self, run: Run) -> None:
+        """The lot of a run is from the batches of the window that make up what its member acknowledges at once.
+
+        One by one they would say nothing of how many records fail: a producer that waits for each answer writes batches of one record.
+        """
+        start_offset = end_offset = self._fetched[0].start_offset
+        for batch in self._fetched:
+            if batch.start_offset >= self._window.end_offset:
+                break
+            if end_offset - start_offset >= self._wish.batch_size:
+                if run.start_offset < end_offset:
+                    break
+                start_offset = end_offset
+            end_offset = batch.end_offset
+        is_last = run.delivery_count >= self._wish.attempts_max - 1
+        part = (end_offset - start_offset) >> (run.delivery_count - self._from_count + 1)
+        self._delivery_count = run.delivery_count
+        self._end_offset = end_offset
+        self._left = 1 if is_last else max(1, part)
+
+
 def _acquire(
     window: Window, fetched: Sequence[FetchedBatch], place: int, wish: Wish, giving: _Giving
 ) -> Iterator[AcquiredRecords]:
     room = wish.records_max
+    isolation = _Isolation(window, fetched, wish)
     for batch in fetched:
         if room <= 0:
             return
@@ -139,15 +206,12 @@ def _acquire(
                 giving.finish()
                 window.change(run.start_offset, run.end_offset, _condemned if wish.has_dead_letters else _discarded)
                 continue
-            isolated = _isolated_count(run.delivery_count, batch, wish.attempts_max)
-            if isolated is not None and room < wish.records_max:
+            if not isolation.admits(run, is_first=room == wish.records_max):
                 return
-            size = run.size if wish.mode is AcquireMode.BATCH_OPTIMIZED else min(run.size, room)
-            if isolated is not None:
-                size = min(size, isolated)
+            size = isolation.bound(run.size if wish.mode is AcquireMode.BATCH_OPTIMIZED else min(run.size, room))
             yield giving.give(run._replace(end_offset=run.start_offset + size))
             room -= size
-            if isolated is not None or (room <= 0 and wish.mode is AcquireMode.RECORD_LIMIT):
+            if isolation.is_complete or (room <= 0 and wish.mode is AcquireMode.RECORD_LIMIT):
                 return
         if giving.end_offset < batch.end_offset:
             return
@@ -168,17 +232,6 @@ def _available(
         if end > start:
             runs.append(Run(start, end, RecordState.AVAILABLE))
     return runs
-
-
-def _isolated_count(delivery_count: int, batch: FetchedBatch, attempts_max: int) -> int | None:
-    """The number of records of a batch that may be delivered together, and with no others, as they have failed before (SHARE-10,
-    KAFKA-17541); None if they may be delivered as they come."""
-    from_count = max(_ATTEMPTS_UNTHROTTLED_MIN, (attempts_max + 1) // 2)
-    if delivery_count < from_count:
-        return None
-    if delivery_count >= attempts_max - 1:
-        return 1
-    return max(1, (batch.end_offset - batch.start_offset) >> (delivery_count - from_count + 1))
 
 
 def _discard(window: Window, start_offset: int, end_offset: int, wish: Wish) -> bool:

@@ -224,6 +224,7 @@ class SharePartition:
             lock_us,
             self.settings.delivery_count_limit,
             self.settings.partition_max_record_locks,
+            batch_size,
             self.settings.has_dead_letters,
         )
         records = in_batches(acquire(self._window, fetched, fetch_offset, wish), batch_size)

@@ -25,6 +25,9 @@ STATES: Final = (
 
 TYPES: Final = ("Classic", "Consumer", "Share")
 
+_SHOWN_PARTITIONS: Final = 12
+"""The partitions of a member that its line shows, where a line of each partition follows that names its member."""
+
 _SHARE: Final = "share"
 _UNKNOWN: Final = "-"
 
@@ -123,7 +126,7 @@ def describe_whole(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, jso
     _print_states(found, verbose=True)
     for info in found:
         if info.members:
-            _print_members(info, verbose=True)
+            _print_members(info, verbose=True, most=_SHOWN_PARTITIONS)
         with working(f"asking for {info.group_id}"):
             progress = _with_times(servers, admin, info.group_id, read_progress(admin, info))
         if progress:
@@ -232,7 +235,14 @@ def describe_members(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, j
         _print_members(info, verbose)
 
 
-def _print_members(info: GroupInfo, verbose: bool) -> None:
+def _print_members(info: GroupInfo, verbose: bool, *, most: int | None = None) -> None:
+    """Print the members of a group.
+
+    Args:
+        info: the group.
+        verbose: with the partitions of each.
+        most: of these so many at most; None: all.
+    """
     static = any(member.instance_id for member in info.members)
     columns = [("GROUP", 15), ("CONSUMER-ID", 15)] + [("GROUP-INSTANCE-ID", 17)] * static
     with_protocols = any(member.protocol != "classic" for member in info.members)
@@ -249,8 +259,8 @@ def _print_members(info: GroupInfo, verbose: bool) -> None:
         row = [info.group_id, member.member_id] + [member.instance_id or ""] * static
         row += [member.host, member.client_id] + [member.protocol] * with_protocols + [str(len(member.assignment))]
         if verbose:
-            target = _UNKNOWN if member.target is None else _assignment(member.target) or _UNKNOWN
-            row += [_text(member.epoch), _assignment(member.assignment) or _UNKNOWN]
+            target = _UNKNOWN if member.target is None else _assignment(member.target, most) or _UNKNOWN
+            row += [_text(member.epoch), _assignment(member.assignment, most) or _UNKNOWN]
             row += [_text(info.assignment_epoch), target]
         rows.append(row)
     print_line("")
@@ -333,11 +343,13 @@ def _warn_of_state(info: GroupInfo) -> None:
         print_warning(f"Consumer group '{info.group_id}' is rebalancing.")
 
 
-def _assignment(partitions: Sequence[PartitionId]) -> str:
+def _assignment(partitions: Sequence[PartitionId], most: int | None) -> str:
     by_topic: dict[str, list[int]] = {}
-    for topic, partition in partitions:
+    for topic, partition in partitions[:most]:
         by_topic.setdefault(topic, []).append(partition)
-    return ";".join(f"{topic}:{','.join(map(str, numbers))}" for topic, numbers in by_topic.items())
+    shown = ";".join(f"{topic}:{','.join(map(str, numbers))}" for topic, numbers in by_topic.items())
+    left = 0 if most is None else len(partitions) - most
+    return f"{shown},... ({left} more)" if left > 0 else shown
 
 
 def _as_json(info: GroupInfo) -> dict[str, Any]:

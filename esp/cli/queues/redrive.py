@@ -1,13 +1,14 @@
 """``esp queues redrive``: dead letters as records of the queue again."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from enum import StrEnum
 from typing import Annotated, Final, NamedTuple
 
 import typer
 
+from esp.cli.interruption import held_interrupt
 from esp.cli.kafka.answers import ConsumedRecord, PartitionId
 from esp.cli.kafka.consumer import Consumer
 from esp.cli.kafka.letters import LetterReader
@@ -91,8 +92,8 @@ def redrive(
     and get esp.redrive.count. They are new to every reader of that topic, not only to this share group.
 
     The progress is kept as committed offsets of a group of its own, esp-redrive-GROUP, with -REASON behind it where --filter is used: a
-    run that was broken off goes on where it was, and sends the last records twice at worst. Each run is the one member of that group: a
-    second run is refused while it lasts.
+    run that was broken off goes on where it was, and sends the last records twice at worst, none after Ctrl-C. Each run is the one member
+    of that group: a second run is refused while it lasts.
 
     [bold]Examples[/bold]
 
@@ -119,9 +120,13 @@ def _sent(done: Mapping[_Redriven, int]) -> int:
     return sum(count for each, count in done.items() if each.outcome is Outcome.SENT)
 
 
+def _is_enough(most: int | None, done: Mapping[_Redriven, int]) -> bool:
+    return most is not None and _sent(done) >= most
+
+
 def _in_turns(reader: LetterReader, most: int | None, done: Mapping[_Redriven, int]) -> Iterator[list[ConsumedRecord]]:
     """Letters, until all are read or enough are sent."""
-    while reader.left and (most is None or _sent(done) < most):
+    while reader.left and not _is_enough(most, done):
         letters = reader.poll()
         if letters:
             yield letters
@@ -136,15 +141,30 @@ def _do_turn(
     *,
     commits: bool,
 ) -> None:
-    """Handle letters, and commit the progress, also where one of them cannot be handled: no run sends the letters before it again.
+    """Handle letters, and commit the progress, also where one of them cannot be handled, or Ctrl-C is pressed: no run sends the letters
+    before it again.
 
     Raises:
         OperatorError: a letter cannot be handled now, or the progress is not known.
+        KeyboardInterrupt: it was pressed.
     """
+    with held_interrupt() as is_interrupted:
+        _take_turn(run, reader, letters, lambda: is_interrupted() or _is_enough(most, done), done, commits=commits)
+
+
+def _take_turn(
+    run: "_Run",
+    reader: LetterReader,
+    letters: Sequence[ConsumedRecord],
+    is_over: Callable[[], bool],
+    done: Counter[_Redriven],
+    *,
+    commits: bool,
+) -> None:
     next_offsets: dict[PartitionId, int] = {}
     problem: OperatorError | None = None
     for place, letter in enumerate(letters):
-        if most is not None and _sent(done) >= most:
+        if is_over():
             reader.give_back(letters[place:])
             break
         try:

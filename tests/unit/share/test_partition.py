@@ -348,6 +348,18 @@ def test_records_that_failed_come_in_smaller_and_smaller_parts():
     assert sizes == {1: 64, 2: 64, 3: 64, 4: 64, 5: 32, 6: 16, 7: 8, 8: 4, 9: 1}
 
 
+def test_small_batches_that_failed_come_in_parts_of_what_a_member_acknowledges_at_once():
+    share, log = partition(limit=10), [(offset, offset + 1) for offset in range(16)]
+    for _ in range(5):
+        assert sum(end - start for start, end, _count in take(share, *log, batch_size=8)) == 16
+        done(share, say(share, 0, 15, RELEASE))
+    assert take(share, *log, batch_size=8) == [(0, 4, 6)], "half of eight, though each batch has one record"
+    done(share, say_all(share, [(0, 3, (RELEASE, RELEASE, ACCEPT, RELEASE))]))
+    assert take(share, *log, batch_size=8) == [(0, 2, 7)], "a quarter"
+    assert take(share, *log[3:], batch_size=8, member="n") == [(3, 4, 7)], "those that failed as often"
+    assert take(share, *log[4:], batch_size=8, member="o") == [(4, 8, 6)], "those that are left of the eight"
+
+
 def test_records_that_failed_are_not_delivered_behind_others():
     share = partition(batches=[StateBatch(0, 4, AVAILABLE, 1), StateBatch(4, 8, AVAILABLE, 4)], limit=5)
     assert take(share, (0, 8)) == [(0, 4, 2)]

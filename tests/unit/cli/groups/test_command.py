@@ -268,6 +268,19 @@ def test_words_are_actions_too_and_describe_shows_all_at_once(capsys, cluster, m
     assert cluster.calls == [("delete", "idle")]
 
 
+def test_describe_shows_some_of_many_partitions_of_a_member(capsys, cluster, monkeypatch):
+    many = tuple(PartitionId("t", number) for number in range(5_000))
+    member = MEMBER._replace(assignment=many)
+    monkeypatch.setattr(cluster, "describe", lambda _self, _group: LIVE._replace(members=(member,)))
+    monkeypatch.setattr(reports, "look_at_held", lambda *_: {})
+    monkeypatch.setattr(reports, "first_unread_times", lambda *_: {})
+    told = run(capsys, "describe", "live").out
+    assert "t:0,1,2,3,4,5,6,7,8,9,10,11,... (4988 more)" in told
+    assert len(rows(told)) == 5_005
+    assert max(map(len, told.splitlines())) < 300
+    assert "4998,4999" in run(capsys, "--describe", "--group", "live", "--members", "--verbose").out
+
+
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [

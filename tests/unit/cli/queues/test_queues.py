@@ -1,5 +1,7 @@
 """The state of share partitions as it is counted for operators, and letters as records again."""
 
+import os
+import signal
 from collections import Counter
 from types import SimpleNamespace
 
@@ -123,6 +125,28 @@ def test_progress_is_committed_up_to_a_letter_that_cannot_be_handled():
     assert committed == [{("dlq.t", 0): 4}]
     assert done == {(Outcome.SENT, "t", Reason.REJECTED): 1}
     assert len(run._producers["t"].records) == 1
+
+
+def test_ctrl_c_waits_for_the_progress_of_what_was_sent():
+    run = run_of()
+    run._producers["t"].flush = lambda: None
+    run._producers["u"].flush = lambda: None
+    send = run._producers["t"].send
+
+    def interrupted(record):
+        os.kill(os.getpid(), signal.SIGINT)
+        send(record)
+
+    run._producers["t"].send = interrupted
+    committed, returned = [], []
+    reader = SimpleNamespace(commit=committed.append, give_back=returned.extend)
+    letters = [letter()._replace(offset=offset) for offset in (3, 4, 5)]
+    done = Counter()
+    with pytest.raises(KeyboardInterrupt):
+        module._do_turn(run, reader, letters, None, done, commits=True)
+    assert committed == [{("dlq.t", 0): 4}]
+    assert returned == letters[1:]
+    assert done == {(Outcome.SENT, "t", Reason.REJECTED): 1}
 
 
 def test_all_records_go_to_a_topic_that_is_named():
