@@ -854,6 +854,22 @@ async def test_a_broker_that_is_taken_off_the_books_is_gone(controller):
     assert RegisterBrokerRecord in {type(record) for record in controller.quorum.records}
 
 
+@controlled(brokers=3, slice_changes_max=2, max_idle_interval_ms=0)
+async def test_a_broker_with_many_partitions_is_taken_off_the_books_in_slices(controller):
+    await controller.create("t", *[[1, 2, 3]] * 20)
+    removal = asyncio.create_task(unregister_broker(controller.driver, NodeId(1)))
+    await _until(lambda: controller.partition("t").leader == 2)
+    await controller.create("u", [1])
+    with pytest.raises(ApiError, match=r"1 partition\(s\): u-0"):
+        await removal
+    assert NodeId(1) in controller.newest.brokers
+    await delete_topics(controller.driver, ["u"])
+    await unregister_broker(controller.driver, NodeId(1))
+    assert NodeId(1) not in controller.newest.brokers
+    assert {controller.partition("t", number).isr for number in range(20)} == {(2, 3)}
+    assert all(len(batch) <= 3 for batch in controller.quorum.batches[-10:])
+
+
 @controlled(brokers=1)
 async def test_producer_ids_are_never_given_twice_even_if_the_answer_got_lost(controller):
     given = [await allocate_producer_ids(controller.driver, NodeId(1), controller.epochs[1])]
