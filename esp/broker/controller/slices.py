@@ -130,7 +130,10 @@ class Slices:
                     await self._proposals.committed(offsets.popleft())
                 if self._has_ended:
                     raise ApiError(ErrorCode.not_controller)
-                self._step((self._new or self._waiting).popleft())
+                if self._new:
+                    self._step(self._new.popleft(), self._waiting.append)
+                else:
+                    self._step(self._waiting.popleft(), self._waiting.appendleft)
         except ApiError as error:
             for work in (*self._new, *self._waiting):
                 _end(work, error)
@@ -139,7 +142,7 @@ class Slices:
         finally:
             self._is_working = False
 
-    def _step(self, work: _Work[Reply]) -> None:
+    def _step(self, work: _Work[Reply], put_back: Callable[[_Work[Any]], None]) -> None:
         try:
             decision = self._proposals.propose_slice(work.decide, work.name)
         except ApiError as refusal:
@@ -149,7 +152,7 @@ class Slices:
             work.on_reply(decision.reply)
             _end(work, None)
         else:
-            self._waiting.appendleft(_Work(decision.rest, work.name, work.on_reply, work.ended))
+            put_back(_Work(decision.rest, work.name, work.on_reply, work.ended))
 
 
 def _end(work: _Work[Any], outcome: ApiError | None) -> None:
