@@ -144,7 +144,7 @@ class BrokerNode:
         self.running = running = RunningNode(directories, raft, metadata, access, self._features)
         if self.controller is not None:
             self.controller.start(running)
-        raft.start()
+        await raft.start()
         is_maintained = self.broker is not None and directories.metadata in directories.data
         self._watch = MetadataDirectoryWatch(
             env, directories.metadata, directories.lock, writes_checkpoints=not is_maintained

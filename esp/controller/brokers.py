@@ -50,7 +50,7 @@ _SHOWN_MAX: Final = 10
 def partitions_last_on(image: ClusterImage, node_id: NodeId) -> Iterator[TopicPartition]:
     """The partitions of which only this broker has a complete copy, whether it is alive or not."""
     for topic, state in image.partitions():
-        if complete_copies(state) == {node_id}:
+        if is_last_copy(state, node_id):
             yield TopicPartition(topic.name, state.partition)
 
 
@@ -60,6 +60,11 @@ def trashed_last_on(image: ClusterImage, node_id: NodeId) -> Iterator[TopicParti
         for state in trashed.topic.partitions:
             if complete_copies(state) & image.brokers.keys() == {node_id}:
                 yield TopicPartition(trashed.topic.name, state.partition)
+
+
+def is_last_copy(state: PartitionState, node_id: NodeId) -> bool:
+    """True if only this broker has a complete copy of a partition."""
+    return len(state.isr) < 2 and complete_copies(state) == {node_id}  # no set is made for most of very many partitions
 
 
 def complete_copies(state: PartitionState) -> set[NodeId]:
@@ -218,23 +223,51 @@ def is_duplicate(existing: BrokerImage, registration: BrokerRegistration, *, is_
     return is_connected or not (has_its_directory and existing.endpoints == registration.endpoints)
 
 
-def decide_unregister_broker(image: ClusterImage, node_id: NodeId) -> Decision[None]:
+def decide_unregister_broker(
+    image: ClusterImage, node_id: NodeId, changes_max: int | None = SLICE_CHANGES_MAX
+) -> Decision[None]:
     """Forget a broker; it leaves all in-sync sets, and the eligible ones too, since it may never come back.
 
     That it was to be emptied, or forced out, is forgotten with it: a broker that gets its id later begins without.
 
+    It is forgotten in the last slice. No slice before that touches a partition of which the broker has the last copy by then: the last one
+    is refused for it, as the first would have been (BRK-10).
+
+    Args:
+        image: the newest state, committed or not.
+        node_id: the broker.
+        changes_max: the most partitions that a slice changes; None for one slice of any size.
+
     Raises:
-        ApiError: BROKER_ID_NOT_REGISTERED; POLICY_VIOLATION, if the last complete copy of a partition would go with it (BRK-10).
+        ApiError: BROKER_ID_NOT_REGISTERED; POLICY_VIOLATION, if the last complete copy of a partition would go with it (BRK-10); and by a
+            later slice STALE_BROKER_EPOCH: it has registered anew, or is forgotten already.
     """
     broker = image.brokers.get(node_id)
     if broker is None:
         raise ApiError(ErrorCode.broker_id_not_registered, f"Broker ID {node_id} is not currently registered")
-    _check_last_copies(image, node_id)
-    changes: tuple[MetadataRecord, ...] = (
-        *plan_broker_gone(image, node_id, unclean=True),
-        *_settings_that_go_with(image, node_id),
-    )
-    return Decision((*changes, UnregisterBrokerRecord(broker_id=node_id, broker_epoch=broker.epoch)), None)
+    epoch = broker.epoch
+    lost = _check_last_copies(image, node_id)
+    if lost is not None:
+        log.warning("broker %d is unregistered by force, and with it is lost %s", node_id, lost)
+
+    def plan(image: ClusterImage, partitions: Partitions) -> Iterator[PartitionChangeRecord]:
+        if str(node_id) not in forced_removals(image):
+            partitions = ((topic, state) for topic, state in partitions if not is_last_copy(state, node_id))
+        return plan_broker_gone(image, node_id, unclean=True, partitions=partitions)
+
+    departures, checked = SlicedChanges(plan, changes_max), image
+
+    def leave(image: ClusterImage) -> Decision[None]:
+        require_broker_epoch(image, node_id, epoch)
+        changes, is_complete = departures.next(image)
+        if not is_complete:
+            return Decision(tuple(changes), None, leave)
+        if image is not checked:
+            _check_last_copies(image, node_id)
+        forgotten = UnregisterBrokerRecord(broker_id=node_id, broker_epoch=epoch)
+        return Decision((*changes, *_settings_that_go_with(image, node_id), forgotten), None)
+
+    return leave(image)
 
 
 def decide_controller_registration(registration: ControllerRegistration) -> Decision[None]:
@@ -266,18 +299,17 @@ def require_broker_epoch(image: ClusterImage, node_id: NodeId, broker_epoch: Bro
     return broker
 
 
-def _check_last_copies(image: ClusterImage, node_id: NodeId) -> None:
-    """BRK-10."""
+def _check_last_copies(image: ClusterImage, node_id: NodeId) -> str | None:
+    """BRK-10: raise if records would be lost with a broker that is not forced out; of one that is, return what is lost, if anything."""
     lost, trashed = list(partitions_last_on(image, node_id)), list(trashed_last_on(image, node_id))
     if not lost and not trashed:
-        return
+        return None
     parts = [f"the last complete copy of {len(lost)} partition(s): {listed(lost)}"] if lost else []
     if trashed:
         parts.append(f"the last complete log of {len(trashed)} partition(s) in the trash: {listed(trashed)}")
     held = ", and ".join(parts)
     if str(node_id) in forced_removals(image):
-        log.warning("broker %d is unregistered by force, and with it is lost %s", node_id, held)
-        return
+        return held
     raise ApiError(
         ErrorCode.policy_violation,
         f"Broker {node_id} holds {held}. Start it again and move them away (restore or purge topics in the trash), or give them up: set "

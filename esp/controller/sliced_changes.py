@@ -65,17 +65,23 @@ class _Walk:
     """
 
     def __init__(self, image: ClusterImage) -> None:
-        self._topics = tuple(image.topics_by_id)
-        self._topic = 0
+        self._image = image
+        self._topics = iter(tuple(image.topics_by_id.values()))
+        self._topic = next(self._topics, None)
+        """The topic at which the walk is, as it was when the walk began; None at the end."""
         self._partition = 0
 
     def rest(self, image: ClusterImage) -> Iterator[tuple[TopicImage, PartitionState]]:
         """The partitions that were not reached yet, as they are in ``image``; may be left at any of them."""
-        while self._topic < len(self._topics):
-            topic = image.topics_by_id.get(self._topics[self._topic])
+        find = image.topics_by_id.get
+        is_as_it_was = (
+            image is self._image
+        )  # then no topic is looked up: that is most of a walk over topics of one partition
+        while self._topic is not None:
+            topic = self._topic if is_as_it_was else find(self._topic.topic_id)
             if topic is not None:
-                for number in range(self._partition, len(topic.partitions)):
-                    self._partition = number + 1
-                    yield topic, topic.partitions[number]
-            self._topic += 1
+                for partition in topic.partitions[self._partition :]:
+                    self._partition += 1
+                    yield topic, partition
+            self._topic = next(self._topics, None)
             self._partition = 0

@@ -60,6 +60,12 @@ def can_collide(name: str) -> bool:
     return "." in name or "_" in name
 
 
+def find_shown_alike(names: Iterable[str], existing: Iterable[str]) -> dict[str, str]:
+    """The names among ``existing`` that metrics show as one of ``names``, by what they show: one walk, as they may be very many."""
+    shown = {unify(name) for name in names if can_collide(name)}
+    return {alike: name for name in existing if (alike := unify(name)) in shown} if shown else {}
+
+
 USE_DEFAULT: Final = -1
 """Asks for the cluster's own number of partitions or replicas."""
 
@@ -129,6 +135,7 @@ class TopicCreation:
         self._random = random
         self._admits = admits
         self._records: list[MetadataRecord] = []
+        self._shown_alike: Mapping[str, str] = {}
 
     def decide(self, topics: Sequence[NewTopic], *, validate_only: bool) -> Decision[list[CreatedTopic | ApiError]]:
         """Create the topics that can be created; the reply has one entry for each asked topic, in that order.
@@ -138,6 +145,7 @@ class TopicCreation:
         if self._count_partitions(topics) > BATCH_RECORDS_MAX:
             return _refuse_all(topics, "Excessively large number of partitions per request.")
         often = Counter(topic.name for topic in topics)
+        self._shown_alike = find_shown_alike(often, self._image.topics_by_name)
         reply: list[CreatedTopic | ApiError] = []
         for topic in topics:
             try:
@@ -196,12 +204,11 @@ class TopicCreation:
         if problem is not None:
             raise ApiError(ErrorCode.invalid_topic_exception, problem)
         if can_collide(name):
-            unified = unify(name)
-            for existing in self._image.topics_by_name:
-                if unify(existing) == unified:
-                    raise ApiError(
-                        ErrorCode.invalid_topic_exception, f"Topic '{name}' collides with existing topic: {existing}"
-                    )
+            existing = self._shown_alike.get(unify(name))
+            if existing is not None:
+                raise ApiError(
+                    ErrorCode.invalid_topic_exception, f"Topic '{name}' collides with existing topic: {existing}"
+                )
 
     def _replicas_by_assignment(self, topic: NewTopic) -> list[tuple[NodeId, ...]]:
         if topic.replication_factor != USE_DEFAULT:

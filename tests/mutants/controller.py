@@ -64,7 +64,7 @@ CONTROLLER_MUTANTS: Final = (
         "BRK-6 broken",
         "BRK-6",
         "esp.broker.controller.term",
-        "        self._propose_slices(lambda image: decide_leaderless(",
+        "        self._begin(lambda image: decide_leaderless(",
         "        _ = (lambda image: decide_leaderless(",
         is_gap=True,
         covered_by="tests/unit/broker/controller/test_driver.py::"

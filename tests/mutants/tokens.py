@@ -37,9 +37,8 @@ TOKEN_MUTANTS: Final = (
         "TOKEN-1 broken",
         "TOKEN-1",
         "esp.broker.raft.loader",
-        "        replay = MetadataReplay(self._empty)\n",
-        "        tokens = self._replay.image.delegation_tokens\n"
-        '        replay = MetadataReplay(__import__("dataclasses").replace(self._empty, delegation_tokens=tokens))\n',
+        "self._cpu.run(_load, self._empty, ",
+        'self._cpu.run(_load, __import__("dataclasses").replace(self._empty, delegation_tokens=self.image.delegation_tokens), ',
         kind=TOKENS,
     ),
     Mutant(

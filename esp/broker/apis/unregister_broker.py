@@ -11,7 +11,6 @@ from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import forward
 from esp.broker.request import Request
 from esp.broker.services import Services
-from esp.controller.brokers import decide_unregister_broker
 from esp.model.errors import ErrorCode
 from esp.model.ids import NodeId
 from esp.protocol.registry import ApiKey
@@ -21,8 +20,7 @@ async def handle_at_controller(
     services: ControllerServices, _request: Request, message: UnregisterBrokerRequest
 ) -> UnregisterBrokerResponse:
     """Forget it."""
-    node_id = NodeId(message.broker_id)
-    await services.controller.commit(lambda image: decide_unregister_broker(image, node_id), "Unregister broker")
+    await services.controller.unregister_broker(NodeId(message.broker_id))
     return UnregisterBrokerResponse(throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None)
 
 

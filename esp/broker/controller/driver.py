@@ -20,6 +20,7 @@ from esp.controller.broker_sessions import UNDECIDED_SHUTDOWN
 from esp.controller.brokers import (
     BrokerRegistration,
     decide_broker_registration,
+    decide_unregister_broker,
     departures_of,
     is_duplicate,
 )
@@ -169,6 +170,17 @@ class ControllerDriver:
             raise
         await self._proposals.settled()
         return epochs[0]
+
+    async def unregister_broker(self, node_id: NodeId) -> None:
+        """See :func:`~esp.controller.brokers.decide_unregister_broker`."""
+        term = self._require_term()
+        changes_max = self.config.slice_changes_max
+        try:
+            await term.slices.decide(
+                lambda image: decide_unregister_broker(image, node_id, changes_max), "Unregister broker", lambda _: None
+            )
+        finally:
+            await self._proposals.settled()
 
     async def heartbeat(self, heartbeat: Heartbeat, client: ClientContext | None = None) -> HeartbeatReply:
         """See :func:`~esp.controller.heartbeats.decide_heartbeat`; directories that are newly offline and ends of logs come first.

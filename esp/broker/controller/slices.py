@@ -44,6 +44,8 @@ class Slices:
     def __init__(self, proposals: Proposals, tasks: Tasks) -> None:
         self._proposals = proposals
         self._tasks = tasks
+        self._new: deque[_Work[Any]] = deque()
+        """Decisions of which no slice is made yet: they go before the rest of others, which may be long."""
         self._waiting: deque[_Work[Any]] = deque()
         self._is_working = False
         self._has_ended = False
@@ -69,12 +71,31 @@ class Slices:
         if decision.rest is None:
             on_reply(decision.reply)
             return None
-        ended: asyncio.Future[ApiError | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Work(decision.rest, name, on_reply, ended))
-        if not self._is_working:
-            self._is_working = True
-            self._tasks.start(self._work(), name="slices of decisions")
-        return ended
+        work = _Work(decision.rest, name, on_reply, asyncio.get_running_loop().create_future())
+        self._waiting.append(work)
+        self._start_work()
+        return work.ended
+
+    def begin(
+        self, decide: Callable[[ClusterImage], Decision[Reply]], name: str, on_reply: Callable[[Reply], None]
+    ) -> None:
+        """Make a decision that no request waits for. Its first slice is made at once if no others are; else it has its round of the loop.
+
+        Very many brokers may go in one moment: with their host, or their network.
+
+        Args:
+            decide: makes the first slice.
+            name: of the metadata transaction, if a slice needs one.
+            on_reply: told of the reply in the turn in which the last slice is proposed.
+
+        Raises:
+            ApiError: NOT_CONTROLLER.
+        """
+        if self._is_working:
+            self._new.append(_Work(decide, name, on_reply, asyncio.get_running_loop().create_future()))
+        else:
+            self.finish(self._proposals.propose_slice(decide, name), name, on_reply)
+            self._start_work()  # others that begin in this round wait for the next ones
 
     async def decide(
         self, decide: Callable[[ClusterImage], Decision[Reply]], name: str, on_reply: Callable[[Reply], None]
@@ -94,25 +115,34 @@ class Slices:
         if refusal is not None:
             raise refusal
 
+    def _start_work(self) -> None:
+        if not self._is_working:
+            self._is_working = True
+            self._tasks.start(self._work(), name="slices of decisions")
+
     async def _work(self) -> None:
         offsets: deque[int] = deque()
         try:
-            while self._waiting:
+            while self._new or self._waiting:
                 offsets.append(self._proposals.next_offset)
                 await asyncio.sleep(0)
                 while len(offsets) > AHEAD_MAX:
                     await self._proposals.committed(offsets.popleft())
                 if self._has_ended:
                     raise ApiError(ErrorCode.not_controller)
-                self._step(self._waiting.popleft())
+                if self._new:
+                    self._step(self._new.popleft(), self._waiting.append)
+                else:
+                    self._step(self._waiting.popleft(), self._waiting.appendleft)
         except ApiError as error:
-            for work in self._waiting:
+            for work in (*self._new, *self._waiting):
                 _end(work, error)
+            self._new.clear()
             self._waiting.clear()
         finally:
             self._is_working = False
 
-    def _step(self, work: _Work[Reply]) -> None:
+    def _step(self, work: _Work[Reply], put_back: Callable[[_Work[Any]], None]) -> None:
         try:
             decision = self._proposals.propose_slice(work.decide, work.name)
         except ApiError as refusal:
@@ -122,7 +152,7 @@ class Slices:
             work.on_reply(decision.reply)
             _end(work, None)
         else:
-            self._waiting.appendleft(_Work(decision.rest, work.name, work.on_reply, work.ended))
+            put_back(_Work(decision.rest, work.name, work.on_reply, work.ended))
 
 
 def _end(work: _Work[Any], outcome: ApiError | None) -> None:

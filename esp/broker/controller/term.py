@@ -130,7 +130,7 @@ class ControllerTerm:
         if METADATA_VERSION not in self._proposals.newest.features:
             records = bootstrap_records(self._config.min_insync_replicas, self._config.features, self._config.first)
             self._propose(lambda _: Decision(records, None), "Bootstrap records")
-        self._propose_slices(lambda image: decide_leaderless(image, None, self._config.slice_changes_max), "Leaderless")
+        self._begin(lambda image: decide_leaderless(image, None, self._config.slice_changes_max), "Leaderless")
         brokers = self._proposals.newest.brokers
         # A host that has gone silent may have led the quorum as well: then its silence began before this term did.
         heard_us = {} if predecessor is None else {predecessor.node_id: predecessor.heard_us}
@@ -219,14 +219,14 @@ class ControllerTerm:
         self.watch_sessions()
 
     def _fence(self, node_id: NodeId, epoch: BrokerEpoch, reason: str) -> None:
-        """Each broker for itself, so that the next decision sees what the one before has done."""
+        """Each broker for itself, so that the next decision sees what the one before has done, and in a round of the loop of its own."""
 
         def on_reply(has_served: bool) -> None:
             if has_served:
                 log.warning("broker %d of epoch %d is fenced: %s", node_id, epoch, reason)
 
         changes_max = self._config.slice_changes_max
-        self._propose_slices(
+        self._begin(
             lambda image: decide_fence(image, node_id, epoch, changes_max), f"Fencing of broker {node_id}", on_reply
         )
 
@@ -300,16 +300,16 @@ class ControllerTerm:
                 raise
             return None
 
-    def _propose_slices(
+    def _begin(
         self,
         decide: Callable[[ClusterImage], Decision[Reply]],
         name: str,
         on_reply: Callable[[Reply], None] = lambda _: None,
     ) -> None:
-        """As :meth:`_propose`, for a decision that may take several slices: the first one now, the others in turns."""
+        """As :meth:`_propose`, for a decision that may take several slices: see :meth:`Slices.begin`."""
         if not self._ended:
             try:
-                self.slices.finish(self._proposals.propose_slice(decide, name), name, on_reply)
+                self.slices.begin(decide, name, on_reply)
             except ApiError as error:
                 if error.code is not ErrorCode.not_controller:
                     raise

@@ -35,8 +35,8 @@ class StateMachine(Protocol):
     def roll_back(self) -> None:
         """This node's proposals that are not committed may never be."""
 
-    def load(self, batches: Iterable[Buffer], end_offset: int, epoch: LeaderEpoch) -> None:
-        """All that came before is replaced by a snapshot's records."""
+    async def load(self, batches: Iterable[Buffer], end_offset: int, epoch: LeaderEpoch) -> None:
+        """All that came before is replaced by a snapshot's records, when this returns."""
 
     def snapshot_source(self) -> ClusterImage | None:
         """The image that a snapshot may be made of now."""
@@ -113,11 +113,11 @@ class MetadataApplier:
             self._is_busy = False
         self._check_caught_up()
 
-    def restart_at(self, snapshot_id: SnapshotId, batches: Iterable[Buffer]) -> None:
-        """A snapshot's records replace all that came before its end (RAFT-32, RAFT-33)."""
+    async def restart_at(self, snapshot_id: SnapshotId, batches: Iterable[Buffer]) -> None:
+        """A snapshot's records replace all that came before its end (RAFT-32, RAFT-33). Nothing is to be applied before this returns."""
         self.applied_offset = snapshot_id.end_offset
         self._epoch = LeaderEpoch(snapshot_id.epoch)
-        self._state_machine.load(batches, self.applied_offset, self._epoch)
+        await self._state_machine.load(batches, self.applied_offset, self._epoch)
 
     def count_own(self, size: int) -> None:
         """A batch of so many bytes was appended that this node will not read again."""

@@ -296,14 +296,14 @@ class RaftDriver:
         """Call ``callback`` whenever the epoch, the leader, its address or :attr:`is_active` has changed."""
         self._on_leadership.append(callback)
 
-    def start(self) -> None:
-        """Take part in the quorum."""
+    async def start(self) -> None:
+        """Take part in the quorum, once the snapshot that the state begins with is loaded; what comes before that waits."""
         if self._initial is not None:
-            self._applier.restart_at(self._initial.snapshot_id, self._initial.contents.batches)
+            await self._applier.restart_at(self._initial.snapshot_id, self._initial.contents.batches)
             self._initial = None
         self._has_started = True
-        self._is_stepping = False
-        self._step(self._node.start)
+        self._steps.appendleft(self._node.start)
+        self._run_steps()
 
     async def caught_up(self) -> None:
         """Return once everything is applied, and published, that was committed when this node first heard of a high watermark."""
@@ -516,7 +516,7 @@ class RaftDriver:
         if voters is None:  # static ones, which no record names
             voters, kraft_version = node.voters, node.kraft_version
         self._keeper.begin(self._applier.applied_bytes)
-        self._applier.restart_at(snapshot_id, contents.batches)
+        await self._applier.restart_at(snapshot_id, contents.batches)
         self._steps.appendleft(lambda now: node.on_snapshot_installed(now, snapshot_id, voters, kraft_version))
 
     def _begin_snapshot(self) -> None:

@@ -59,7 +59,7 @@ class MetadataLoader:
     """Images of the metadata log; the raft driver calls it, the controller proposes through it, all other parts subscribe.
 
     Args:
-        env: the outside; its host ends the node when a record cannot be applied.
+        env: the outside; its host ends the node when a record cannot be applied, and its threads replay snapshots.
         empty: the state before the first record.
     """
 
@@ -67,6 +67,7 @@ class MetadataLoader:
         self.image = self._empty = empty
         """The committed state, as it was published last."""
         self._host = env.host
+        self._cpu = env.cpu
         self._replay = MetadataReplay(empty)
         self._committed = ReplayPoint(empty)
         self._proposed: deque[_Proposed] = deque()
@@ -110,7 +111,10 @@ class MetadataLoader:
     def replay_committed(self, batch: Buffer) -> None:
         """Take the next committed batch of records that this node has not proposed itself in its present term."""
         assert not self._proposed, "this node's own proposals are replayed already"
-        self._replay_batch(self._replay, batch)
+        try:
+            _replay_batch(self._replay, batch)
+        except (InvalidMetadataError, UnknownRecordError, CorruptionError) as error:
+            self._refuse(error)
 
     def publish(self, end_offset: int, epoch: LeaderEpoch) -> None:
         """Everything below ``end_offset`` was replayed; its last batch has ``epoch``."""
@@ -132,21 +136,24 @@ class MetadataLoader:
             self._proposed.clear()
             self._replay = MetadataReplay.at(self._committed)
 
-    def load(self, batches: Iterable[Buffer], end_offset: int, epoch: LeaderEpoch) -> None:
-        """Replace everything by a snapshot's records (RAFT-33). It is seen with the next :meth:`publish` or at once if there was one."""
+    async def load(self, batches: Iterable[Buffer], end_offset: int, epoch: LeaderEpoch) -> None:
+        """Replace everything by a snapshot's records (RAFT-33). It is seen with the next :meth:`publish` or at once if there was one.
+
+        The records are replayed beside the loop, for a second if there are very many: until then all is as before. Nothing may be replayed
+        or published meanwhile.
+        """
         assert not self._proposed, "a leader loads no snapshot (RAFT-32)"
-        replay = MetadataReplay(self._empty)
-        for batch in batches:
-            self._replay_batch(replay, batch, offset=end_offset - 1)
+        before, known = self._replay, self.image if self._is_published else None
         try:
-            replay.publish(end_offset - 1, epoch)
-        except InvalidMetadataError as error:
+            replay, delta = await self._cpu.run(_load, self._empty, batches, end_offset, epoch, known)
+        except (InvalidMetadataError, UnknownRecordError, CorruptionError) as error:
             self._refuse(error)
+        assert self._replay is before, "the log stands still while a snapshot is loaded"
         self._replay = replay
-        if self._is_published:
-            self._publish(replay.point(), image_difference(self.image, replay.image))
-        else:
+        if known is None:
             self._committed = replay.point()
+        else:
+            self._publish(replay.point(), delta)
 
     def snapshot_source(self) -> ClusterImage | None:
         """The image that a snapshot may be made of now; None within a metadata transaction, whose records no image holds."""
@@ -161,20 +168,33 @@ class MetadataLoader:
         for callback in self._subscribers:
             callback(point.image, delta)
 
-    def _replay_batch(self, replay: MetadataReplay, batch: Buffer, offset: int | None = None) -> None:
-        try:
-            for record in iterate_records(batch):
-                if record.value is None:
-                    raise CorruptionError(f"the metadata record at {record.offset} has no value")
-                replay.replay(record.offset if offset is None else offset, decode_record(record.value))
-        except (InvalidMetadataError, UnknownRecordError, CorruptionError) as error:
-            self._refuse(error)
-
     def _refuse(self, error: Exception) -> NoReturn:
         """RAFT-23: every node has the same records; one that goes on without one of them serves another cluster than the others."""
         self._host.fatal(
             f"the metadata log cannot be applied: {error}; use the release of the software that wrote it, or a newer one"
         )
+
+
+def _load(
+    empty: ClusterImage, batches: Iterable[Buffer], end_offset: int, epoch: LeaderEpoch, before: ClusterImage | None
+) -> tuple[MetadataReplay, ClusterDelta]:
+    """The state that a snapshot's records give, and what it changes against ``before``; runs beside the loop.
+
+    Raises:
+        InvalidMetadataError, UnknownRecordError, CorruptionError: a record cannot be applied.
+    """
+    replay = MetadataReplay(empty)
+    for batch in batches:
+        _replay_batch(replay, batch, offset=end_offset - 1)
+    delta = replay.publish(end_offset - 1, epoch)
+    return replay, delta if before is None else image_difference(before, replay.image)
+
+
+def _replay_batch(replay: MetadataReplay, batch: Buffer, offset: int | None = None) -> None:
+    for record in iterate_records(batch):
+        if record.value is None:
+            raise CorruptionError(f"the metadata record at {record.offset} has no value")
+        replay.replay(record.offset if offset is None else offset, decode_record(record.value))
 
 
 def encode_snapshot(image: ClusterImage) -> list[bytes]:

@@ -89,10 +89,16 @@ class MetadataChecker:
         """The time at which the newest image was seen."""
         self._replaced: set[tuple[NodeId, BrokerEpoch]] = set()
         """Registrations that others began to replace after an unclean end: their brokers leave all sets, in slices, before that is done."""
+        self._removed: set[tuple[NodeId, BrokerEpoch]] = set()
+        """Registrations whose brokers leave all sets, in slices, before they are unregistered."""
 
     def on_unclean(self, node_id: NodeId, epoch: BrokerEpoch) -> None:
         """A controller has decided a slice of a registration that replaces this one after an unclean end (BRK-2)."""
         self._replaced.add((node_id, epoch))
+
+    def on_removal(self, node_id: NodeId, epoch: BrokerEpoch) -> None:
+        """A controller has decided the first of several slices in which a broker is unregistered."""
+        self._removed.add((node_id, epoch))
 
     def on_committed(self, image: ClusterImage) -> None:
         """The next batch of the metadata log is committed, in the midst of a node's step: it is looked at when that is over."""
@@ -161,11 +167,15 @@ class MetadataChecker:
                 raise ViolationError(
                     "INV-EPOCHS-MONO", f"broker {broker_id}", f"epoch {broker.epoch} after {former.epoch}"
                 )
-        _check_gone(old, new, old.brokers.keys() - new.brokers.keys())
+        gone = old.brokers.keys() - new.brokers.keys()
+        replaced = {number for number, broker in new.brokers.items() if (number, broker.epoch) in self._replaced}
+        removed = {number for number, broker in new.brokers.items() if (number, broker.epoch) in self._removed}
+        _check_gone(new, gone)
+        _check_last_copies(old, new, gone | (removed - replaced))
         _check_fenced(old, new)
         check_levels(old, new)
         has_one_default = default_minimum(old) == default_minimum(new)
-        replaced = {number for number, broker in new.brokers.items() if (number, broker.epoch) in self._replaced}
+        leaving = replaced | removed
         for topic_id, topic in new.topics_by_id.items():
             before = old.topics_by_id.get(topic_id)
             if before is topic and old.brokers is new.brokers:
@@ -173,18 +183,18 @@ class MetadataChecker:
             if before is not None and before is not topic:
                 _check_forgotten(old, new, before, topic)
             reborn = {number for number, broker in new.brokers.items() if _epoch_of(old, number) != broker.epoch}
-            reborn |= old.brokers.keys() - new.brokers.keys()  # unregistered: it may never come back
+            reborn |= gone  # unregistered: it may never come back
             for number, state in enumerate(topic.partitions):
                 former_state = (
                     before.partitions[number] if before is not None and number < len(before.partitions) else None
                 )
                 if former_state is not state and former_state != state:
-                    self._check_partition(new, topic, former_state, state, now_s, reborn, reborn | replaced)
+                    self._check_partition(new, topic, former_state, state, now_s, reborn, reborn | leaving)
                     # Of several changes in one batch no node sees the states between them.
                     is_one = former_state is not None and state.partition_epoch == former_state.partition_epoch + 1
                     is_settled = topic.configs == (before or topic).configs and has_one_default
                     if former_state is not None and is_one and is_settled:
-                        _check_eligible(new, topic, former_state, state, reborn | replaced)
+                        _check_eligible(new, topic, former_state, state, reborn | leaving)
                     elif former_state is not None and not is_one:
                         note(Excuse.SEVERAL_CHANGES)
 
@@ -278,7 +288,7 @@ class MetadataChecker:
         """A leader from outside ISR and ELR: the last known one loses nothing unless its disk did since it joined the ISR (ELECT-5).
 
         A broker in ``reborn`` was registered anew in between, and so is none of ISR and ELR any more, if that is more than one change.
-        One in ``leaving`` was, or is about to be (:meth:`on_unclean`).
+        One in ``leaving`` was, or is about to be (:meth:`on_unclean`, :meth:`on_removal`).
         """
         key = (topic.topic_id, new.partition)
         committed = self._replicas.of_partition(key)
@@ -400,13 +410,18 @@ def _was_unfenced(image: ClusterImage, node_id: NodeId) -> bool:
     return broker is not None and not broker.fenced
 
 
-def _check_gone(old: ClusterImage, new: ClusterImage, gone: Collection[NodeId]) -> None:
-    """A broker that was unregistered may never come back: it counts in no ISR (ISR-7), and is not given up with the last copy (BRK-10)."""
+def _check_gone(new: ClusterImage, gone: Collection[NodeId]) -> None:
+    """A broker that was unregistered may never come back: it counts in no ISR (ISR-7)."""
+    for topic, state in new.partitions() if gone else ():
+        if not {*state.isr, *state.elr}.isdisjoint(gone):
+            who = f"{topic.name}-{state.partition}"
+            raise ViolationError("INV-ISR-UNFENCED", who, f"{sorted(gone)} are registered no more: {state}")
+
+
+def _check_last_copies(old: ClusterImage, new: ClusterImage, gone: Collection[NodeId]) -> None:
+    """A broker that is unregistered, or is about to be, is not given up with the last copy (BRK-10)."""
     forced = old.broker_configs.get(CLUSTER_DEFAULT, {}).get(REMOVAL_FORCED, "").split(",")
     for topic, state in new.partitions() if gone else ():
-        who = f"{topic.name}-{state.partition}"
-        if not {*state.isr, *state.elr}.isdisjoint(gone):
-            raise ViolationError("INV-ISR-UNFENCED", who, f"{sorted(gone)} are registered no more: {state}")
         before = old.topics_by_id.get(topic.topic_id)
         if before is None or state.partition >= len(before.partitions) or state.isr or state.elr:
             continue
@@ -414,7 +429,9 @@ def _check_gone(old: ClusterImage, new: ClusterImage, gone: Collection[NodeId]) 
         (holder, *others) = dict.fromkeys((*former.isr, *former.elr)) or (NO_NODE,)
         if not others and holder in gone and str(holder) not in forced:
             raise ViolationError(
-                "INV-LAST-COPY", who, f"{gone} was lost with it, and the removal was not forced: {state} after {former}"
+                "INV-LAST-COPY",
+                f"{topic.name}-{state.partition}",
+                f"{gone} was lost with it, and the removal was not forced: {state} after {former}",
             )
 
 

@@ -25,6 +25,9 @@ from esp.simulation.nodes_tier.node import SimulatedNode
 DECISION: Final = "decide_broker_registration"
 """The function that the controller's driver calls, by its name there."""
 
+REMOVAL: Final = "decide_unregister_broker"
+"""Likewise, to unregister a broker."""
+
 SESSION_S: Final = 7.0
 """The time after a heartbeat within which every controller takes the broker for alive: 9 s, less for a fast clock and for stalls."""
 
@@ -48,6 +51,7 @@ class OneLifeChecker:
         now_s: the simulation's clock.
         report: takes a violation that is found in the midst of a node's step.
         on_unclean: called with the broker and the epoch of a registration that another one begins to replace after an unclean end.
+        on_removal: called with the broker and the epoch of a registration that begins to end in slices: it is to be unregistered.
     """
 
     def __init__(
@@ -56,18 +60,20 @@ class OneLifeChecker:
         now_s: Callable[[], float],
         report: Callable[[ViolationError], None],
         on_unclean: Callable[[NodeId, BrokerEpoch], None] = lambda _node_id, _epoch: None,
+        on_removal: Callable[[NodeId, BrokerEpoch], None] = lambda _node_id, _epoch: None,
     ) -> None:
         self._claimants = claimants
         self._now_s = now_s
         self._report = report
         self._heard: dict[tuple[Process | None, NodeId], _Heard] = {}
         self._on_unclean = on_unclean
+        self._on_removal = on_removal
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """Look at the registrations and heartbeats that controllers take, until the block ends."""
+        """Look at the registrations, removals and heartbeats that controllers take, until the block ends."""
         heartbeat, names = ControllerDriver.heartbeat, vars(controller_driver)
-        decide = names[DECISION]
+        decide, remove = names[DECISION], names[REMOVAL]
 
         async def watch_heartbeat(
             driver: ControllerDriver, request: Heartbeat, client: ClientContext | None = None
@@ -85,13 +91,19 @@ class OneLifeChecker:
             self.on_registration(image, registration)
             return decision
 
+        def watch_removal(image: ClusterImage, node_id: NodeId, changes_max: int) -> Decision[None]:
+            decision: Decision[None] = remove(image, node_id, changes_max)
+            if decision.rest is not None:
+                self._on_removal(node_id, image.brokers[node_id].epoch)
+            return decision
+
         ControllerDriver.heartbeat = watch_heartbeat  # type: ignore[method-assign, assignment]  # of the class
-        names[DECISION] = watch_decision
+        names[DECISION], names[REMOVAL] = watch_decision, watch_removal
         try:
             yield
         finally:
             ControllerDriver.heartbeat = heartbeat  # type: ignore[method-assign]
-            names[DECISION] = decide
+            names[DECISION], names[REMOVAL] = decide, remove
 
     def on_heard(self, node_id: NodeId, epoch: BrokerEpoch, client: ClientContext, at_s: float) -> None:
         """The controller in the running process took a heartbeat that came at ``at_s``."""

@@ -179,7 +179,7 @@ class Run:
 
     def _new_one_life(self) -> OneLifeChecker:
         claimants, now_s = self._nemesis.twins.claimants, self._world.loop.time
-        return OneLifeChecker(claimants, now_s, self._on_found, self._metadata.on_unclean)
+        return OneLifeChecker(claimants, now_s, self._on_found, self._metadata.on_unclean, self._metadata.on_removal)
 
     def _new_offset_deletions(self) -> OffsetDeletions:
         history, bring = self._clients.history, self._nemesis.deletions.before_offsets_go

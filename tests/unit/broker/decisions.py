@@ -1,7 +1,6 @@
 """What the handlers of controller listeners have a controller decide, for tests that have no listener."""
 
 from esp.controller.alter_partition import decide_alter_partition
-from esp.controller.brokers import decide_unregister_broker
 from esp.controller.directories import decide_assign_directories
 from esp.controller.elections import decide_elect_leaders
 from esp.controller.producer_ids import decide_producer_id_block
@@ -45,4 +44,4 @@ async def elect_leaders(driver, election, wanted):
 
 
 async def unregister_broker(driver, node_id):
-    return await driver.commit(lambda image: decide_unregister_broker(image, node_id), "Unregister broker")
+    return await driver.unregister_broker(node_id)

@@ -110,7 +110,7 @@ class Member:
         self.server = Server(env, dispatcher, LIMITS)
         if self.raft.config.endpoints:
             await self.server.listen(LISTENER, self.address)
-        self.raft.start()
+        await self.raft.start()
         self.server.open()
 
     @property

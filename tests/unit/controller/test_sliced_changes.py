@@ -3,7 +3,7 @@
 import pytest
 
 from esp.controller.alter_partition import IsrProposal, decide_alter_partition
-from esp.controller.brokers import decide_broker_registration, departures_of
+from esp.controller.brokers import decide_broker_registration, decide_unregister_broker, departures_of
 from esp.controller.heartbeats import (
     HeartbeatReply,
     decide_fence,
@@ -22,6 +22,7 @@ from esp.schemas.metadata_records import (
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,
     RegisterBrokerRecord,
+    UnregisterBrokerRecord,
 )
 from tests.unit.controller.samples import Cluster, directory
 
@@ -358,3 +359,69 @@ def test_another_process_that_lives_by_then_keeps_the_place():
     with pytest.raises(ApiError) as refused:
         decide_broker_registration(cluster.image, registration, cluster.next_offset, departures=departures, **facts)
     assert refused.value.code is ErrorCode.duplicate_broker_registration
+
+
+@pytest.mark.parametrize("is_fenced", [True, False])
+@pytest.mark.parametrize("changes_max", [1, 2, 5, 11, 12, 13])
+def test_a_broker_is_unregistered_in_slices_as_in_one_decision(changes_max, is_fenced):
+    whole, sliced = (_cluster(min_insync_replicas=3) for _ in range(2))
+    for cluster in (whole, sliced):
+        if is_fenced:
+            cluster.fence(1)
+        cluster.set_cluster_config("broker.removal.forced", "1")
+    whole.decide(decide_unregister_broker(whole.image, _ONE, None))
+    slices, _ = _play(sliced, decide_unregister_broker(sliced.image, _ONE, changes_max))
+    assert _states(sliced) == _states(whole)
+    assert all(1 not in (*state.isr, *state.elr) for state in _states(sliced).values())
+    assert sliced.image.brokers == whole.image.brokers
+    assert sliced.image.broker_configs == whole.image.broker_configs
+    assert all(len(records) <= changes_max for records in slices[:-1])
+    assert [isinstance(record, UnregisterBrokerRecord) for records in slices for record in records].count(True) == 1
+    assert isinstance(slices[-1][-1], UnregisterBrokerRecord)
+
+
+def test_a_broker_that_comes_back_into_an_in_sync_set_behind_the_walk_is_out_when_it_is_unregistered():
+    cluster = _cluster()
+
+    def between(slices):
+        if slices == 3:
+            _join(cluster, "t0", 1, *cluster.partition("t0", 1).isr, 1)
+
+    _play(cluster, decide_unregister_broker(cluster.image, _ONE, 2), between)
+    assert _ONE not in cluster.image.brokers
+    assert all(1 not in (*state.isr, *state.elr) for state in _states(cluster).values())
+
+
+@pytest.mark.parametrize("is_forced", [False, True])
+def test_a_broker_that_comes_to_have_the_last_copy_between_two_slices_is_unregistered_by_force_only(is_forced):
+    """BRK-10"""
+    cluster = _cluster(topics=1, partitions=6)
+    if is_forced:
+        cluster.set_cluster_config("broker.removal.forced", "1")
+
+    def between(slices):
+        if slices == 2:
+            for node in (2, 3):
+                cluster.register(node)  # after an unclean end: it has no complete copy of anything
+            assert _states(cluster)["t0", 5].isr == (1,)
+
+    decision = decide_unregister_broker(cluster.image, _ONE, 1)
+    if is_forced:
+        _play(cluster, decision, between)
+        assert _ONE not in cluster.image.brokers
+        return
+    with pytest.raises(ApiError, match=r"4 partition\(s\): t0-2, t0-3, t0-4, t0-5") as refused:
+        _play(cluster, decision, between)
+    assert refused.value.code is ErrorCode.policy_violation
+    assert not cluster.image.brokers[_ONE].fenced
+    assert [_states(cluster)["t0", number].isr for number in range(2, 6)] == [(1,)] * 4
+
+
+def test_a_broker_that_registers_anew_between_two_slices_is_not_unregistered():
+    cluster = _cluster()
+    decision = decide_unregister_broker(cluster.image, _ONE, 2)
+    cluster.decide(decision)
+    cluster.start_broker(1)
+    with pytest.raises(ApiError) as refused:
+        decision.rest(cluster.image)
+    assert refused.value.code is ErrorCode.stale_broker_epoch

@@ -2,7 +2,7 @@
 
 import pytest
 
-from esp.controller.topics import can_collide, find_name_problem, unify
+from esp.controller.topics import can_collide, find_name_problem, find_shown_alike, unify
 
 
 @pytest.mark.parametrize("name", ["a", "a.b_c-D9", "...", "a" * 249, "__consumer_offsets"])
@@ -39,3 +39,14 @@ def test_names_that_differ_in_dots_and_underscores_only_are_shown_alike():
     assert unify("a.b_c") == unify("a_b.c")
     assert can_collide("a.b")
     assert not can_collide("ab")
+
+
+def test_names_that_are_shown_alike_are_found_in_one_walk_over_all_that_exist():
+    existing = iter(["a.b", "ab", "c_d", "e.f"])
+    assert find_shown_alike(["a_b", "ab", "c.d", "x.y"], existing) == {"a_b": "a.b", "c_d": "c_d"}
+
+
+def test_nothing_is_walked_for_names_that_are_shown_as_they_are():
+    existing = iter(["a.b"])
+    assert find_shown_alike(["ab"], existing) == {}
+    assert next(existing) == "a.b"

@@ -419,6 +419,33 @@ async def test_other_decisions_are_made_and_answered_between_the_slices_of_a_fen
     assert all(len(batch) <= 3 for batch in controller.quorum.batches[-10:])
 
 
+@controlled(brokers=8, slice_changes_max=2, max_idle_interval_ms=0)
+async def test_brokers_whose_sessions_end_at_once_are_fenced_in_rounds_of_their_own(controller):
+    numbers = range(1, 7)
+    await controller.create("t", *[[number, 7, 8] for number in numbers], *[[1, 7, 8]] * 5)
+    await _beat_all(controller, *numbers, 7, 8, seconds=2)
+    loop, propose, rounds, passed = asyncio.get_running_loop(), controller.quorum.propose, [], [0]
+
+    def count():
+        passed[0] += 1
+        if any(not controller.broker(number).fenced for number in numbers):
+            loop.call_soon(count)
+
+    def watch(values):
+        propose(values)
+        rounds.append(passed[0])
+        if len(rounds) == 1:
+            count()
+
+    controller.quorum.propose = watch
+    await _beat_all(controller, 7, 8, seconds=10)
+    assert [controller.broker(number).fenced for number in range(1, 9)] == [True] * 6 + [False] * 2
+    assert {controller.partition("t", number).isr for number in range(11)} == {(7, 8)}
+    assert len(set(rounds)) == len(rounds) > 6
+    # The broker with many partitions keeps none waiting that has few.
+    assert controller.quorum.records[-1].broker_id == 1
+
+
 @controlled(brokers=2, slice_changes_max=1, max_idle_interval_ms=0)
 async def test_slices_do_not_run_far_ahead_of_a_log_that_commits_nothing(controller):
     await controller.create("t", *[[1, 2]] * 30)
@@ -852,6 +879,22 @@ async def test_a_broker_that_is_taken_off_the_books_is_gone(controller):
     assert (controller.partition("t").leader, controller.partition("t").isr) == (2, (2,))
     assert await _refused(unregister_broker(controller.driver, NodeId(1))) is ErrorCode.broker_id_not_registered
     assert RegisterBrokerRecord in {type(record) for record in controller.quorum.records}
+
+
+@controlled(brokers=3, slice_changes_max=2, max_idle_interval_ms=0)
+async def test_a_broker_with_many_partitions_is_taken_off_the_books_in_slices(controller):
+    await controller.create("t", *[[1, 2, 3]] * 20)
+    removal = asyncio.create_task(unregister_broker(controller.driver, NodeId(1)))
+    await _until(lambda: controller.partition("t").leader == 2)
+    await controller.create("u", [1])
+    with pytest.raises(ApiError, match=r"1 partition\(s\): u-0"):
+        await removal
+    assert NodeId(1) in controller.newest.brokers
+    await delete_topics(controller.driver, ["u"])
+    await unregister_broker(controller.driver, NodeId(1))
+    assert NodeId(1) not in controller.newest.brokers
+    assert {controller.partition("t", number).isr for number in range(20)} == {(2, 3)}
+    assert all(len(batch) <= 3 for batch in controller.quorum.batches[-10:])
 
 
 @controlled(brokers=1)

@@ -1,5 +1,6 @@
 """The state machine: what is proposed is known at once and seen when it is committed; what is lost is taken back, transactions included."""
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
@@ -31,6 +32,18 @@ class Host:
         raise FatalError(reason)
 
 
+class Cpu:
+    """Threads: what is to run in one is done after a turn of the loop, in which the test may look around."""
+
+    def __init__(self):
+        self.between = lambda: None
+
+    async def run(self, function, *args):
+        await asyncio.sleep(0)
+        self.between()
+        return function(*args)
+
+
 class Raft:
     """A log in memory; the test says what is committed."""
 
@@ -47,9 +60,9 @@ class Raft:
         self.log += values
 
 
-def _loader():
+def _loader(cpu=None):
     raft = Raft()
-    loader = MetadataLoader(SimpleNamespace(host=Host()))
+    loader = MetadataLoader(SimpleNamespace(host=Host(), cpu=cpu or Cpu()))
     changes = []
     loader.subscribe(lambda image, delta: changes.append((image, delta)))
     return loader, raft, changes
@@ -62,6 +75,10 @@ def _batch(records, base_offset=0):
         leader_epoch=1,
         timestamp_ms=0,
     )
+
+
+def _load(loader, records, end_offset, epoch):
+    asyncio.run(loader.load([_batch(records)], end_offset, epoch))
 
 
 def _feature(name="x", level=1):
@@ -139,7 +156,7 @@ def test_a_snapshot_replaces_everything_and_is_told_as_a_change():
     other.replay_committed(_batch([_feature("new", 2)], 10))
     other.publish(11, LeaderEpoch(4))
     values = [decode_record(value) for value in encode_snapshot(other.image)]
-    loader.load([_batch(values)], 11, LeaderEpoch(4))
+    _load(loader, values, 11, LeaderEpoch(4))
     assert loader.image == other.image
     assert changes[-1][1].changed_broker_configs == {"1"}
     loader.replay_committed(_batch([_feature("newer", 1)], 11))
@@ -149,17 +166,42 @@ def test_a_snapshot_replaces_everything_and_is_told_as_a_change():
 
 def test_the_first_snapshot_is_seen_only_with_what_follows_it():
     loader, _, changes = _loader()
-    loader.load([_batch([_feature()])], 5, LeaderEpoch(1))
+    _load(loader, [_feature()], 5, LeaderEpoch(1))
     assert changes == []
     loader.publish(5, LeaderEpoch(1))
     assert changes[0][0].features == {"x": 1}
 
 
+def test_nothing_of_a_snapshot_is_seen_while_it_is_loaded():
+    """RAFT-33"""
+    cpu = Cpu()
+    loader, _, changes = _loader(cpu)
+    loader.replay_committed(_batch([_feature("old")]))
+    loader.publish(1, LeaderEpoch(1))
+    before, seen = loader.image, []
+    cpu.between = lambda: seen.append((loader.image, loader.newest, loader.snapshot_source(), len(changes)))
+    _load(loader, [_feature("new"), _config("5")], 5, LeaderEpoch(2))
+    assert seen == [(before, before, before, 1)]
+    assert len(changes) == 2
+    assert loader.image is loader.newest is loader.snapshot_source() is changes[-1][0]
+    assert loader.image.features == {"new": 1}
+
+
+@pytest.mark.parametrize("record", [NoOpRecord(), BeginTransactionRecord(name="x")])
+def test_a_snapshot_that_cannot_be_applied_ends_the_node(record):
+    """RAFT-23"""
+    loader, _, changes = _loader()
+    with pytest.raises(FatalError, match="cannot be applied"):
+        _load(loader, [record, record, EndTransactionRecord()], 5, LeaderEpoch(1))
+    assert changes == []
+    assert loader.newest is EMPTY_IMAGE
+
+
 def test_every_image_has_the_node_s_own_setting_of_unclean_elections():
     raft = Raft()
     raft.log = [b""] * 5
-    loader = MetadataLoader(SimpleNamespace(host=Host()), ClusterImage(own_unclean_leader_election=True))
-    loader.load([_batch([_feature()])], 5, LeaderEpoch(1))
+    loader = MetadataLoader(SimpleNamespace(host=Host(), cpu=Cpu()), ClusterImage(own_unclean_leader_election=True))
+    _load(loader, [_feature()], 5, LeaderEpoch(1))
     loader.publish(5, LeaderEpoch(1))
     assert loader.image.own_unclean_leader_election
     loader.propose(raft, [_feature("y")])

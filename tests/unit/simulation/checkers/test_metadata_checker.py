@@ -477,6 +477,26 @@ def test_removal_of_the_last_copy_is_found_unless_it_is_forced(forced):
             scene.publish(brokers=others)
 
 
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_a_broker_that_is_unregistered_in_slices_leaves_the_eligible_sets_before(is_removed):
+    scene = Scene()
+    scene.change(isr=numbers(1), elr=numbers(2, 3))
+    if is_removed:
+        scene.checker.on_removal(NodeId(2), scene.image.brokers[2].epoch)
+    with nullcontext() if is_removed else violation("INV-ELR"):
+        scene.change(elr=numbers(3))
+
+
+def test_a_broker_that_is_unregistered_in_slices_does_not_give_up_the_last_copy_before():
+    scene = Scene()
+    scene.change(isr=numbers(1), elr=numbers(2, 3))
+    several_changes = scene.state.partition_epoch + 4
+    scene.change(isr=(), leader=NO_NODE, leader_epoch=6, elr=numbers(1), partition_epoch=several_changes)
+    scene.checker.on_removal(NodeId(1), scene.image.brokers[1].epoch)
+    with violation("INV-LAST-COPY"):
+        scene.change(elr=(), last_known_elr=numbers(1))
+
+
 @pytest.mark.parametrize("is_beyond_promise", [False, True])
 def test_loss_of_all_complete_copies_is_found_unless_the_run_is_beyond_the_promise(is_beyond_promise):
     scene = Scene()

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from esp.broker.controller import driver as controller_driver
 from esp.broker.request import ClientContext
 from esp.model.ids import NodeId
 from esp.ports.network import Address
@@ -82,3 +83,17 @@ def test_decisions_are_looked_at_as_they_are_made(scene):
         names[one_life.DECISION](scene.cluster.image, scene.cluster.registration(1), scene.cluster.next_offset)
     assert [violation.invariant for violation in scene.found] == ["INV-ONE-LIFE"]
     assert names[one_life.DECISION] is before
+
+
+def test_a_removal_in_slices_is_told_and_one_that_is_done_at_once_is_not():
+    told, cluster = [], Cluster(3)
+    for number in range(2):
+        cluster.create_partition(1, 2, 3, topic=f"t{number}")
+    checker = OneLifeChecker(
+        lambda _number: [], lambda: 0.0, lambda _found: None, on_removal=lambda *removal: told.append(removal)
+    )
+    with checker.watched():
+        controller_driver.decide_unregister_broker(cluster.image, BROKER, 3)
+        assert told == []
+        controller_driver.decide_unregister_broker(cluster.image, BROKER, 1)
+        assert told == [(BROKER, cluster.epoch(1))]
