@@ -32,6 +32,13 @@ _SMALL: Final = {
 }
 """Internal topics of a size that a busy machine of two cores creates in a moment."""
 
+_QUICK_COMPACTION: Final = {
+    "log.roll.ms": "10000",
+    "log.cleaner.backoff.ms": "1000",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+}
+"""Changelogs, Connect's topics and those of the coordinators are compacted while the programs run."""
+
 _QUICK_FAILOVER: Final = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
@@ -51,7 +58,7 @@ def make_cluster(product: str, directory: Path, nodes: int, tools: KafkaTools) -
     """
     directory.mkdir(parents=True)
     make_node: MakeNode = Node if product == "esp" else partial(RealKafka, tools=tools)
-    settings = {**_SMALL, **(_QUICK_FAILOVER if nodes > 1 else _ONE_COPY)}
+    settings = {**_SMALL, **_QUICK_COMPACTION, **(_QUICK_FAILOVER if nodes > 1 else _ONE_COPY)}
     return Cluster(directory, nodes, settings, make_node=make_node)
 
 

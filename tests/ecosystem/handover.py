@@ -81,7 +81,7 @@ class Missing(NamedTuple):
 def read_states(log_dirs: Iterable[Path]) -> dict[str, TransactionValue]:
     """Return the last state of each transactional id in the logs of a stopped node."""
     states: dict[str, TransactionValue] = {}
-    for path in sorted(path for directory in log_dirs for path in directory.glob(f"{_STATES}/*.log")):
+    for path in sorted(path for directory in log_dirs for path in directory.glob(f"{_STATES}/*") if _is_segment(path)):
         data = memoryview(path.read_bytes())
         while len(data) >= HEADER_SIZE and (size := read_header(data).size) <= len(data):
             for record in iterate_records(data[:size]):
@@ -90,6 +90,11 @@ def read_states(log_dirs: Iterable[Path]) -> dict[str, TransactionValue]:
                     states[known.transactional_id] = known.value
             data = data[size:]
     return states
+
+
+def _is_segment(path: Path) -> bool:
+    """True for a compacted segment too that was to take the place of others when the node was killed: these may be gone already."""
+    return path.name.endswith((".log", ".log.swap"))
 
 
 def _write_missing_markers(kafka: NodeProcess, states: Mapping[str, TransactionValue]) -> None:

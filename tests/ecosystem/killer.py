@@ -2,12 +2,13 @@
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Final, Protocol, Self
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ClusterMetadata, PartitionMetadata
 
 from esp.testing.cluster import Cluster
 from tests.ecosystem.program import Program
@@ -54,6 +55,8 @@ class NodeVictim:
 
     def kill_and_start(self, stopping: threading.Event) -> None:
         node = self._cluster.nodes[self._number]
+        if (known := _metadata(self._cluster)) is not None:
+            _LOGGER.info("%s leads %s", self.name, _led(known, self._number))
         node.kill()
         stopping.wait(DOWN_S)
         node.start()
@@ -61,15 +64,33 @@ class NodeVictim:
 
 
 def _is_whole(cluster: Cluster) -> bool:
+    known = _metadata(cluster)
+    return (
+        known is not None
+        and len(known.brokers) == len(cluster.nodes)
+        and all(len(partition.isrs) == len(partition.replicas) for _, partition in _partitions(known))
+    )
+
+
+def _metadata(cluster: Cluster) -> ClusterMetadata | None:
+    """Return what a broker knows of the cluster; None if none answers."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "socket.timeout.ms": 5000, "log_level": 0})
     try:
-        known = admin.list_topics(timeout=5)
+        return admin.list_topics(timeout=5)
     except KafkaException:
-        return False
-    partitions = [partition for topic in known.topics.values() for partition in topic.partitions.values()]
-    return len(known.brokers) == len(cluster.nodes) and all(
-        len(partition.isrs) == len(partition.replicas) for partition in partitions
-    )
+        return None
+
+
+def _partitions(known: ClusterMetadata) -> Iterator[tuple[str, PartitionMetadata]]:
+    for name, topic in known.topics.items():
+        for partition in topic.partitions.values():
+            yield name, partition
+
+
+def _led(known: ClusterMetadata, number: int) -> dict[str, int]:
+    """Return the number of partitions that a node leads: of each internal topic, and of the programs' topics together."""
+    led = (name for name, partition in _partitions(known) if partition.leader == number)
+    return dict(Counter(name if name.startswith("__") else "partitions of programs" for name in led))
 
 
 class Killer:

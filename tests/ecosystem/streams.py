@@ -1,7 +1,8 @@
 """Kafka Streams: the word count of its examples under exactly_once_v2, in two instances that are killed in turn.
 
-Afterwards both instances lose their state stores and restore them from the changelog, before more lines come. At last an instance asks for
-the group protocol of Streams (``group.protocol=streams``, KIP-1071), which ESP does not serve: the client ends, and says why.
+Afterwards both instances lose their state stores and restore them from the changelog, which is compacted by then, before more lines come.
+At last an instance asks for the group protocol of Streams (``group.protocol=streams``, KIP-1071), which ESP does not serve: the client
+ends, and says why.
 """
 
 import contextlib
@@ -14,7 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from esp.testing.cluster import Cluster
 from tests.ecosystem.clients import Committed, CommittedReader, Load, create_topic
+from tests.ecosystem.files import compacted_logs
 from tests.ecosystem.killer import Killer, ProgramVictim
 from tests.ecosystem.oracles.word_counts import judge_word_counts, words_of
 from tests.ecosystem.program import Program, write_properties
@@ -25,6 +28,7 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 INPUT: Final = "streams-plaintext-input"
 OUTPUT: Final = "streams-wordcount-output"
+CHANGELOG_SUFFIX: Final = "-changelog"
 MAIN_CLASS: Final = "org.apache.kafka.streams.examples.wordcount.WordCountDemo"
 INSTANCES: Final = 2
 PARTITIONS: Final = 4
@@ -32,6 +36,7 @@ LINES_PER_S: Final = 100
 KILL_EVERY_S: Final = 10.0
 LINES_AFTER_RESTORE: Final = 500
 FIRST_COUNT_TIMEOUT_S: Final = 120
+COMPACTION_TIMEOUT_S: Final = 120
 CATCH_UP_TIMEOUT_S: Final = 240
 REFUSAL: Final = "The cluster does not support the STREAMS group protocol"
 _VOCABULARY: Final = 150
@@ -66,6 +71,7 @@ def run(stage: Stage) -> Iterator[Outcome]:
         outcome.violations += stage.own_ends(instances)
         yield outcome
 
+        wait_for(lambda: _is_compacted(stage.cluster), COMPACTION_TIMEOUT_S, "the changelog is compacted on each node")
         for instance in instances:
             instance.stop()
         assert any(any(store.rglob("rocksdb")) for store in stores), "the instances kept no state"
@@ -112,6 +118,13 @@ def _instance(stage: Stage, store: Path, more: Mapping[str, object] | None = Non
 def _lines(rng: random.Random) -> Iterator[str]:
     while True:
         yield " ".join(f"word{rng.randrange(_VOCABULARY)}" for _ in range(_WORDS_A_LINE))
+
+
+def _is_compacted(cluster: Cluster) -> bool:
+    return all(
+        sum(partition.topic.endswith(CHANGELOG_SUFFIX) for partition in compacted_logs(node)) == PARTITIONS
+        for node in cluster.nodes.values()
+    )
 
 
 def _wait_for_counts(reader: CommittedReader, written: Sequence[str]) -> None:

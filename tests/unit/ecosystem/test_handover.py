@@ -47,3 +47,17 @@ def test_log_whose_end_is_cut_short_is_read_up_to_there(tmp_path: Path) -> None:
     assert read_states([tmp_path])["a"].status is TransactionStatus.ONGOING
     path.write_bytes(whole + whole[:5])
     assert read_states([tmp_path])["a"].status is TransactionStatus.ONGOING
+
+
+def test_compacted_segment_counts_that_was_about_to_replace_others(tmp_path: Path) -> None:
+    directory = tmp_path / "__transaction_state-0"
+    directory.mkdir()
+    ongoing, prepared = state("a", TransactionStatus.ONGOING), state("b", TransactionStatus.PREPARE_COMMIT)
+    (directory / "00000000000000000000.log.swap").write_bytes(build_batch([ongoing, prepared]))
+    (directory / "00000000000000000000.log.deleted").write_bytes(build_batch([state("c", TransactionStatus.EMPTY)]))
+    last = build_batch([state("a", TransactionStatus.COMPLETE_ABORT)], base_offset=5)
+    (directory / "00000000000000000005.log").write_bytes(last)
+    assert {name: value.status for name, value in read_states([tmp_path]).items()} == {
+        "a": TransactionStatus.COMPLETE_ABORT,
+        "b": TransactionStatus.PREPARE_COMMIT,
+    }
