@@ -38,7 +38,8 @@ def pytest_collection_finish() -> None:
 
 _WITH_A_SESSION: Final = ("tests/integration/spark/", "tests/unit/pyspark_jobs/")
 _WITH_PROGRAMS: Final = tuple(
-    f"tests/integration/spark/test_{name}" for name in ("kafka_source_under_load", "pipeline", "sessions", "sink_kills")
+    f"tests/integration/spark/test_{name}"
+    for name in ("capture_by_spark", "pipeline", "sessions", "sink_kills", "sources_under_load")
 )
 """Their sessions are those of programs that they start."""
 

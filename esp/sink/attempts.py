@@ -10,7 +10,7 @@ from esp.consumer.errors import ConsumerError, UndecidedError
 from esp.consumer.group_messages import Committed
 from esp.consumer.group_offsets import GroupOffsets
 from esp.consumer.messages import Partition
-from esp.sink.errors import BeginAnewError, FencedError
+from esp.sink.errors import BeginAnewError, FencedError, UnendedError
 from esp.sink.pauses import Pauses
 
 _UNDECIDED_S: Final = 1.0
@@ -50,6 +50,9 @@ def in_attempts(
 ) -> _Found:
     """Return what an attempt returns that succeeds. The epoch of one that fails is not used again: the sequences of its batches are.
 
+    Where the transaction of a failed attempt cannot be ended, the reason for which that attempt failed is told in the end: a partition
+    that has too few in-sync replicas for rows has too few for the marker as well.
+
     Args:
         producer: has an epoch before each attempt.
         attempt: called with the deadline of all.
@@ -64,6 +67,7 @@ def in_attempts(
     """
     deadline = Deadline(timeout_s, clock)
     pauses = Pauses(backoff_s, draw)
+    reason: BeginAnewError | None = None
     while True:
         begun_s = clock.monotonic()
         try:
@@ -72,8 +76,10 @@ def in_attempts(
             return attempt(deadline)
         except BeginAnewError as error:
             producer.forget_epoch()
+            if reason is None or not isinstance(error, UnendedError):
+                reason = error
             if deadline.is_over:
-                raise ConsumerError(f"{failure} within {deadline.timeout_s:g} s: {error}") from error
+                raise ConsumerError(f"{failure} within {deadline.timeout_s:g} s: {reason}") from error
             is_fenced = isinstance(error, FencedError)
             pause_s = pauses.after_fence(clock.monotonic() - begun_s) if is_fenced else pauses.after_failure()
         except BaseException:

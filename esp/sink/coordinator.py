@@ -10,7 +10,7 @@ from esp.consumer.errors import NO_ERROR, ConnectionLostError, ConsumerError, de
 from esp.consumer.group_offsets import GROUP_ERRORS
 from esp.consumer.messages import Api
 from esp.protocol.errors import DecodeError
-from esp.sink.errors import BeginAnewError, FencedError
+from esp.sink.errors import BeginAnewError, FencedError, UnendedError
 
 COORDINATOR_LOAD_IN_PROGRESS: Final = 14
 CONCURRENT_TRANSACTIONS: Final = 51
@@ -33,7 +33,8 @@ _NAMES: Final = {
     29: "this user may not write to it (TOPIC_AUTHORIZATION_FAILED): grant WRITE and DESCRIBE on the topic",
     50: "the brokers allow no such time for a transaction (INVALID_TRANSACTION_TIMEOUT): lower kafka.transaction.timeout.ms, or raise "
     "transaction.max.timeout.ms of the brokers",
-    CONCURRENT_TRANSACTIONS: "its last transaction is being ended (CONCURRENT_TRANSACTIONS)",
+    CONCURRENT_TRANSACTIONS: "its last transaction is being ended (CONCURRENT_TRANSACTIONS): start the brokers that have the replicas of "
+    "its partitions",
     53: "this user may not use it (TRANSACTIONAL_ID_AUTHORIZATION_FAILED): grant WRITE and DESCRIBE on the transactional id; or "
     "the cluster serves no transactions yet: set its feature transaction.version to 1 or more",
     **_OVER,
@@ -51,6 +52,7 @@ def check_code(code: int, subject: str) -> None:
 
     Raises:
         FencedError: another producer has a newer epoch.
+        UnendedError: the last transaction of the transactional id is not ended.
         BeginAnewError: another attempt may succeed.
         ConsumerError: it cannot.
     """
@@ -59,6 +61,8 @@ def check_code(code: int, subject: str) -> None:
     words = f"{subject}: {_NAMES.get(code) or describe(code)}"
     if code in _FENCED:
         raise FencedError(words)
+    if code == CONCURRENT_TRANSACTIONS:
+        raise UnendedError(words)
     if code in _OVER or code in _WAITING or code in _MOVED or is_retriable(code):
         raise BeginAnewError(words)
     raise ConsumerError(words)

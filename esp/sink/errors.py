@@ -9,6 +9,10 @@ class FencedError(BeginAnewError):
     """Another producer of the transactional id has a newer epoch, and may be writing."""
 
 
+class UnendedError(BeginAnewError):
+    """The last transaction of the transactional id is not ended: a partition of it does not take the marker yet."""
+
+
 class BatchTooLargeError(Exception):
     """A broker takes no batch of that size.
 

@@ -18,6 +18,8 @@ _MANY_ROWS: Final = 2**63 - 1
 class AdmittingStreamReader(StreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # no types before PySpark 4.2
     """A reader that knows when a run of a query is to end."""
 
+    _learns_ends = True
+
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - PySpark's name
         """The run ends where the topics end now."""
         self._planner().end_here()

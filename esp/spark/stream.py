@@ -22,6 +22,9 @@ class StreamReader(DataSourceStreamReader):
         options: of the stream.
     """
 
+    _learns_ends = False
+    """True if Spark says when a run is to end where the topics end."""
+
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._made: StreamPlanner | None = None
@@ -50,5 +53,5 @@ class StreamReader(DataSourceStreamReader):
 
     def _planner(self) -> StreamPlanner:
         if self._made is None:
-            self._made = StreamPlanner(self._options, _log.warning)
+            self._made = StreamPlanner(self._options, _log.warning, learns_ends=self._learns_ends)
         return self._made

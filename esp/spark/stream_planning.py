@@ -52,6 +52,7 @@ class StreamPlanner:
     Args:
         options: of the stream.
         warn: called with the text of a loss that is no error.
+        learns_ends: whether Spark says when a run is to end where the topics end, as it does from 4.2 on.
         clock_ms: a clock that never goes back.
     """
 
@@ -59,10 +60,13 @@ class StreamPlanner:
         self,
         options: ReadOptions,
         warn: Callable[[str], None],
+        *,
+        learns_ends: bool = False,
         clock_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
     ) -> None:
         self._options = options
         self._warn = warn
+        self._learns_ends = learns_ends
         self._clock_ms = clock_ms
         self._cluster = Cluster(options.servers, options.terms, options.api_timeout_s, options.fetch_terms.backoff_s)
         self._bounds = None if options.end is None else Bounds(options, options.end)
@@ -380,10 +384,10 @@ class StreamPlanner:
             position[partition] = end
 
     def _tell_left(self, backlog: Sequence[OffsetRange], ends: Position, batch: str) -> None:
-        """Tell once in a run how many offsets its first batch leaves. Spark does not tell a source its trigger, and ends the planner's
-        process without a call of :meth:`close` and with its stderr closed: so it is told before the batch is read."""
+        """Tell once in a run how many offsets its first batch leaves. Spark before 4.2 does not tell a source its trigger, and ends the
+        planner's process without a call of :meth:`close` and with its stderr closed: so it is told before the batch is read."""
         left = sum(one.end - max(one.first, ends.get(one.partition, one.first)) for one in backlog)
-        if left > 0 and not self._has_planned and self._options.limits.are_set and self._run_ends is None:
+        if left > 0 and not self._has_planned and self._options.limits.are_set and not self._learns_ends:
             self._warn(_LEFT.format(left=left, batch=batch))
         self._has_planned = True
 

@@ -44,10 +44,12 @@ class Run:
     def _new_reader(self) -> StreamReader:
         reader = self._source.streamReader(self._source.schema())
         assert isinstance(reader, StreamReader)
+        reader._learns_ends = False  # as before Spark 4.2, whichever is installed
         return reader
 
     def end_here(self) -> None:
         """Let the run end where the topics end now, as Spark does from 4.2 on."""
+        self.reader._learns_ends = True
         self.reader._planner().end_here()
 
     def plan(self) -> bool:

@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -51,6 +52,8 @@ from tests.integration.delta_reader import offsets_in_table
 from tests.integration.page_examples import examples_of
 from tests.integration.topic_changes import add_partitions, recreate
 from tests.integration.transactions import serve_transactions, write_by_librdkafka
+from tests.unit.options.registry_server import running_registry
+from tests.unit.values.avro_model import encode
 
 KILLS = int(os.environ.get("ESP_CAPTURE_KILLS", "6"))
 """``make capture-kills`` has 20."""
@@ -191,6 +194,25 @@ def test_fields_of_values_are_columns(bootstrap: str, topic: str, make_topic: Ma
     assert rows.select(["carrier", "delay", "_corrupt", "offset"]).to_pylist() == [
         {"carrier": "UA", "delay": 3, "_corrupt": None, "offset": 0},
         {"carrier": None, "delay": None, "_corrupt": b"no JSON", "offset": 1},
+    ]
+
+
+def test_fields_of_avro_are_those_of_the_newest_schema_of_a_registry(
+    bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    make_topic()
+    fields = [{"name": "carrier", "type": "string"}, {"name": "delay", "type": "int"}]
+    schema = {"type": "record", "name": "Flight", "fields": fields}
+    with running_registry() as registry:
+        id_before = struct.pack(">BI", 0, registry.add(schema, f"{topic}-value"))
+        [value] = encode(schema, [{"carrier": "UA", "delay": 3}])
+        produce(bootstrap, topic, [id_before + value, b"no Avro"])
+        command = ("capture", "start", "avro", "--topic", topic, "--to", str(tmp_path), "--once")
+        of_values = ("--value-format", "avro", "--schema-registry", registry.url)
+        assert run_tools((*command, *of_values, "--bootstrap-server", bootstrap)) == 0
+    assert rows_in(tmp_path).select(["carrier", "delay", "_corrupt", "offset"]).to_pylist() == [
+        {"carrier": "UA", "delay": 3, "_corrupt": None, "offset": 0},
+        {"carrier": None, "delay": None, "_corrupt": b"no Avro", "offset": 1},
     ]
 
 

@@ -46,6 +46,7 @@ _HELD_EACH: Final = 5
 """In one of so many batches a task is held until its speculative copy runs."""
 
 _FAULT_TIMEOUT_S: Final = 240.0
+"""From the last start of the driver on: at a batch with several faults there may be several, of a minute each on a busy machine."""
 
 
 class Fault(NamedTuple):
@@ -151,6 +152,7 @@ class SinkKills:
                 assert self.starts < starts_most, self._log()
                 self.failures += ended not in (None, -signal.SIGKILL)
                 self._start_driver(rows_of_a_batch)
+                deadline = time.monotonic() + _FAULT_TIMEOUT_S
             if is_over():
                 return
             assert time.monotonic() < deadline, self._log()

@@ -10,7 +10,7 @@ from greenlet import getcurrent, greenlet
 from esp.consumer.connection import Deadline
 from esp.consumer.errors import ConsumerError
 from esp.sink.attempts import in_attempts
-from esp.sink.errors import BeginAnewError, FencedError
+from esp.sink.errors import BeginAnewError, FencedError, UnendedError
 
 TIMEOUT_S = 120.0
 REQUEST_S = 0.005
@@ -179,3 +179,28 @@ def test_attempts_end_with_their_time() -> None:
 
     assert 60.0 <= world.run((0.0, run)) < 62.0
     assert found == ["batch 7 was not written within 60 s: another producer has its transactional id"]
+
+
+class UnendedProducer(Producer):
+    """A producer of which no transaction is ended that it has begun."""
+
+    def begin_epoch(self, deadline: Deadline) -> None:
+        if self.epochs:
+            raise UnendedError("its last transaction is being ended")
+        super().begin_epoch(deadline)
+
+
+def test_where_a_transaction_is_not_ended_the_reason_is_told_for_which_its_attempt_failed() -> None:
+    world = World(1)
+    found: list[str] = []
+
+    def attempt(_deadline: Deadline) -> None:
+        raise BeginAnewError("too few replicas are in sync")
+
+    def run() -> None:
+        with pytest.raises(ConsumerError) as caught:
+            in_attempts(UnendedProducer(), attempt, "batch 7 was not written", 60.0, 0.1, clock=world)
+        found.append(str(caught.value))
+
+    world.run((0.0, run))
+    assert found == ["batch 7 was not written within 60 s: too few replicas are in sync"]

@@ -55,6 +55,18 @@ def test_a_broker_that_does_not_know_a_topic_yet_is_asked_again(
     assert not warnings
 
 
+@pytest.mark.parametrize("learns_ends", [True, False])
+def test_what_a_first_batch_leaves_is_told_where_spark_may_end_the_run_behind_it(
+    leader: FakeLeader, learns_ends: bool
+) -> None:
+    warnings: list[str] = []
+    given = options_of(leader, subscribe="t", startingOffsets="earliest", maxOffsetsPerTrigger="10")
+    options = parse_options(given, Kind.STREAM)
+    with closing(StreamPlanner(options, warnings.append, learns_ends=learns_ends)) as planner:
+        assert planner.advance() == {T0: 10}
+    assert [text.partition(":")[0] for text in warnings] == ([] if learns_ends else ["format esp"])
+
+
 def test_a_partition_that_was_gone_is_read_on_where_it_was(leader: FakeLeader) -> None:
     warnings: list[str] = []
     terms = {"failOnDataLoss": "false", "kafka__default__api__timeout__ms": "50"}
