@@ -12,6 +12,10 @@ Item = TypeVar("Item")
 class WorkerProcess(Protocol):
     """Started when it is first needed, of low priority, and gone with the node's process."""
 
+    @property
+    def is_started(self) -> bool:
+        """True if a process was started that :meth:`stop` has not ended since."""
+
     def iterate_blocking(
         self,
         function: Callable[Concatenate[Disk, Arguments], Generator[Item, None, None]],

@@ -97,7 +97,8 @@ _LEGACY_PARTITION: Final = struct.Struct(">iii")
 """Number of partitions, index of the first, size of its records."""
 
 _COMPACT_START: Final = struct.Struct(">BhiBB")
-"""Null transactional id, acks, timeout, number of topics, length of the first topic's name; each number one more than it is."""
+"""The byte before acks, timeout, number of topics, length of the first topic's name; each number one more than it is. The byte is that of a
+null transactional id, or the last one of an id."""
 
 _COMPACT_PARTITION: Final = struct.Struct(">Bi")
 """Number of partitions, one more than it is, and index of the first."""
@@ -165,17 +166,24 @@ def _decode_single_legacy(body: memoryview) -> ProduceRequest | None:
 
 
 def _decode_single_compact(body: memoryview, version: int) -> ProduceRequest | None:
-    """Read one topic with one partition, no transaction and no tagged fields; None if the body is any other."""
-    transactional, acks, timeout_ms, topics, length = _COMPACT_START.unpack_from(body)
+    """Read one topic with one partition and no tagged fields; None if the body is any other."""
+    transactional_id = None
+    start = 0
+    if length := body[0]:
+        if length >= 0x80:
+            return None
+        start = length - 1
+        transactional_id = str(body[1:length], "utf-8")
+    _, acks, timeout_ms, topics, length = _COMPACT_START.unpack_from(body, start)
     topic: TopicRef
-    if transactional or topics != 2:
+    if topics != 2:
         return None
     if version >= TOPIC_IDS_FROM:
-        position = 24
-        topic = bytes(body[8:24])
+        position = start + 24
+        topic = bytes(body[start + 8 : position])
     elif 0 < length < 0x80:
-        position = 8 + length
-        topic = str(body[9:position], "utf-8")
+        position = start + 8 + length
+        topic = str(body[start + 9 : position], "utf-8")
     else:
         return None
     if position + 9 > len(body):
@@ -188,7 +196,7 @@ def _decode_single_compact(body: memoryview, version: int) -> ProduceRequest | N
     if not length or body[end] or body[end + 1] or body[end + 2]:
         return None
     # Without the constructor's call: this is done for almost every produce request.
-    return tuple.__new__(ProduceRequest, (acks, timeout_ms, None, [(topic, partition, body[position:end])]))
+    return tuple.__new__(ProduceRequest, (acks, timeout_ms, transactional_id, [(topic, partition, body[position:end])]))
 
 
 def _decode_legacy(body: memoryview) -> SlicedWork[ProduceRequest]:

@@ -73,6 +73,11 @@ class OsWorkerProcess:
         """The process id, None if none runs."""
         return None if self._process is None else self._process.pid
 
+    @property
+    def is_started(self) -> bool:
+        """See :class:`esp.ports.worker_process.WorkerProcess`."""
+        return self._process is not None
+
     def iterate_blocking(
         self,
         function: Callable[Concatenate[Disk, Arguments], Generator[Item, None, None]],

@@ -53,7 +53,8 @@ class Search:
                 if not proof.is_wanted:
                     return
                 index = proof.index
-            self.found += index.overlapping(self._start_offset, end_offset)
+            if index.collect(self._start_offset, end_offset, self.found):
+                return
 
 
 class AbortedTransactions:

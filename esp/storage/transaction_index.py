@@ -18,6 +18,7 @@ from esp.storage.producer_state import CompletedTransaction
 ENTRY_SIZE: Final = 34
 _ENTRY: Final = struct.Struct(">hqqqq")
 _VERSION: Final = 0
+_LAST_OFFSET: Final = attrgetter("last_offset")
 
 
 class AbortedTransaction(NamedTuple):
@@ -93,10 +94,21 @@ class TransactionIndex:
         if len(self.entries) < self.saved:
             self.saved = -1
 
-    def overlapping(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """The entries of transactions that have records or a marker in ``[start_offset, end_offset)``, in the order of the markers."""
-        first = bisect_left(self.entries, start_offset, key=attrgetter("last_offset"))
-        return [entry for entry in self.entries[first:] if entry.first_offset < end_offset]
+    def collect(self, start_offset: int, end_offset: int, found: list[AbortedTransaction]) -> bool:
+        """Add the entries of transactions that have records or a marker in ``[start_offset, end_offset)``, in the order of the markers.
+
+        Returns:
+            Whether the search is over: every transaction whose abort stands behind these entries began at ``end_offset`` or later.
+        """
+        entries = self.entries
+        for number in range(bisect_left(entries, start_offset, key=_LAST_OFFSET), len(entries)):
+            entry = entries[number]
+            _, first_offset, _, last_stable_offset = entry
+            if first_offset < end_offset:
+                found.append(entry)
+            if last_stable_offset >= end_offset:
+                return True
+        return False
 
     def checksum(self) -> int:
         """A checksum of the entries, to compare them with the file's later on."""

@@ -71,13 +71,16 @@ def test_settings_of_topics_are_added_and_deleted(tools: JavaTools, make_topic: 
     ],
     ids=["brokers", "groups"],
 )
-def test_settings_of_brokers_and_groups_are_added(tools: JavaTools, kind: str, name: str, told: str) -> None:
+def test_settings_of_brokers_and_groups_are_added_and_deleted(
+    tools: JavaTools, kind: str, name: str, told: str
+) -> None:
     entity = ("--entity-type", kind, "--entity-name", name)
     setting = told.split(maxsplit=1)[0]
-    done = tools("configs", "--alter", *entity, "--add-config", setting)
-    assert done.strip() == f"Completed updating config for {kind[:-1]} {name}."
+    changed, without_value = f"Completed updating config for {kind[:-1]} {name}.", setting.split("=")[0]
+    assert tools("configs", "--alter", *entity, "--add-config", setting).strip() == changed
     assert told in tools("configs", "--describe", *entity)
-    tools("configs", "--alter", *entity, "--delete-config", setting.split("=")[0])
+    assert tools("configs", "--alter", *entity, "--delete-config", without_value).strip() == changed
+    assert without_value not in tools("configs", "--describe", *entity)
 
 
 def test_records_are_deleted_and_directories_told(

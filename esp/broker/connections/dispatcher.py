@@ -14,6 +14,8 @@ or, called the same way,
 * while the connection is held, a generator that returns such a coroutine, if what has to be done before the connection's next request may
   take long.
 
+Coroutines and generators are those of functions: to ask for the abstract types takes several times as long, for each request.
+
 A handler that has answered at once may offer that its answer is kept for requests that are the same (:mod:`esp.broker.kept_answer`).
 
 In any of these forms it raises ApiError to refuse the whole request. Every request that it sees wants an answer. Its module is imported on
@@ -32,6 +34,7 @@ import importlib
 import logging
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from functools import partial
+from types import CoroutineType, GeneratorType
 from typing import Any, Final, Protocol
 
 from esp.broker.kept_answer import keep_answer
@@ -186,12 +189,12 @@ class Dispatcher:
                 raise
         else:
             answer = self._handle(request, message)
-        if isinstance(answer, Coroutine):
+        if isinstance(answer, CoroutineType):
             self._tasks.start(self._finish(request, answer), name=self.served[api_key].name, for_request=True)
             return LATER
-        if isinstance(answer, Generator):
+        if isinstance(answer, GeneratorType):
             answer = begin(answer)
-            if isinstance(answer, Generator):
+            if isinstance(answer, GeneratorType):
                 self.long_requests.go_on(request, answer)
                 return LATER
         encoded = messages.encode_response(api_key, version, request.correlation_id, answer)
@@ -223,7 +226,7 @@ class Dispatcher:
             _nobody_waits,
         )
         answer = done(self._handle(request, message))
-        if not isinstance(answer, Coroutine):
+        if not isinstance(answer, CoroutineType):
             return answer
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._tasks.start(_settle(future, answer), name=api.name)
@@ -244,9 +247,9 @@ class Dispatcher:
         key, version = request.api_key, request.api_version
         message = await self.turns.run(messages.decode_request_in_slices(key, version, body))
         answer = self._handle(request, message)
-        if isinstance(answer, Coroutine):
+        if isinstance(answer, CoroutineType):
             answer = await answer
-        if isinstance(answer, Generator):
+        if isinstance(answer, GeneratorType):
             answer = await self.turns.run(answer)
         encoding = messages.encode_response_in_slices(key, version, request.correlation_id, answer)
         return b"".join(await self.turns.run(encoding))[messages.LENGTH_BYTES :]
@@ -264,15 +267,15 @@ class Dispatcher:
                 answer = gate.handle(request, message, partial(handler, self._services, request))
         except ApiError as error:
             return error_response_in_slices(request.api_key, request.api_version, message, error)
-        if isinstance(answer, Coroutine):
+        if isinstance(answer, CoroutineType):
             return _awaited(request, message, answer)
-        return _in_slices(request, message, answer) if isinstance(answer, Generator) else answer
+        return _in_slices(request, message, answer) if isinstance(answer, GeneratorType) else answer
 
     async def _finish(self, request: Request, answer: Coroutine[Any, Any, Any]) -> None:
         message = await answer
-        if isinstance(message, Generator):
+        if isinstance(message, GeneratorType):
             message = begin(message)
-            if isinstance(message, Generator):
+            if isinstance(message, GeneratorType):
                 self.long_requests.go_on(request, message)
                 return
         try:
@@ -313,7 +316,7 @@ def _in_slices(request: Request, message: Any, answer: Generator[None, None, Any
         found = yield from answer
     except ApiError as error:
         return (yield from error_response_in_slices(request.api_key, request.api_version, message, error))
-    return _awaited(request, message, found) if isinstance(found, Coroutine) else found
+    return _awaited(request, message, found) if isinstance(found, CoroutineType) else found
 
 
 async def _settle(future: asyncio.Future[Any], answer: Coroutine[Any, Any, Any]) -> None:

@@ -213,8 +213,11 @@ class PendingFetch:
                         records = read
                     aborted: Sequence[tuple[int, int]] | None = () if read_committed else None
                     if read_committed and log.aborted.may_exist:
-                        again = _ColdRead(log, offset, max_bytes, end_offset, not total)
-                        records, aborted = yield from self._searching(again, records)
+                        found = _find_at_once(log, offset, records)
+                        if found is None:
+                            again = _ColdRead(log, offset, max_bytes, end_offset, not total)
+                            records, found = yield from self._searching(again, records)
+                        aborted = [(entry.producer_id, entry.first_offset) for entry in found]
                     total += len(records)
                     if len(records) > PARTITION_BYTES_MAX // 2:
                         is_due = True  # the client may wait for more than is read at once
@@ -230,28 +233,25 @@ class PendingFetch:
 
     def _searching(
         self, read: _ColdRead, records: Buffer
-    ) -> Generator[_ColdRead | _ColdSearch, Buffer | _Aborted | None, tuple[Buffer, list[tuple[int, int]]]]:
-        """The records of a read, and the producers and first offsets of the aborted transactions that overlap them.
+    ) -> Generator[_ColdRead | _ColdSearch, Buffer | _Aborted | None, tuple[Buffer, _Aborted]]:
+        """The records of a read, and the aborted transactions that overlap them, for which indexes must be read.
 
         Compaction takes the records of a transaction that was aborted, and with the last one its entry. If it did so while the entries were
         searched for, the records are read again, as they are of the log before it.
         """
-        log, offset = read.log, read.offset
-        while records:
-            end_offset = find_end_offset(records)
-            aborted = log.aborted.find(offset, end_offset)
-            if aborted is None:
-                cuts = log.cuts
-                found = yield _ColdSearch(log, offset, end_offset)
-                assert isinstance(found, list), "the transactions that are searched for it are sent"
-                if cuts != log.cuts:
-                    again = yield read
-                    assert not isinstance(again, list | None), "the bytes that are read for it are sent"
-                    records = again
-                    continue
-                aborted = found
-            return records, [(entry.producer_id, entry.first_offset) for entry in aborted]
-        return records, []
+        log = read.log
+        while True:
+            cuts = log.cuts
+            found = yield _ColdSearch(log, read.offset, find_end_offset(records))
+            assert isinstance(found, list), "the transactions that are searched for it are sent"
+            if cuts == log.cuts:
+                return records, found
+            again = yield read
+            assert not isinstance(again, list | None), "the bytes that are read for it are sent"
+            records = again
+            known = _find_at_once(log, read.offset, records)
+            if known is not None:
+                return records, known
 
     def _look_up(self, item: FetchPartition) -> tuple[HostedPartition, FetchResult]:
         """The replica, and what an answer says of it without records: one consistent moment, taken before the read (TRUNC-3.8)."""
@@ -389,3 +389,8 @@ class PendingFetch:
                 throttle_ms=throttle_ms,
             )
         )
+
+
+def _find_at_once(log: Log, offset: int, records: Buffer) -> list[AbortedTransaction] | None:
+    """The aborted transactions that overlap what was read from ``offset`` on; None if indexes must be read to know them."""
+    return log.aborted.find(offset, find_end_offset(records)) if records else []

@@ -22,7 +22,7 @@ from esp.ports.env import Env
 from esp.ports.worker_process import WorkerProcess
 from esp.settings.broker import BrokerSettings
 from esp.storage.compaction.choice import Cleanable
-from esp.storage.compaction.cleaning import LogRound, are_present, finding_dirt, preparing, replacing
+from esp.storage.compaction.cleaning import LogRound, are_present, finding_dirt, may_be_cleaned, preparing, replacing
 from esp.storage.compaction.output import CleanedSegment
 from esp.storage.compaction.round import CleanerLimits, RoundPlan, RoundStep, cleaning_blocking
 from esp.storage.log import Log
@@ -141,7 +141,7 @@ class LogCleaner:
         try:
             while number < self._replicas.settings.current.log_cleaner_threads:
                 if not await self.clean_one(process):
-                    if process is not None:
+                    if process is not None and process.is_started:
                         await self._env.cpu.run(process.stop)  # the kernel takes back its memory meanwhile
                     await self._back_off(number)
         finally:
@@ -179,7 +179,7 @@ class LogCleaner:
         dirty_ratio = 0.0
         for turn in in_turns(self._replicas):
             for hosted in turn:
-                if not hosted.log.settings.is_compacted or hosted.is_offline or hosted in self._cleaned:
+                if not may_be_cleaned(hosted.log) or hosted.is_offline or hosted in self._cleaned:
                     continue
                 try:
                     dirt = await read(finding_dirt(hosted.log, now_ms))

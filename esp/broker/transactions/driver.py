@@ -73,11 +73,14 @@ class TransactionCoordinatorDriver(KeyedCoordinatorDriver[TransactionCoordinator
         """Partitions have answered for good; called by the sender of markers."""
         if not self._leads():
             return
+        core, now = self._core, self.now()
+        effects: list[Effect] = []
         for partition, (outcome, error) in outcomes.items():
             if outcome is MarkerOutcome.WRITTEN:
-                self._work(self._core.on_marker_written(transactional_id, decision, partition, self.now()))
+                effects += core.on_marker_written(transactional_id, decision, partition, now)
             else:
-                self._work(self._core.on_marker_refused(transactional_id, decision, partition, error, self.now()))
+                effects += core.on_marker_refused(transactional_id, decision, partition, error, now)
+        self._work(effects)
 
     def _do(self, effect: Effect) -> None:
         if isinstance(effect, Append):

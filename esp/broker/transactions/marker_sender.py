@@ -258,7 +258,7 @@ class MarkerSender:
         if not batch:
             return None
         written = self._write_markers([(_end_marker(work), partitions) for work, partitions in batch])
-        if isinstance(written, Coroutine):
+        if not isinstance(written, list):
             return self._wait_here(batch, written)
         self._take_all(batch, _errors(batch, written))
         return None

@@ -55,14 +55,19 @@ class Dirt(NamedTuple):
     is_due: bool
 
 
+def may_be_cleaned(log: Log) -> bool:
+    """False for a log that is not compacted, cannot be, or has no segment but the active one: most internal topics' logs, for long."""
+    return log.settings.is_compacted and len(log.files.segments) > 1 and not log.is_offline and log.rot is None
+
+
 def finding_dirt(log: Log, now_ms: int) -> Reading[Dirt | None]:
-    """Look for what may be cleaned now; None if the log is not compacted, or cannot be.
+    """Look for what may be cleaned now; None unless :func:`may_be_cleaned`.
 
     Raises:
         OSError: the device failed.
     """
     settings = log.settings
-    if not settings.is_compacted or log.is_offline or log.rot is not None:
+    if not may_be_cleaned(log):
         return None
     cleanable = cleanable_part(log, now_ms)
     oldest_ms = -1

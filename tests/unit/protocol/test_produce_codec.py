@@ -20,6 +20,7 @@ from tests.unit.protocol.strategies import PRIMITIVES, entities, kio_bytes
 VERSIONS = range(3, 14)
 API = SERVED[ApiKey.PRODUCE]
 ZERO_ID = bytes(16)
+TRANSACTIONAL_IDS = st.none() | st.sampled_from(["", "t", "n" * 126, "n" * 127, "ünï"])
 
 
 def request_class(version):
@@ -52,14 +53,14 @@ def test_reads_what_kio_wrote(version, data, trailing):
 
 @st.composite
 def usual_requests(draw, version):
-    """One topic, one partition, no transaction: the short way."""
+    """One topic, one partition: the short way, in transactions too if the version is flexible."""
     request_type = request_class(version)
     [topic_field] = [field for field in dataclasses.fields(request_type) if field.name == "topic_data"]
     topic_type = topic_field.type.__args__[0]
     request = draw(entities(request_type))
     topic = draw(entities(topic_type).filter(lambda topic: topic.partition_data))
     topic = dataclasses.replace(topic, partition_data=topic.partition_data[:1])
-    return dataclasses.replace(request, transactional_id=None, topic_data=(topic,))
+    return dataclasses.replace(request, transactional_id=draw(TRANSACTIONAL_IDS), topic_data=(topic,))
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -4,7 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esp.records.batch import check_batch
-from esp.records.batch_header import HEADER_SIZE, BatchHeader, pack_header, read_header, read_size, stamp
+from esp.records.batch_header import (
+    HEADER_SIZE,
+    BatchHeader,
+    find_end_offset,
+    pack_header,
+    read_header,
+    read_size,
+    stamp,
+)
 from esp.records.builder import NewRecord, build_batch
 
 INT16 = st.integers(-(2**15), 2**15 - 1)
@@ -79,3 +87,12 @@ def test_flags_are_read_from_the_attributes():
         True,
         True,
     )
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=6))
+def test_the_end_of_batches_is_that_of_the_last_one(counts):
+    batches, offset = b"", 7
+    for count in counts:
+        batches += build_batch([NewRecord(b"value")] * count, base_offset=offset)
+        offset += count
+    assert find_end_offset(batches) == offset

@@ -43,13 +43,16 @@ def is_alive(pid: int) -> bool:
 
 def test_a_process_starts_when_it_is_needed_and_is_kept(process: OsWorkerProcess) -> None:
     assert process.pid is None
+    assert not process.is_started
     assert list(process.iterate_blocking(processes.count, 3)) == [0, 1, 2]
     pid = process.pid
     assert pid is not None
+    assert process.is_started
     assert list(process.iterate_blocking(processes.count, 0)) == []
     assert process.pid == pid
     process.stop()
     assert process.pid is None
+    assert not process.is_started
     assert not is_alive(pid)
 
 

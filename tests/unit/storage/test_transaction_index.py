@@ -54,6 +54,27 @@ def test_impossible_entries_are_noticed(data: bytes) -> None:
         TransactionIndex.decode(data)
 
 
+def test_a_search_ends_behind_the_entry_that_tells_that_all_later_transactions_began_behind_the_range() -> None:
+    index = TransactionIndex()
+    first, second, third = (
+        AbortedTransaction(1, 0, 10, 4),  # that of producer 2 had been open since offset 4
+        AbortedTransaction(2, 4, 20, 21),
+        AbortedTransaction(3, 30, 40, 41),
+    )
+    index.entries += (first, second, third)
+    for start, end, wanted, is_over in (
+        (0, 4, [first], True),
+        (0, 5, [first, second], True),
+        (11, 12, [second], True),
+        (11, 22, [second], True),
+        (0, 99, [first, second, third], False),
+        (41, 99, [], False),
+    ):
+        found: list[AbortedTransaction] = []
+        assert index.collect(start, end, found) == is_over
+        assert found == wanted
+
+
 # --- a log beside a model ----------------------------------------------------------------------------------------------------------
 
 

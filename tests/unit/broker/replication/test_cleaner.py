@@ -15,7 +15,7 @@ from esp.settings.broker import BrokerSettings
 from esp.storage.compaction.cleaning import LogRound
 from esp.storage.compaction.round import CleanerLimits
 from tests.unit.broker.apis import test_alter_replica_log_dirs as directories
-from tests.unit.broker.config_requests import BROKER, SET, TOPIC, alter
+from tests.unit.broker.config_requests import BROKER, DELETE, SET, TOPIC, alter
 from tests.unit.broker.conversation import create_topic, delete_topic, fetch, produce
 from tests.unit.broker.simulated_node import simulated
 
@@ -45,6 +45,12 @@ async def until(holds):
 async def change(client, *operations):
     """Change settings of the running node: (name, value)."""
     [(code, message)] = await alter(client, (BROKER, "1", *((name, SET, value) for name, value in operations)))
+    assert code is ErrorCode.none, message
+
+
+async def change_back(client, *names):
+    """Delete settings of the running node: it has those of its file again, or the defaults."""
+    [(code, message)] = await alter(client, (BROKER, "1", *((name, DELETE, None) for name in names)))
     assert code is ErrorCode.none, message
 
 
@@ -319,34 +325,65 @@ async def test_a_shorter_backoff_counts_while_the_cleaner_sleeps(node):
     assert node.log("t").cleaned_to > 0
 
 
+async def most_at_a_time(running, seconds):
+    """The most logs that are compacted at a time in the next seconds of simulated time."""
+    most = 0
+    for _ in range(seconds * 20):
+        await asyncio.sleep(0.05)
+        most = max(most, len(running))
+    return most
+
+
+async def fill_several(client):
+    for topic in ("t", "u", "v"):
+        await fill(client, topic)
+
+
+async def create_several(client):
+    for topic in ("t", "u", "v"):
+        await create_topic(client, topic, **COMPACTED)
+    await fill_several(client)
+
+
 @simulated(log_cleaner_backoff_ms=100, log_cleaner_io_max_bytes_per_second=300_000.0)
 async def test_as_many_logs_are_compacted_at_a_time_as_there_are_threads(node):
     client = await node.client()
-    most = 0
-
-    async def watch_for(seconds):
-        nonlocal most
-        most = 0
-        for _ in range(seconds * 20):
-            await asyncio.sleep(0.05)
-            most = max(most, len(running))
-
     with watched_rounds() as running:
-        for topic in ("t", "u", "v"):
-            await create_topic(client, topic, **COMPACTED)
-            await fill(client, topic)
-        await watch_for(4)
-        assert most == 1
+        await create_several(client)
+        assert await most_at_a_time(running, 4) == 1
         await change(client, ("log.cleaner.threads", "2"))
-        await watch_for(4)
-        assert most == 2
+        assert await most_at_a_time(running, 4) == 2
         assert running[0] is not running[1]
         await change(client, ("log.cleaner.threads", "1"))
         await until(lambda: len(running) < 2)
-        for topic in ("t", "u", "v"):
-            await fill(client, topic)
-        await watch_for(30)
-        assert most == 1
+        await fill_several(client)
+        assert await most_at_a_time(running, 30) == 1
+
+
+@simulated(log_cleaner_backoff_ms=100, log_cleaner_io_max_bytes_per_second=300_000.0)
+async def test_the_default_number_of_threads_comes_back_when_a_higher_one_is_deleted(node):
+    client = await node.client()
+    with watched_rounds() as running:
+        await create_several(client)
+        for number in ("2", "3"):
+            await change(client, ("log.cleaner.threads", number))
+        assert await most_at_a_time(running, 4) == 3
+        await change_back(client, "log.cleaner.threads")
+        await until(lambda: not running)
+        await fill_several(client)
+        assert await most_at_a_time(running, 30) == 1
+
+
+@simulated(log_cleaner_backoff_ms=100, log_cleaner_io_max_bytes_per_second=300_000.0, log_cleaner_threads=3)
+async def test_the_number_of_threads_in_the_file_comes_back_when_a_lower_one_is_deleted(node):
+    client = await node.client()
+    await change(client, ("log.cleaner.threads", "1"))
+    await asyncio.sleep(2)  # workers that are not wanted any more have ended
+    with watched_rounds() as running:
+        await create_several(client)
+        assert await most_at_a_time(running, 4) == 1
+        await change_back(client, "log.cleaner.threads")
+        assert await most_at_a_time(running, 4) == 3
 
 
 @simulated(log_cleaner_backoff_ms=100, log_cleaner_io_max_bytes_per_second=300_000.0, log_cleaner_threads=2)

@@ -14,7 +14,7 @@ from esp.records.builder import Record, seal_batch
 from esp.replication.partition_follower import append_fetched
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.disk_faults import Operation, ProcessKilledError
-from esp.storage.compaction.cleaning import clean_blocking, cleanable_part
+from esp.storage.compaction.cleaning import clean_blocking, cleanable_part, may_be_cleaned
 from esp.storage.compaction.key_set import KeySet
 from esp.storage.compaction.round import CleanerLimits
 from esp.storage.log import Log
@@ -46,6 +46,14 @@ def test_the_latest_record_of_each_key_stays_where_it_was() -> None:
     assert len(records_of(log)) == 4
     assert (log.cleaned_to, log.log_end_offset, log.log_start_offset) == (30, 30, 0)
     assert clean(log) is None, "nothing is dirty any more"
+
+
+def test_a_log_that_has_only_its_active_segment_is_not_looked_at() -> None:
+    _, log = new_log(new_disk(), COMPACTED)
+    put(log, (b"key", b"value"))
+    assert not may_be_cleaned(log)
+    settle(log)
+    assert may_be_cleaned(log)
 
 
 def test_batches_of_which_everything_stays_are_the_same_bytes_and_cost_no_write() -> None:
