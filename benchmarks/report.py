@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import ssl
 import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -31,6 +32,7 @@ def describe_machine() -> dict[str, str]:
         "memory": f"{memory_bytes / 1e9:.0f} GB",
         "system": platform.platform(),
         "python": platform.python_version(),
+        "openssl": ssl.OPENSSL_VERSION,
         "java": java.partition("\n")[0],
     }
 
