@@ -179,8 +179,10 @@ class ControllerDriver:
             await term.slices.decide(
                 lambda image: decide_unregister_broker(image, node_id, changes_max), "Unregister broker", lambda _: None
             )
-        finally:
+        except ApiError:
             await self._proposals.settled()
+            raise
+        await self._proposals.settled()
 
     async def heartbeat(self, heartbeat: Heartbeat, client: ClientContext | None = None) -> HeartbeatReply:
         """See :func:`~esp.controller.heartbeats.decide_heartbeat`; directories that are newly offline and ends of logs come first.

@@ -219,16 +219,22 @@ class ControllerTerm:
         self.watch_sessions()
 
     def _fence(self, node_id: NodeId, epoch: BrokerEpoch, reason: str) -> None:
-        """Each broker for itself, so that the next decision sees what the one before has done, and in a round of the loop of its own."""
+        """Each broker for itself, so that the next decision sees what the one before has done, and in a round of the loop of its own.
+
+        Until that comes the broker may be heard of again, and has a session then: it serves on.
+        """
+        changes_max = self._config.slice_changes_max
+
+        def decide(image: ClusterImage) -> Decision[bool]:
+            if self.sessions.is_live(node_id, epoch, self._env.clock.monotonic_us()):
+                return Decision((), False)
+            return decide_fence(image, node_id, epoch, changes_max)
 
         def on_reply(has_served: bool) -> None:
             if has_served:
                 log.warning("broker %d of epoch %d is fenced: %s", node_id, epoch, reason)
 
-        changes_max = self._config.slice_changes_max
-        self._begin(
-            lambda image: decide_fence(image, node_id, epoch, changes_max), f"Fencing of broker {node_id}", on_reply
-        )
+        self._begin(decide, f"Fencing of broker {node_id}", on_reply)
 
     def _write_if_idle(self) -> int:
         """Let others see that the log moves. Alone, a node would only fill its disk."""
