@@ -239,8 +239,8 @@ def decide_unregister_broker(
         changes_max: the most partitions that a slice changes; None for one slice of any size.
 
     Raises:
-        ApiError: BROKER_ID_NOT_REGISTERED, by a later slice too: another request has had it forgotten; POLICY_VIOLATION, if the last complete
-            copy of a partition would go with it (BRK-10); and by a later slice STALE_BROKER_EPOCH: it has registered anew.
+        ApiError: BROKER_ID_NOT_REGISTERED, by a later slice too: another request was faster; POLICY_VIOLATION, if the last complete copy of
+            a partition would go with it (BRK-10); and by a later slice STALE_BROKER_EPOCH: it has registered anew.
     """
     epoch = _require_registered(image, node_id).epoch
     lost = _check_last_copies(image, node_id)
