@@ -16,6 +16,7 @@ from esp.model.ids import BrokerEpoch, NodeId
 from esp.ports.network import Address
 from esp.raft.member import LeaderContact
 from esp.schemas.metadata_records import (
+    BROKER_RESOURCE,
     FENCE,
     TOPIC_RESOURCE,
     AbortTransactionRecord,
@@ -916,6 +917,25 @@ async def test_a_broker_with_many_partitions_is_taken_off_the_books_in_slices(co
     assert NodeId(1) not in controller.newest.brokers
     assert {controller.partition("t", number).isr for number in range(20)} == {(2, 3)}
     assert all(len(batch) <= 3 for batch in controller.quorum.batches[-10:])
+
+
+async def _force_removal(controller, value):
+    setting = ConfigOperation("broker.removal.forced", Operation.DELETE if value is None else Operation.SET, value)
+    change = ConfigChange(ConfigResource(BROKER_RESOURCE, ""), (setting,))
+    assert await controller.driver.alter_configs([change], validate_only=False) == [None]
+
+
+@controlled(brokers=2, slice_changes_max=2, max_idle_interval_ms=0)
+async def test_a_broker_whose_forced_removal_is_taken_back_between_two_slices_leads_its_last_copies_again(controller):
+    await controller.create("t", *[[1]] * 20)
+    await _force_removal(controller, "1")
+    removal = asyncio.create_task(unregister_broker(controller.driver, NodeId(1)))
+    await _until(lambda: controller.partition("t").leader == -1)
+    await _force_removal(controller, None)
+    assert await _refused(removal) is ErrorCode.policy_violation
+    await _pass(1)
+    assert [controller.partition("t", number).isr for number in range(20)] == [(1,)] * 20
+    assert {controller.partition("t", number).leader for number in range(20)} == {1}
 
 
 @controlled(brokers=3, slice_changes_max=2, max_idle_interval_ms=0)
