@@ -239,13 +239,10 @@ def decide_unregister_broker(
         changes_max: the most partitions that a slice changes; None for one slice of any size.
 
     Raises:
-        ApiError: BROKER_ID_NOT_REGISTERED; POLICY_VIOLATION, if the last complete copy of a partition would go with it (BRK-10); and by a
-            later slice STALE_BROKER_EPOCH: it has registered anew, or is forgotten already.
+        ApiError: BROKER_ID_NOT_REGISTERED, by a later slice too: another request was faster; POLICY_VIOLATION, if the last complete copy of
+            a partition would go with it (BRK-10); and by a later slice STALE_BROKER_EPOCH: it has registered anew.
     """
-    broker = image.brokers.get(node_id)
-    if broker is None:
-        raise ApiError(ErrorCode.broker_id_not_registered, f"Broker ID {node_id} is not currently registered")
-    epoch = broker.epoch
+    epoch = _require_registered(image, node_id).epoch
     lost = _check_last_copies(image, node_id)
     if lost is not None:
         log.warning("broker %d is unregistered by force, and with it is lost %s", node_id, lost)
@@ -258,6 +255,7 @@ def decide_unregister_broker(
     departures, checked = SlicedChanges(plan, changes_max), image
 
     def leave(image: ClusterImage) -> Decision[None]:
+        _require_registered(image, node_id)
         require_broker_epoch(image, node_id, epoch)
         changes, is_complete = departures.next(image)
         if not is_complete:
@@ -296,6 +294,13 @@ def require_broker_epoch(image: ClusterImage, node_id: NodeId, broker_epoch: Bro
         raise ApiError(
             ErrorCode.stale_broker_epoch, f"Expected broker epoch {broker.epoch}, but got broker epoch {broker_epoch}"
         )
+    return broker
+
+
+def _require_registered(image: ClusterImage, node_id: NodeId) -> BrokerImage:
+    broker = image.brokers.get(node_id)
+    if broker is None:
+        raise ApiError(ErrorCode.broker_id_not_registered, f"Broker ID {node_id} is not currently registered")
     return broker
 
 

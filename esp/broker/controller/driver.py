@@ -179,8 +179,12 @@ class ControllerDriver:
             await term.slices.decide(
                 lambda image: decide_unregister_broker(image, node_id, changes_max), "Unregister broker", lambda _: None
             )
-        finally:
+        except ApiError as refusal:
+            if refusal.code is ErrorCode.policy_violation:
+                term.elect_leaderless()  # it may have left last copies by force, before that was taken back
             await self._proposals.settled()
+            raise
+        await self._proposals.settled()
 
     async def heartbeat(self, heartbeat: Heartbeat, client: ClientContext | None = None) -> HeartbeatReply:
         """See :func:`~esp.controller.heartbeats.decide_heartbeat`; directories that are newly offline and ends of logs come first.

@@ -130,7 +130,7 @@ class ControllerTerm:
         if METADATA_VERSION not in self._proposals.newest.features:
             records = bootstrap_records(self._config.min_insync_replicas, self._config.features, self._config.first)
             self._propose(lambda _: Decision(records, None), "Bootstrap records")
-        self._begin(lambda image: decide_leaderless(image, None, self._config.slice_changes_max), "Leaderless")
+        self.elect_leaderless()
         brokers = self._proposals.newest.brokers
         # A host that has gone silent may have led the quorum as well: then its silence began before this term did.
         heard_us = {} if predecessor is None else {predecessor.node_id: predecessor.heard_us}
@@ -170,6 +170,10 @@ class ControllerTerm:
             if self._unclean_job.timer is not None:
                 self._unclean_job.timer.cancel()
             self._schedule(self._unclean_job, _AT_ONCE_US)
+
+    def elect_leaderless(self) -> None:
+        """Elect leaders where a decision was given up between two slices. Does not wait for that."""
+        self._begin(lambda image: decide_leaderless(image, None, self._config.slice_changes_max), "Leaderless")
 
     async def end_session_if_dead(self, broker: BrokerImage) -> bool:
         """True if the process of a registered broker is known to be gone; its session has ended then."""
@@ -219,16 +223,22 @@ class ControllerTerm:
         self.watch_sessions()
 
     def _fence(self, node_id: NodeId, epoch: BrokerEpoch, reason: str) -> None:
-        """Each broker for itself, so that the next decision sees what the one before has done, and in a round of the loop of its own."""
+        """Each broker for itself, so that the next decision sees what the one before has done, and in a round of the loop of its own.
+
+        Until that comes the broker may be heard of again, and has a session then: it serves on.
+        """
+        changes_max = self._config.slice_changes_max
+
+        def decide(image: ClusterImage) -> Decision[bool]:
+            if self.sessions.is_live(node_id, epoch, self._env.clock.monotonic_us()):
+                return Decision((), False)
+            return decide_fence(image, node_id, epoch, changes_max)
 
         def on_reply(has_served: bool) -> None:
             if has_served:
                 log.warning("broker %d of epoch %d is fenced: %s", node_id, epoch, reason)
 
-        changes_max = self._config.slice_changes_max
-        self._begin(
-            lambda image: decide_fence(image, node_id, epoch, changes_max), f"Fencing of broker {node_id}", on_reply
-        )
+        self._begin(decide, f"Fencing of broker {node_id}", on_reply)
 
     def _write_if_idle(self) -> int:
         """Let others see that the log moves. Alone, a node would only fill its disk."""

@@ -425,3 +425,13 @@ def test_a_broker_that_registers_anew_between_two_slices_is_not_unregistered():
     with pytest.raises(ApiError) as refused:
         decision.rest(cluster.image)
     assert refused.value.code is ErrorCode.stale_broker_epoch
+
+
+def test_a_broker_that_another_request_unregisters_between_two_slices_is_not_registered():
+    cluster = _cluster()
+    decision = decide_unregister_broker(cluster.image, _ONE, 2)
+    cluster.decide(decision)
+    _play(cluster, decide_unregister_broker(cluster.image, _ONE, 2))
+    with pytest.raises(ApiError) as refused:
+        decision.rest(cluster.image)
+    assert refused.value.code is ErrorCode.broker_id_not_registered

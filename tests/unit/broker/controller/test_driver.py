@@ -16,6 +16,7 @@ from esp.model.ids import BrokerEpoch, NodeId
 from esp.ports.network import Address
 from esp.raft.member import LeaderContact
 from esp.schemas.metadata_records import (
+    BROKER_RESOURCE,
     FENCE,
     TOPIC_RESOURCE,
     AbortTransactionRecord,
@@ -444,6 +445,27 @@ async def test_brokers_whose_sessions_end_at_once_are_fenced_in_rounds_of_their_
     assert len(set(rounds)) == len(rounds) > 6
     # The broker with many partitions keeps none waiting that has few.
     assert controller.quorum.records[-1].broker_id == 1
+
+
+@controlled(brokers=3, max_idle_interval_ms=0)
+async def test_a_broker_that_is_heard_of_before_the_round_of_its_fencing_serves_on(controller):
+    await controller.create("t", [1, 3], [2, 3])
+    await _beat_all(controller, 1, 2, 3, seconds=2)
+    propose, heard = controller.quorum.propose, []
+
+    def watch(values):
+        propose(values)
+        if not heard:
+            heard.append(asyncio.create_task(controller.beat(2)))
+
+    await _beat_all(controller, 3, seconds=8)
+    controller.quorum.propose = watch
+    await _beat_all(controller, 3, seconds=2)
+    assert not (await heard[0]).fenced
+    assert [controller.broker(number).fenced for number in (1, 2, 3)] == [True, False, False]
+    assert (controller.partition("t", 1).leader, controller.partition("t", 1).isr) == (2, (2, 3))
+    await _beat_all(controller, 3, seconds=10)
+    assert controller.broker(2).fenced
 
 
 @controlled(brokers=2, slice_changes_max=1, max_idle_interval_ms=0)
@@ -895,6 +917,36 @@ async def test_a_broker_with_many_partitions_is_taken_off_the_books_in_slices(co
     assert NodeId(1) not in controller.newest.brokers
     assert {controller.partition("t", number).isr for number in range(20)} == {(2, 3)}
     assert all(len(batch) <= 3 for batch in controller.quorum.batches[-10:])
+
+
+async def _force_removal(controller, value):
+    setting = ConfigOperation("broker.removal.forced", Operation.DELETE if value is None else Operation.SET, value)
+    change = ConfigChange(ConfigResource(BROKER_RESOURCE, ""), (setting,))
+    assert await controller.driver.alter_configs([change], validate_only=False) == [None]
+
+
+@controlled(brokers=2, slice_changes_max=2, max_idle_interval_ms=0)
+async def test_a_broker_whose_forced_removal_is_taken_back_between_two_slices_leads_its_last_copies_again(controller):
+    await controller.create("t", *[[1]] * 20)
+    await _force_removal(controller, "1")
+    removal = asyncio.create_task(unregister_broker(controller.driver, NodeId(1)))
+    await _until(lambda: controller.partition("t").leader == -1)
+    await _force_removal(controller, None)
+    assert await _refused(removal) is ErrorCode.policy_violation
+    await _pass(1)
+    assert [controller.partition("t", number).isr for number in range(20)] == [(1,)] * 20
+    assert {controller.partition("t", number).leader for number in range(20)} == {1}
+
+
+@controlled(brokers=3, slice_changes_max=2, max_idle_interval_ms=0)
+async def test_a_removal_that_is_cancelled_at_shutdown_waits_for_nothing(controller):
+    await controller.create("t", *[[1, 2, 3]] * 20)
+    controller.quorum.held = True
+    removal = asyncio.create_task(unregister_broker(controller.driver, NodeId(1)))
+    await _pass(1)
+    removal.cancel()
+    await asyncio.wait([removal], timeout=1)
+    assert removal.cancelled()
 
 
 @controlled(brokers=1)

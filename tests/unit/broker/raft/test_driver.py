@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from esp.broker.raft.loader import MetadataLoader
 from esp.model.errors import ErrorCode, OperatorError
 from esp.model.ids import NodeId
 from esp.raft import quorum_state
@@ -486,3 +487,40 @@ async def test_records_below_the_log_start_are_given_to_nobody(quorum):
     read = ReadRecords(0, member.log.log_end_offset, 1_000_000)
     assert member.raft.files.read_records(read) == b""
     assert await member.run(member.raft.files.read_records_cold(read)) == b""
+
+
+@with_quorum(
+    1,
+    metadata_log_max_record_bytes_between_snapshots=1000,
+    metadata_max_retention_bytes=1,
+    metadata_max_retention_ms=-1,
+)
+async def test_a_request_that_comes_while_the_first_snapshot_is_loaded_is_answered_after_that(quorum, monkeypatch):
+    member = await quorum.elect()
+    while member.log.log_start_offset == 0:
+        assert await quorum.create(f"t{len(member.image.topics_by_name)}")
+    names, load, asked = list(member.image.topics_by_name), MetadataLoader.load, []
+    vote = VoteRequest(
+        cluster_id=None,
+        voter=member.key,
+        candidate_epoch=member.raft.epoch,
+        candidate=member.key,
+        last_epoch=0,
+        last_epoch_end_offset=0,
+        pre_vote=True,
+    )
+
+    async def slow_load(*args):
+        asked.append(asyncio.create_task(member.raft.request(vote, VoteResponse)))
+        await asyncio.sleep(5)
+        assert not asked[0].done()
+        assert not member.raft.is_leader
+        await load(*args)
+
+    monkeypatch.setattr(MetadataLoader, "load", slow_load)
+    member.kill()
+    await member.start()
+    await member.run(member.raft.caught_up())
+    assert list(member.image.topics_by_name) == names
+    assert not (await asked[0]).is_granted
+    assert len(member.changes) == 1

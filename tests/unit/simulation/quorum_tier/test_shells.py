@@ -89,7 +89,6 @@ class Product:
         snapshots = MetadataSnapshots(env.disk, self.log.path)
         member = RecoveredMember(self.core, VoterHistory(NO_VOTERS, 1), snapshots, None)
         self.driver = RaftDriver(env, config, self.log, member, SimpleNamespace(), asyncio.Lock())
-        self.driver.start()
 
     def token(self):
         product = self
@@ -192,8 +191,14 @@ class Script:
         return lambda _token: effects.Flush()
 
 
+async def _with_product(loop, scenario):
+    product = Product(loop)
+    await product.driver.start()
+    await scenario(product)
+
+
 @pytest.mark.parametrize("seed", range(40))
-@played(lambda loop, scenario: scenario(Product(loop)))
+@played(_with_product)
 async def test_the_same_is_done_before_each_answer(product, seed):
     script, tier = Script(seed), Tier()
     for _ in range(6):
