@@ -35,8 +35,10 @@ def held_interrupt() -> Iterator[Callable[[], bool]]:
         A function that says whether Ctrl-C was pressed, so that the work comes to an end.
 
     Raises:
-        KeyboardInterrupt: behind the work, if it was.
+        KeyboardInterrupt: behind the work, if it was; before it, if a library has swallowed an earlier one: the process is about to end.
     """
+    if was_interrupted():
+        raise KeyboardInterrupt
     is_pressed = False
 
     def hold(_number: int, _frame: FrameType | None) -> None:

@@ -164,6 +164,7 @@ class _Isolation:
         """The lot of a run is from the batches of the window that make up what its member acknowledges at once.
 
         One by one they would say nothing of how many records fail: a producer that waits for each answer writes batches of one record.
+        A member that may not have whole batches acknowledges no more at once than it asks for.
         """
         start_offset = end_offset = self._fetched[0].start_offset
         for batch in self._fetched:
@@ -173,9 +174,12 @@ class _Isolation:
                 if run.start_offset < end_offset:
                     break
                 start_offset = end_offset
-            end_offset = batch.end_offset
+            end_offset = min(batch.end_offset, self._window.end_offset)
+        size = end_offset - start_offset
+        if self._wish.mode is AcquireMode.RECORD_LIMIT:
+            size = min(size, self._wish.records_max)
         is_last = run.delivery_count >= self._wish.attempts_max - 1
-        part = (end_offset - start_offset) >> (run.delivery_count - self._from_count + 1)
+        part = size >> (run.delivery_count - self._from_count + 1)
         self._delivery_count = run.delivery_count
         self._end_offset = end_offset
         self._left = 1 if is_last else max(1, part)

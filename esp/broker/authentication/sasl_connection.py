@@ -84,7 +84,7 @@ class SaslConnection:
         """True while the client does not take what is sent: TLS answers some of its records by itself."""
         self._has_failed = False
         self._is_over = False
-        client.hold.attach(_nothing, self._refuse)
+        client.hold.attach(self._on_hold, self._refuse)
 
     def begin(self) -> None:
         """Serve from now on: the time limit begins."""
@@ -118,7 +118,8 @@ class SaslConnection:
                 self._handle(frame)
             except (DecodeError, UnexpectedMessageError) as error:
                 self._end(str(error))
-            self._give_back()
+            if not self.client.hold.is_held:
+                self._give_back()
         return position
 
     def on_closed(self) -> None:
@@ -291,6 +292,11 @@ class SaslConnection:
         )
         self._finish(frame)
 
+    def _on_hold(self) -> None:
+        """A request that holds the connection is one that is worked at, with the memory that it took: the next one waits already."""
+        if not self.client.hold.is_held:
+            self._give_back()
+
     def _refuse(self, reason: str) -> None:
         """End the connection because of a request that turned out later to be none."""
         if not self._is_over:
@@ -334,10 +340,6 @@ class SaslConnection:
             self._parts.memory.leave(self._on_room)
         elif size:
             self._parts.memory.give_back(size)
-
-
-def _nothing() -> None:
-    """A request that holds the connection is one that is worked at: the next one waits already."""
 
 
 def _token_frame(reply: Reply) -> bytes:

@@ -360,6 +360,18 @@ def test_small_batches_that_failed_come_in_parts_of_what_a_member_acknowledges_a
     assert take(share, *log[4:], batch_size=8, member="o") == [(4, 8, 6)], "those that are left of the eight"
 
 
+def test_records_of_a_large_batch_that_failed_come_in_parts_of_what_a_member_may_have_at_once():
+    share, exact = partition(limit=10), {"most": 8, "mode": AcquireMode.RECORD_LIMIT}
+    for _ in range(5):
+        assert take(share, (0, 1_000), **exact)[-1][:2] == (0, 8)
+        done(share, say(share, 0, 7, RELEASE))
+    assert take(share, (0, 1_000), **exact) == [(0, 4, 6)], "half of eight, though the batch has a thousand records"
+    done(share, say(share, 0, 3, RELEASE))
+    assert take(share, (0, 1_000), **exact) == [(0, 2, 7)], "a quarter"
+    share = partition(batches=[StateBatch(0, 8, AVAILABLE, 5)], limit=10)
+    assert take(share, (0, 1_000)) == [(0, 4, 6)], "no more than half of what was delivered"
+
+
 def test_records_that_failed_are_not_delivered_behind_others():
     share = partition(batches=[StateBatch(0, 4, AVAILABLE, 1), StateBatch(4, 8, AVAILABLE, 4)], limit=5)
     assert take(share, (0, 8)) == [(0, 4, 2)]

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from esp.authentication.scram import ScramClient
+from esp.broker.turns.long_requests import WORKED_AT_BYTES
 from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
 from tests.unit.broker.authentication.raw_client import (
@@ -483,6 +484,28 @@ async def test_memory_of_large_frames_of_strangers_is_bounded(node):
     assert not any(client.closed for client in clients)
     await asyncio.sleep(11)
     assert all(client.closed for client in clients)
+    assert memory.taken_bytes == 0
+
+
+@pytest.mark.parametrize("is_patient", [True, False])
+@simulated(**with_sasl())
+async def test_long_request_for_versions_keeps_its_memory_while_it_waits_to_be_read(node, is_patient):
+    memory, worked_at = node.server._logins.memory, node.server._logins.dispatcher.long_requests._memory
+    worked_at.take(WORKED_AT_BYTES, lambda: None)
+    client = await node.client()
+    header = struct.pack(">hhih", ApiKey.API_VERSIONS, 4, 7, -1) + b"\0"
+    unknown_tag = b"\x01\x05\xe0\xa7\x12" + bytes(300_000)
+    versions = asyncio.ensure_future(client.send_frame(token(header + b"\x02a\x021" + unknown_tag), 7))
+    await asyncio.sleep(1)
+    assert memory.taken_bytes > 300_000
+    if is_patient:
+        worked_at.give_back(WORKED_AT_BYTES)
+        assert struct.unpack_from(">ih", await versions) == (7, ErrorCode.none)
+        assert (await log_in(client)).error_code == 0
+    else:
+        versions.cancel()
+        client.close()
+        await asyncio.sleep(1)
     assert memory.taken_bytes == 0
 
 

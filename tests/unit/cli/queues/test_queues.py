@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from esp.cli.interruption import end_interrupted
 from esp.cli.kafka.answers import ConsumedRecord
 from esp.cli.kafka.queues import QueueRecords, QueueRun, kept_records
 from esp.cli.queues import redrive as module
@@ -147,6 +148,17 @@ def test_ctrl_c_waits_for_the_progress_of_what_was_sent():
     assert committed == [{("dlq.t", 0): 4}]
     assert returned == letters[1:]
     assert done == {(Outcome.SENT, "t", Reason.REJECTED): 1}
+
+
+def test_nothing_is_sent_after_a_ctrl_c_that_the_library_swallowed():
+    run = run_of()
+    before = signal.signal(signal.SIGINT, end_interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            module._do_turn(run, SimpleNamespace(commit=None), [letter()], None, Counter(), commits=False)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert run._producers["t"].records == []
 
 
 def test_all_records_go_to_a_topic_that_is_named():
