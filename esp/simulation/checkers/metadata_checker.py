@@ -253,17 +253,12 @@ class MetadataChecker:
             broker = image.brokers.get(node_id)
             if (broker is None or broker.fenced) and old is not None and node_id not in old.isr:
                 raise ViolationError("INV-ISR-UNFENCED", who, f"{node_id} is fenced and joins the ISR: {new}")
+        is_lost = self._ledger.is_beyond_promise or LOST_DIRECTORY in new.directories  # as its broker has said (BRK-11)
         if isr or elr or new.last_known_elr:
             return
-        is_told = self._ledger.is_beyond_promise or LOST_DIRECTORY in new.directories  # as its broker has said (BRK-11)
-        if self.keeps_a_copy(topic, new.partition) or not (is_told or topic.name in PASSING):
+        if not (is_lost or topic.name in PASSING):
             raise ViolationError("INV-LAST-COPY", who, f"no complete copy is left: {new} after {old}")
         note(Excuse.LOST_LAST_COPIES)
-
-    def keeps_a_copy(self, topic: TopicImage, partition: int) -> bool:
-        """True if a complete copy of a partition is left by what the ledger allows to be lost: not of what ever counted with one copy."""
-        is_single = self.minimums.least_ever(topic.topic_id, partition) == 1
-        return not (is_single or self._ledger.is_beyond_promise or topic.name in PASSING)
 
     def _held_since_s(self, node_id: int, now_s: float) -> float:
         """The time at which a node that joins an ISR now had what it was let in for.

@@ -49,10 +49,6 @@ class Minimums:
         later = [minimum for epoch, minimum in self._known.get((topic_id, partition), ()) if epoch > partition_epoch]
         return min([self.least(topic_id, partition, partition_epoch), *later])
 
-    def least_ever(self, topic_id: TopicId, partition: int) -> int:
-        """The least minimum that ever counted; 1 for a partition that is not known."""
-        return min((minimum for _, minimum in self._known.get((topic_id, partition), ())), default=1)
-
 
 def default_minimum(image: ClusterImage) -> str | None:
     """The setting of all brokers, as it stands in the metadata."""

@@ -438,7 +438,6 @@ class Run:
                 "run", f"{topic.name}-{partition} waits for an operator: {topic.partitions[partition]}"
             )
         self._waiting = len(waiting)
-        self._require_copies()
         self._phase("rest")
         await asyncio.sleep(SETTLING_S)
         image = self._metadata.image
@@ -457,17 +456,6 @@ class Run:
             raise ViolationError(
                 "LIVE-QUIET", "the cluster", f"{rate:.0f} deliveries and device waits a second, more than {most}"
             )
-
-    def _require_copies(self) -> None:
-        """INV-LAST-COPY: within the promise no partition waits for an operator that brings a complete copy back. Raises ViolationError."""
-        for topic_id, partition in find_stranded(self._metadata.image, self._core):
-            topic = self._metadata.image.topics_by_id[topic_id]
-            if self._metadata.keeps_a_copy(topic, partition):
-                raise ViolationError(
-                    "INV-LAST-COPY",
-                    f"{topic.name}-{partition}",
-                    f"waits for an operator: {topic.partitions[partition]}",
-                )
 
     async def _read_everything(self) -> None:
         self._phase("read")

@@ -44,9 +44,8 @@ class Publisher:
 class Scene:
     """Three brokers and one partition, whose state is given; each change of it is committed on its own."""
 
-    def __init__(self, *, replica_count=3, topic=NAME, minimum=2, **fields):
+    def __init__(self, *, replica_count=3, topic=NAME, **fields):
         self.topic = topic
-        self.minimum = minimum
         self.brokers = Cluster(brokers=replica_count).image.brokers
         self.ledger = Ledger(1)
         self.nodes = nodes_with(2)
@@ -75,9 +74,8 @@ class Scene:
         self.image = EMPTY_IMAGE
         self.publish()
 
-    def publish(self, *, brokers=None, minimum=None):
-        self.minimum = minimum or self.minimum
-        topic = TopicImage(self.topic, TOPIC_ID, (self.state,), {"min.insync.replicas": str(self.minimum)})
+    def publish(self, *, brokers=None, minimum=2):
+        topic = TopicImage(self.topic, TOPIC_ID, (self.state,), {"min.insync.replicas": str(minimum)})
         self.brokers = brokers or self.brokers
         self.image = dataclasses.replace(
             EMPTY_IMAGE,
@@ -402,7 +400,7 @@ LAST = (NOWHERE, LOST_DIRECTORY, LOST_DIRECTORY)
 )
 def test_the_last_one_to_say_that_it_has_nothing_may_lead(former, directories, recovering, says, lost_s):
     """BRK-11; what was committed counts unless somebody lost bytes."""
-    scene = Scene(epoch=4, minimum=1, directories=(LOST_DIRECTORY,) * 3)
+    scene = Scene(epoch=4, directories=(LOST_DIRECTORY,) * 3)
     scene.change(isr=(), leader=NO_NODE, leader_epoch=5, elr=(), last_known_elr=numbers(*former) or numbers(2))
     if not former:
         scene.change(last_known_elr=())
@@ -506,16 +504,6 @@ def test_loss_of_all_complete_copies_is_found_unless_the_run_is_beyond_the_promi
     gone = {"isr": (), "elr": (), "leader": NO_NODE, "leader_epoch": 6, "partition_epoch": several_changes}
     with nullcontext() if is_beyond_promise else violation("INV-LAST-COPY"):
         scene.change(**gone)
-
-
-@pytest.mark.parametrize(("minimum", "is_told"), [(1, True), (2, True), (1, False)])
-def test_loss_of_the_last_copy_that_its_broker_tells_of_is_no_matter_where_records_count_with_one(minimum, is_told):
-    scene = Scene(minimum=minimum)
-    places = (LOST_DIRECTORY, NOWHERE, NOWHERE) if is_told else ()
-    several_changes = scene.state.partition_epoch + 4
-    gone = {"isr": (), "leader": NO_NODE, "leader_epoch": 6, "partition_epoch": several_changes}
-    with nullcontext() if is_told and minimum == 1 else violation("INV-LAST-COPY"):
-        scene.change(**gone, directories=places)
 
 
 def test_every_unclean_election_forgets_who_was_eligible_and_nothing_else_does():

@@ -43,7 +43,6 @@ def test_evidence_is_judged_by_the_least_minimum_since():
     scene.show(5, own=3)
     assert [scene.minimums.least_since(TOPIC_ID, 0, epoch) for epoch in (3, 4, 5)] == [2, 2, 3]
     assert scene.minimums.least_since(TOPIC_ID, 1, 3) == 1
-    assert [scene.minimums.least_ever(TOPIC_ID, partition) for partition in (0, 1)] == [2, 1]
 
 
 def test_a_lesser_minimum_counts_in_the_epoch_that_it_came_into():
