@@ -88,6 +88,8 @@ class SimulatedNode:
         self.is_stopping = False
         """True if its process was asked to go."""
         self.lives = 0
+        self.started_s = 0.0
+        """The simulated time at which its present or last process started."""
         self._boots = 1
         self.disk_was_faulty = False
         """True if its disk failed or was full in this life: the node may end itself."""
@@ -170,6 +172,7 @@ class SimulatedNode:
         self.on_start(self)
         self.rotten_at_start = find_rotten(self.disk)
         self.lives += 1
+        self.started_s = self._loop.time()
         self.is_starting, self.is_stopping = True, False
         self.disk_was_faulty = self.disk.is_disturbed
         process = self.process = self._loop.new_process(f"{self.name}, life {self.lives}")

@@ -47,6 +47,7 @@ from esp.simulation.nodes_tier.consumer_groups import ConsumerGroups
 from esp.simulation.nodes_tier.cooling import Cooler
 from esp.simulation.nodes_tier.core import abandon_rest, choose_core
 from esp.simulation.nodes_tier.faults import Fault, FaultKind
+from esp.simulation.nodes_tier.given_up_starts import GivenUpStarts
 from esp.simulation.nodes_tier.groups import Groups
 from esp.simulation.nodes_tier.held_deletions import HeldDeletions
 from esp.simulation.nodes_tier.late_epochs import late_epochs
@@ -54,7 +55,7 @@ from esp.simulation.nodes_tier.ledger import Ledger, copies_lost_allowed, is_flu
 from esp.simulation.nodes_tier.nemesis import Nemesis, draw_plan
 from esp.simulation.nodes_tier.node import DELIBERATE, KILLED_IN_DISK, POWER_LOST, STOPPED, SimulatedNode
 from esp.simulation.nodes_tier.offset_deletions import OffsetDeletions
-from esp.simulation.nodes_tier.outage import Outage, leaves_majorities
+from esp.simulation.nodes_tier.outage import Outage
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.quotas import Quotas
 from esp.simulation.nodes_tier.rebalance_watch import RebalanceWatch
@@ -162,7 +163,7 @@ class Run:
         """The nodes that are healed in the end."""
         self._waiting = 0
         """Partitions that wait for an operator in the end."""
-        self._given_up_starts = 0
+        self._given_up_starts = GivenUpStarts(world, self._ledger)
         self._administration: list[asyncio.Task[None]] = []
         self._nemesis.caretaker.tell(self._replicas)
         self._attach()
@@ -239,7 +240,7 @@ class Run:
             second_voters=self._nemesis.voter_twins.count,
             administered=history.done,
             abandoned_nodes=len(world.keeps_down),
-            given_up_starts=self._given_up_starts,
+            given_up_starts=self._given_up_starts.count,
             retired_batches=history.retired_batches,
             losses=self._losses.losses,
             waiting_partitions=self._waiting,
@@ -529,6 +530,7 @@ class Run:
                 self._transactions.look(node)
             self._begin_topics()
             self._rebalance.look()
+            self._given_up_starts.look()
             self._forget_rot()
             if not self._world.keeps_down and not self._unconverged():
                 self._ledger.on_whole()
@@ -651,27 +653,11 @@ class Run:
         is_excused = node.disk_was_faulty or (is_own and names_a_loss)
         if is_own and is_too_old(node, self._metadata.image):
             is_excused, node.features = True, SUPPORTED_FEATURES  # as its operator is told to
-        if "could not register within" in reason and self._must_give_up(node):
-            is_excused = True
-            self._given_up_starts += 1
+        is_excused = is_excused or self._given_up_starts.excuses(node)
         if is_own and (not is_excused or OWN_FAULT.search(reason)):
             self._found = self._found or ViolationError("INV-NO-CRASH", node.name, f"the node ended itself: {reason}")
         if is_own or reason == KILLED_IN_DISK:
             self._world.loop.call_soon(self._world.start_later, node, RESTART_S, context=self._world.context)
-
-    def _must_give_up(self, node: SimulatedNode) -> bool:
-        """True if a starting node reaches no active controller for so long that it ends (initial.broker.registration.timeout.ms).
-
-        It is cut off for ever, an outage keeps it away, or an outage leaves the quorum without a majority: of voters that have their disks.
-        """
-        world = self._world
-        drivers = [driver for other in world.nodes.values() if (driver := probe.raft(other)) is not None]
-        quorums = [{voter.key.node_id for voter in driver.voters.voters} for driver in drivers if driver.voters.voters]
-        return (
-            node.node_id in world.keeps_down
-            or node.node_id in world.away
-            or (bool(world.away) and not leaves_majorities({*world.away, *self._ledger.strangers}, quorums))
-        )
 
     def _on_new_disk(self, node: SimulatedNode) -> None:
         self._replicas.on_new_disk(node)
