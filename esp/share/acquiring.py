@@ -132,9 +132,9 @@ class _Isolation:
         self._wish: Final = wish
         self._from_count: Final = max(_ATTEMPTS_UNTHROTTLED_MIN, (wish.attempts_max + 1) // 2)
         self._delivery_count: int | None = None
-        """Of each record of the lot; None if the member gets no lot."""
+        """The delivery count of each record of the lot; None if the member gets no lot."""
         self._end_offset = 0
-        """Of the batches that the lot is from."""
+        """The end of the batches that the lot is from."""
         self._left = 0
         """The number of records that are still to come to it."""
 
