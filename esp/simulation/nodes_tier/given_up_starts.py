@@ -64,7 +64,7 @@ class GivenUpStarts:
 
         It is cut off for ever; an outage keeps it away, or leaves the quorum without a majority of voters that have their disks; or no
         controller has been active for so long that the session of the broker whose place the node takes was over. That may take two times
-        the session time-out (BRK-6), by a clock that is slow, and begins anew with each controller.
+        the session time-out (BRK-6), by a clock that is slow, and begins again with each controller.
         """
         world = self._world
         drivers = [driver for other in world.nodes.values() if (driver := probe.raft(other)) is not None]
