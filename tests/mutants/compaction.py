@@ -341,8 +341,8 @@ COMPACTION_MUTANTS: Final = (
         "LSO-2 broken",
         "LSO-2",
         "esp.broker.data_path.pending_fetch",
-        "                if cuts != log.cuts:\n",
-        "                if False:\n",
+        "            if cuts == log.cuts:\n",
+        "            if True:\n",
         kind=BUSY_TRANSACTIONS,
         is_gap=True,
         covered_by="tests/unit/broker/data_path/test_read_committed.py::"

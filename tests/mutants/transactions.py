@@ -101,8 +101,8 @@ TRANSACTION_MUTANTS: Final = (
         "KAFKA-5376 class",
         "LSO-2",
         "esp.storage.transaction_index",
-        "        return [entry for entry in self.entries[first:] if entry.first_offset < end_offset]\n",
-        "        return [entry for entry in self.entries[first:] if start_offset <= entry.first_offset < end_offset]\n",
+        "            if first_offset < end_offset:\n",
+        "            if start_offset <= first_offset < end_offset:\n",
         tiers=(LOG,),
     ),
     Mutant(
