@@ -128,6 +128,15 @@ def test_progress_is_committed_up_to_a_letter_that_cannot_be_handled():
     assert len(run._producers["t"].records) == 1
 
 
+@pytest.fixture
+def own_interrupts():
+    """Ctrl-C as Python handles it, whatever a command that another test has called in this process left behind."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("own_interrupts")
 def test_ctrl_c_waits_for_the_progress_of_what_was_sent():
     run = run_of()
     run._producers["t"].flush = lambda: None
@@ -150,14 +159,12 @@ def test_ctrl_c_waits_for_the_progress_of_what_was_sent():
     assert done == {(Outcome.SENT, "t", Reason.REJECTED): 1}
 
 
+@pytest.mark.usefixtures("own_interrupts")
 def test_nothing_is_sent_after_a_ctrl_c_that_the_library_swallowed():
     run = run_of()
-    before = signal.signal(signal.SIGINT, end_interrupted)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            module._do_turn(run, SimpleNamespace(commit=None), [letter()], None, Counter(), commits=False)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, end_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        module._do_turn(run, SimpleNamespace(commit=None), [letter()], None, Counter(), commits=False)
     assert run._producers["t"].records == []
 
 
