@@ -95,6 +95,8 @@ class Summary:
     expired_answers: int = 0
     acked_deletions: int = 0
     unwitnessed_expiries: int = 0
+    held_partitions: int = 0
+    broken_holds: int = 0
     forgotten_producers: int = 0
     retired_batches: int = 0
     losses: int = 0
@@ -215,6 +217,8 @@ class Summary:
         yield f"offsets that expired             {self.expired_offsets:>12,}"
         yield f"  answers that rest on that      {self.expired_answers:>12,}"
         yield f"  after an unwritten generation  {self.unwitnessed_expiries:>12,}"
+        yield f"partitions that holds kept whole {self.held_partitions:>12,}"
+        yield f"  holds that were broken         {self.broken_holds:>12,}"
 
     def _lines_of_access(self) -> Iterator[str]:
         """The figures of rules of access, log-ins and quotas."""

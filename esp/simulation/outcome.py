@@ -88,6 +88,10 @@ class Outcome:
     """Deletions of committed offsets that were acknowledged (INV-GROUP-OFFSETS)."""
     unwitnessed_expiries: int = 0
     """Offsets that expired of a group whose last generation is not in the log (INV-GROUP-EXPIRY)."""
+    held_partitions: int = 0
+    """Partitions of which records were past the limits of retention, and stayed for a hold alone (INV-HOLD)."""
+    broken_holds: int = 0
+    """Groups that lost what they held to a cap or a deletion, and of which a node said so (INV-HOLD)."""
     losses: int = 0
     """Leaders that began without what had been committed, beyond what is promised, and said so."""
     waiting_partitions: int = 0

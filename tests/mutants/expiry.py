@@ -69,6 +69,18 @@ EXPIRY_MUTANTS: Final = (
         kind=EXPIRING_OFFSETS,
     ),
     Mutant(
+        "offset-expires-under-an-open-transaction",
+        "redpanda#31483",
+        EXPIRY,
+        "esp.groups.deletion",
+        "            if partition not in pending and self._is_expired(group, partition, value, now)\n",
+        "            if self._is_expired(group, partition, value, now)\n",
+        kind=EXPIRING_OFFSETS,
+        is_gap=True,
+        covered_by="tests/unit/groups/test_transactional_offsets.py::"
+        "test_pending_offsets_keep_a_group_and_its_offsets_from_expiring",
+    ),
+    Mutant(
         "expiry-is-not-written",
         "KIP-211 broken",
         EXPIRY,

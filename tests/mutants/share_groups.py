@@ -298,6 +298,15 @@ SHARE_GROUP_MUTANTS: Final = (
         catchers=("INV-GROUP-REPLAY",),
     ),
     Mutant(
+        "altered-offset-has-no-lag",
+        "KAFKA-20034",
+        "KIP-1226",
+        "esp.share.coordinator.state",
+        "        NO_COMPLETE_COUNT if start_offset == NO_START_OFFSET else 0,\n",
+        "        NO_COMPLETE_COUNT,\n",
+        kind=SHARE_GROUPS,
+    ),
+    Mutant(
         "places-of-share-members-are-not-loaded",
         "KIP-932 broken",
         RECORDS,

@@ -142,6 +142,38 @@ TRANSACTION_MUTANTS: Final = (
         kind=TRANSACTED_OFFSETS,
     ),
     Mutant(
+        "marker-takes-effect-after-its-answer",
+        "KAFKA-17507",
+        "TXN-10",
+        "esp.broker.groups.driver",
+        """        token = core.on_marker_appended()
+        self._note_appended(
+            next_offset,
+            lambda now: core.on_marker_committed(token, marker.producer_id, now, is_commit=marker.is_commit),
+        )
+""",
+        """        is_commit = marker.is_commit
+
+        def end() -> None:
+            if self._leads():
+                token = core.on_marker_appended()
+                self._work(core.on_marker_committed(token, marker.producer_id, self.now(), is_commit=is_commit))
+
+        loop = asyncio.get_running_loop()
+        self._note_appended(next_offset, lambda now: (loop.call_later(0.1, end), ())[1])
+""",
+        kind=TRANSACTED_OFFSETS,
+    ),
+    Mutant(
+        "pending-offset-outlives-a-later-one",
+        "redpanda#31483",
+        "TXN-10",
+        "esp.groups.offset_store",
+        "            self.transactional.supersede(change, order)\n",
+        "",
+        kind=TRANSACTED_OFFSETS,
+    ),
+    Mutant(
         "producer-with-an-open-transaction-is-forgotten",
         "KAFKA-7190",
         "PROD-8",

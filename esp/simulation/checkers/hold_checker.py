@@ -76,6 +76,8 @@ class HoldChecker(logging.Handler):
         self, groups: Mapping[str, GroupHistory], is_excused: Callable[[str], bool], clock: Callable[[], float]
     ) -> None:
         super().__init__(logging.WARNING)
+        self.held: set[TopicPartition] = set()
+        """The partitions of which records were past the limits, and stayed for a hold alone."""
         self.breaks = 0
         """Groups that lost offsets to a cap, and of which a leader said so."""
         self.deletions = 0

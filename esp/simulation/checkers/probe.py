@@ -15,7 +15,7 @@ from esp.controller.self_repair import Proposal
 from esp.groups.consumer.directory import ConsumerGroups
 from esp.groups.directory import GroupDirectory
 from esp.groups.share.directory import ShareGroups
-from esp.model.ids import NO_BROKER_EPOCH
+from esp.model.ids import NO_BROKER_EPOCH, TopicPartition
 from esp.schemas.share_state_records import ShareStateKey
 from esp.simulation.checkers.share_state_log import KeptState
 from esp.simulation.checkers.throttle_checker import Rates
@@ -99,6 +99,12 @@ def _is_at_rest(driver: CoordinatorDriver[Any], leader_epoch: int) -> bool:
         return False
     log = driver.hosted.log
     return driver._is_loaded and not driver._appended and log.high_watermark >= log.log_end_offset  # noqa: SLF001 - the module's purpose
+
+
+def held_partitions(node: SimulatedNode) -> list[TopicPartition]:
+    """The partitions that the node leads of which records are past the limits, and kept by a hold alone."""
+    broker = _broker(node)
+    return [] if broker is None else [hosted.name for hosted in broker.holds.held_bytes]
 
 
 def find_forgotten_holds(node: SimulatedNode, deleted: Collection[str], now_ms: int) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from esp.records.batch import iterate_records
 from esp.schemas.share_state_record_codec import decode_share_state_record
 from esp.schemas.share_state_records import (
+    NO_COMPLETE_COUNT,
     NO_START_OFFSET,
     ShareSnapshotRecord,
     ShareSnapshotValue,
@@ -208,7 +209,7 @@ class ShareStateLog:
         """Batches of a partition of ``__share_group_state`` were seen to be committed for the first time.
 
         Raises:
-            ViolationError: INV-SPSO, INV-SHARE-FENCE, INV-SHARE-LOSS.
+            ViolationError: INV-SPSO, INV-SHARE-FENCE, INV-SHARE-LOSS, INV-SHARE-LAG.
         """
         for batch in batches:
             if batch.is_control:
@@ -234,6 +235,13 @@ class ShareStateLog:
         if before is not None and value.state_epoch < before.state_epoch and not self._is_excused(key):
             raise ViolationError(
                 "INV-SHARE-FENCE", f"{key}", f"its state epoch fell from {before.state_epoch} to {value.state_epoch}"
+            )
+        has_lag = value.start_offset == NO_START_OFFSET or value.complete_count != NO_COMPLETE_COUNT
+        if not has_lag and not self._is_excused(key):
+            raise ViolationError(
+                "INV-SHARE-LAG",
+                f"{key}",
+                f"begins at {value.start_offset}, and does not say how many records are done with",
             )
         followed.snapshot = value
         followed.updates.clear()

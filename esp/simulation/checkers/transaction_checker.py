@@ -418,7 +418,10 @@ class TransactionChecker:
                 )
 
     def _judge_offset(self, told: ToldOffset, given_up: Collection[TopicPartition]) -> None:
-        """An offset counts if the records of its transaction do, and none is told once that of a later one counts (TXN-10)."""
+        """An offset counts if the records of its transaction do, and none is told once that of a later one counts (TXN-10).
+
+        One that was committed outside of transactions counts. Of it and another one that is later whose record stands behind the other's.
+        """
         who = told.transactional_id
         own = [one for one in self.history.transactions if one.transactional_id == who and one.offset is not None]
         places = {batch.partition for one in own for batch in one.batches}
@@ -433,15 +436,23 @@ class TransactionChecker:
                 self.fold(batch.partition).is_committed(one.producer.producer_id, batch.crc) for batch in one.batches
             )
         }
-        if told.offset >= 0 and told.offset not in committed:
+        outside = {one.offset: one for one in self.history.offsets_outside if one.transactional_id == who}
+        if told.offset >= 0 and told.offset not in committed and told.offset not in outside:
             raise ViolationError(
                 "INV-OFFSETS-TXN", who, f"offset {told.offset} was reported, and its records do not count"
             )
-        acked = (
+        acked = [
             one.offset
             for one in own
-            if one.offset is not None and one.committed_s is not None and one.committed_s <= told.asked_s
-        )
+            if one.offset is not None
+            and one.committed_s is not None
+            and one.committed_s <= told.asked_s
+            and (told.offset not in outside or outside[told.offset].acked_s <= one.begun_s)
+        ]
+        written_s = next((one.offset_s for one in own if one.offset == told.offset), 0.0)
+        if told.offset in outside:
+            written_s = outside[told.offset].acked_s
+        acked += [one.offset for one in outside.values() if one.acked_s <= told.asked_s and written_s <= one.sent_s]
         newest = max(acked, default=-1)
         if told.is_newest and told.offset < newest:
             raise ViolationError(

@@ -9,6 +9,8 @@ from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
 from esp.transactions.requests import Producer
 
+NEVER_S: Final = float("inf")
+
 _NOT_OPEN: Final = frozenset({ErrorCode.invalid_txn_state, ErrorCode.transaction_abortable})
 """The answers to a batch whose transaction its leader, or the coordinator, does not know to be open in the partition."""
 
@@ -48,6 +50,8 @@ class SentTransaction:
     """The time at which the commit was acknowledged."""
     offset: int | None = None
     """The offset that a group's coordinator took for it: the number of the transaction among all of the application."""
+    offset_s: float = NEVER_S
+    """The time at which the coordinator answered that."""
 
     def __str__(self) -> str:
         return f"a transaction of {self.instance} as {tuple(self.producer)}, {self.fate.value}"
@@ -81,6 +85,17 @@ class ToldOffset(NamedTuple):
     """True if it came from the newest leader, which knew that when it was asked."""
 
 
+@dataclass(slots=True, eq=False)
+class OutsideOffset:
+    """An offset that an application committed outside of its transactions, with a number as theirs."""
+
+    transactional_id: str
+    offset: int
+    sent_s: float
+    acked_s: float = NEVER_S
+    """The time at which it was acknowledged; without that it may count from any time on."""
+
+
 class Refusal(NamedTuple):
     """A batch that was refused because its transaction is not known to be open."""
 
@@ -97,6 +112,7 @@ class TransactionHistory:
     ends: dict[str, list[EndRequest]] = field(default_factory=dict)
     inits: dict[str, list[InitRequest]] = field(default_factory=dict)
     offsets_told: list[ToldOffset] = field(default_factory=list)
+    offsets_outside: list[OutsideOffset] = field(default_factory=list)
     producers_told: dict[str, dict[Producer, None]] = field(default_factory=dict)
     """The producers that clients were given."""
     refuse: Callable[[Refusal], None] = lambda _refusal: None

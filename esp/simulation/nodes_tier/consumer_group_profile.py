@@ -20,6 +20,9 @@ ALONE_CHAOS_S: Final = (15.0, 30.0)
 SLICED_SHARE: Final = 0.4
 """The share of the runs with such a group in which its assignments are made in slices, as those of large groups are."""
 
+GROWING_SHARE: Final = 0.5
+"""Of the runs with such a group: a topic gets another partition when all is well."""
+
 HEARTBEATS_PER_SESSION: Final = 6
 
 CONSUMER_GROUP: Final = "next-group"
@@ -59,6 +62,8 @@ class ConsumerGroupProfile:
     """True if there is little else in the run, and it is short."""
     assigned_at_once_steps: int = ASSIGNED_AT_ONCE_STEPS
     """Steps of an assignment that is part of a heartbeat: so few in some runs that each assignment goes on in slices."""
+    grows: bool = False
+    """True if members read the topics by an expression in the end, and one of these gets another partition then."""
 
     @property
     def heartbeat_s(self) -> float:
@@ -89,6 +94,7 @@ class ConsumerGroupProfile:
             is_cooperative=rng.random() < 0.5,
             is_alone=rng.random() < ALONE_SHARE,
             assigned_at_once_steps=1 if rng.random() < SLICED_SHARE else ASSIGNED_AT_ONCE_STEPS,
+            grows=rng.random() < GROWING_SHARE,
         )
 
     def without_classic_members(self) -> "ConsumerGroupProfile":

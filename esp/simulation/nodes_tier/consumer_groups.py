@@ -7,6 +7,7 @@ from typing import Final
 
 from esp.controller.image import ClusterImage
 from esp.groups.partitioning import partition_for
+from esp.model.errors import ErrorCode
 from esp.model.ids import OFFSETS_TOPIC, TopicId, TopicPartition
 from esp.schemas.consumer_group_records import TopicIdPartition
 from esp.simulation.checkers import probe
@@ -18,6 +19,7 @@ from esp.simulation.nodes_tier.ledger import PASSING
 from esp.simulation.nodes_tier.resting_coordinators import find_at_rest
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.outcome import Outcome
+from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.consumer_group_crew import ConsumerGroupCrew
 from esp.simulation.workload.history import History
 
@@ -26,6 +28,11 @@ SLACK_S: Final = 1.0
 
 MIXED_HEARTBEATS: Final = 6
 """The heartbeats in which a group comes to rest whose members join again for each step, in rounds, if it moves to the classic protocol."""
+
+GROWN_HEARTBEATS: Final = 3
+"""The heartbeats until a partition that was added has a member: of one that hears of it, one that gives another back, one that gets it."""
+
+GROW_TRIES: Final = 8
 
 LOOK_S: Final = 0.25
 """The interval at which coordinators are held against their logs."""
@@ -116,6 +123,8 @@ class ConsumerGroups:
             limit_s = profile.assignment_s + heartbeats * profile.heartbeat_s + SLACK_S
             limit_s = limit_s if leaver.has_left else STABLE_S
             await until(limit_s, "INV-CONVERGE", self.find_unstable)
+        if crew.profile.grows and not crew.profile.classic_share and self._key() not in find_helpless():
+            await self._grow(crew, until)
         crew.stop()
         await until(
             STABLE_S,
@@ -127,6 +136,36 @@ class ConsumerGroups:
             ),
         )
         self._is_over = True
+
+    async def _grow(self, crew: ConsumerGroupCrew, until: Until) -> None:
+        """Let a topic that members read by an expression get another partition: soon one of them has it.
+
+        Raises:
+            ViolationError: INV-CONVERGE.
+        """
+        crew.read_by_expression()
+        await until(STABLE_S, "INV-CONVERGE", self.find_unstable)
+        adding = self._world.spawn(self._add_partition(crew.profile.name))
+        await until(STABLE_S, "LIVE-NO-STUCK", lambda: [] if adding.done() else ["no partition is added"])
+        limit_s = crew.profile.assignment_s + GROWN_HEARTBEATS * crew.profile.heartbeat_s + SLACK_S
+        await until(limit_s, "INV-CONVERGE", self.find_unstable)
+
+    async def _add_partition(self, group_id: str) -> None:
+        """Try for a while to give a topic another partition: brokers that never come back may be too many for its replicas."""
+        client = self._groups.new_client(group_id, "grower").client
+        topic = self._image().topics_by_name[self._world.profile.topics[0].name]
+        for _ in range(GROW_TRIES):
+            try:
+                code = await client.add_partition(topic)
+            except NoAnswerError as error:
+                self._history.on_no_answer(client.name, str(error))
+                continue
+            if code is ErrorCode.none:
+                self._history.on_done(client.name, "topics grown", topic.name)
+                break
+            self._history.on_refusal(client.name, code.name)
+            await asyncio.sleep(LOOK_S)
+        client.close()
 
     def added_to(self, outcome: Outcome) -> Outcome:
         """An outcome with the figures of the group."""

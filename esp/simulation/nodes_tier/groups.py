@@ -125,6 +125,8 @@ class Groups:
             expired_offsets=self.offsets_log.expiries,
             expired_answers=self.checker.expired_answers,
             unwitnessed_expiries=self.offsets_log.unwitnessed,
+            held_partitions=len(self.holds.held),
+            broken_holds=self.holds.breaks + self.holds.deletions + self.holds.topic_deletions,
         )
 
     def calm(self) -> None:
@@ -213,10 +215,12 @@ class Groups:
         ]
 
     async def _look(self) -> None:
-        """See to it that breaks of holds are told, until the end. Raises ViolationError: INV-HOLD."""
+        """See to it that breaks of holds are told, until the end, and note which are needed. Raises ViolationError: INV-HOLD."""
         while not self._is_over:
             await asyncio.sleep(LOOK_S)
             self.holds.look()
+            for node in self._world.nodes.values():
+                self.holds.held.update(probe.held_partitions(node))
 
     def _find_unexpired_consumers(self, given_up: Collection[Key]) -> list[str]:
         """The traces of the group of KIP-848, which has no members any more and whose time is over, as sentences."""

@@ -5,14 +5,18 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final, NamedTuple
 
+from esp.controller.image import TopicImage
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
 from esp.ports.network import Address, Network
 from esp.protocol.registry import ApiKey
 from esp.simulation.workload import requests
 from esp.simulation.workload.connection import ClientConnection, NoAnswerError
+from esp.simulation.workload.survey_requests import build, grow
 
 METADATA_TIMEOUT_S: Final = 5.0
+GROW_TIMEOUT_S: Final = 5.0
+GROW_VERSION: Final = 2
 
 UNREACHED_MAX_S: Final = 30.0
 """The time without any connection after which a client is patient: longer than most deaths and cuts last, shorter than an outage."""
@@ -111,6 +115,13 @@ class ClusterClient:
         every = dict.fromkeys((*self._brokers.values(), *self._bootstrap))
         known = [address for address in every if address not in self.avoided] or list(every)
         return await self.connect(known[self._rng.randrange(len(known))])
+
+    async def add_partition(self, topic: TopicImage) -> ErrorCode:
+        """Ask any broker for one more partition of a topic; returns its answer. Raises NoAnswerError."""
+        request = build(ApiKey.CREATE_PARTITIONS, GROW_VERSION, grow(topic.name, len(topic.partitions) + 1))
+        connection = await self.any_broker()
+        answer = await connection.call(ApiKey.CREATE_PARTITIONS, GROW_VERSION, request, GROW_TIMEOUT_S)
+        return ErrorCode(answer.results[0].error_code)
 
     async def connect(self, address: Address) -> ClientConnection:
         """The connection to an address. Raises NoAnswerError."""

@@ -90,6 +90,11 @@ class ConsumerGroupCrew:
             member.is_hasty = True
             member.subscribe(self._everything())
 
+    def read_by_expression(self) -> None:
+        """All members that know expressions read what they read, the topics that stay, by one."""
+        for member in self.members.values():
+            member.subscribe(Subscription(regex="|".join(sorted(self._names.values()))))
+
     def stop(self) -> None:
         """Let all members leave."""
         self.calm()

@@ -15,10 +15,8 @@ from esp.simulation.workload import requests, share_requests
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.group_client import LOOK_AGAIN, GroupClient
 from esp.simulation.workload.history import History
-from esp.simulation.workload.survey_requests import build, grow
 
 TRIES: Final = 8
-GROW_VERSION: Final = 2
 BACKOFF_S: Final = 0.4
 _DONE: Final = frozenset((ErrorCode.none, ErrorCode.topic_already_exists))
 BEYOND_SHARE: Final = 0.1
@@ -139,14 +137,12 @@ class ShareAdministrator:
 
     async def grow(self, topic: TopicImage) -> None:
         """Give a topic another partition, or try to."""
-        request = build(ApiKey.CREATE_PARTITIONS, GROW_VERSION, grow(topic.name, len(topic.partitions) + 1))
         try:
-            connection = await self._client.client.any_broker()
-            answer = await connection.call(ApiKey.CREATE_PARTITIONS, GROW_VERSION, request, 5.0)
+            code = await self._client.client.add_partition(topic)
         except NoAnswerError as error:
             self._history.on_no_answer(self.name, str(error))
             return
-        self._history.on_done(self.name, "topics grown", f"{topic.name}: {answer.results[0].error_code.name}")
+        self._history.on_done(self.name, "topics grown", f"{topic.name}: {code.name}")
 
     async def look(self) -> None:
         """Ask for the group and its offsets."""

@@ -1,5 +1,8 @@
-"""The offsets of a group without members, each committed within a transaction: what an application that consumes and produces relies on."""
+"""The offsets of a group without members, each committed within a transaction, as an application does that consumes and produces, or beside
+one, as an administrator does."""
 
+import asyncio
+import contextlib
 import itertools
 from collections.abc import Iterator
 from typing import Final
@@ -7,12 +10,13 @@ from typing import Final
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
 from esp.protocol.registry import ApiKey
-from esp.simulation.checkers.transaction_history import ToldOffset, TransactionHistory
+from esp.simulation.checkers.transaction_history import OutsideOffset, ToldOffset, TransactionHistory
 from esp.simulation.nodes_tier.transaction_profile import TRANSACTIONAL_TOPIC
 from esp.simulation.workload import group_requests, transaction_requests
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.group_client import LOOK_AGAIN, GroupClient
 from esp.simulation.workload.group_dialects import CURRENT
+from esp.simulation.workload.group_requests import Identity
 from esp.transactions.requests import Producer
 
 SOURCE: Final = TopicPartition(TRANSACTIONAL_TOPIC, 0)
@@ -67,6 +71,22 @@ class TransactionalOffsets:
         if code in LOOK_AGAIN:
             self.client.forget_coordinator()
         return code
+
+    async def commit_outside(self) -> None:
+        """Commit the next number outside of the open transaction, as an administrator does that sets an offset; once."""
+        loop = asyncio.get_running_loop()
+        outside = OutsideOffset(self._transactional_id, self.next_number(), loop.time())
+        self._transactions.offsets_outside.append(outside)
+        request = group_requests.commit(
+            Identity(self.client.group_id), {SOURCE: outside.offset}, f"{outside.offset}", CURRENT.commit
+        )
+        with contextlib.suppress(NoAnswerError):
+            reply = await self.client.call(ApiKey.OFFSET_COMMIT, CURRENT.commit, request)
+            code = ErrorCode(reply.answer.topics[0].partitions[0].error_code)
+            if code is ErrorCode.none:
+                outside.acked_s = loop.time()
+            elif code in LOOK_AGAIN:
+                self.client.forget_coordinator()
 
     async def ask(self) -> None:
         """Ask what is committed, once no transaction is open that has something to say about it.

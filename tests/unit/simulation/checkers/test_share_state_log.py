@@ -13,6 +13,7 @@ from esp.schemas.share_state_record_codec import (
     encode_share_update_value,
 )
 from esp.schemas.share_state_records import (
+    NO_COMPLETE_COUNT,
     NO_START_OFFSET,
     RecordState,
     ShareSnapshotValue,
@@ -49,8 +50,8 @@ class Scene:
         content.append(bytes(data))
         self.log.on_committed(0, [BatchView(0, 1, 1, 0, -1, -1, -1, False, content, 0, len(data))])
 
-    def snapshot(self, state_epoch=1, start=0, leader_epoch=0, epoch=0, batches=()):
-        value = ShareSnapshotValue(epoch, state_epoch, leader_epoch, start, 0, 0, tuple(batches), 0)
+    def snapshot(self, state_epoch=1, start=0, leader_epoch=0, epoch=0, batches=(), complete_count=0):
+        value = ShareSnapshotValue(epoch, state_epoch, leader_epoch, start, 0, 0, tuple(batches), complete_count)
         self.append(encode_share_snapshot_key(KEY), encode_share_snapshot_value(value))
 
     def update(self, start, leader_epoch=0, epoch=0, batches=()):
@@ -67,6 +68,13 @@ def test_records_that_somebody_has_done_with_are_passed():
     scene.log.life(KEY).reasons.update((0, 1))
     scene.update(2)
     assert scene.log.passed == 2
+
+
+def test_a_state_that_begins_at_an_offset_has_a_lag():
+    scene = Scene()
+    scene.snapshot(start=NO_START_OFFSET, complete_count=NO_COMPLETE_COUNT)
+    with pytest.raises(ViolationError, match="INV-SHARE-LAG"):
+        scene.snapshot(state_epoch=2, start=5, complete_count=NO_COMPLETE_COUNT)
 
 
 def test_records_below_the_log_start_are_passed():

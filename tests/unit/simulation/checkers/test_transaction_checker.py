@@ -15,6 +15,7 @@ from esp.simulation.checkers.transaction_checker import TransactionChecker
 from esp.simulation.checkers.transaction_history import (
     EndRequest,
     Fate,
+    OutsideOffset,
     SentTransaction,
     ToldOffset,
     TransactionBatch,
@@ -193,6 +194,32 @@ def test_an_offset_counts_with_its_transaction(told: int, asked_s: float, is_new
     scene.history.ends["a"] = [EndRequest(Producer(7, 0), is_commit=True, sent_s=0)]
     commit_with_offsets(scene, 4, 5)
     scene.history.offsets_told.append(ToldOffset("a", told, asked_s, is_newest))
+    with nullcontext() if problem is None else pytest.raises(ViolationError, match=f"INV-OFFSETS-TXN.*{problem}"):
+        scene.checker.judge([])
+
+
+@pytest.mark.parametrize(
+    ("outside", "told", "problem"),
+    [
+        (OutsideOffset("a", 6, 6.0, 7.0), 6, None),
+        (OutsideOffset("a", 6, 6.0, 7.0), 5, "offset 5 was reported after 6"),
+        (OutsideOffset("a", 6, 6.0), 5, None),
+        (OutsideOffset("a", 6, 3.0, 7.0), 5, None),
+        (OutsideOffset("b", 6, 6.0, 7.0), 6, "its records do not count"),
+        (OutsideOffset("a", 3, 0.0, 0.5), 3, "offset 3 was reported after 5"),
+        (OutsideOffset("a", 3, 0.0, 9.0), 3, None),
+    ],
+)
+def test_an_offset_beside_transactions_counts_from_its_record_on(
+    outside: OutsideOffset, told: int, problem: str | None
+) -> None:
+    scene = Scene()
+    scene.history.ends["a"] = [EndRequest(Producer(7, 0), is_commit=True, sent_s=0)]
+    commit_with_offsets(scene, 4, 5)
+    for transaction in scene.history.transactions:
+        transaction.begun_s, transaction.offset_s, transaction.committed_s = 1.0, 5.0, 8.0
+    scene.history.offsets_outside.append(outside)
+    scene.history.offsets_told.append(ToldOffset("a", told, 20.0, is_newest=True))
     with nullcontext() if problem is None else pytest.raises(ViolationError, match=f"INV-OFFSETS-TXN.*{problem}"):
         scene.checker.judge([])
 

@@ -104,6 +104,13 @@ def test_member_that_is_not_there_is_a_problem_unless_it_has_left_for_good():
     assert scene.problems == []
 
 
+def test_partition_that_is_added_to_what_an_expression_names_has_a_member_soon():
+    run = Run(profile_with_group(consumer_group=dataclasses.replace(GROUP, grows=True)))
+    outcome = run.execute()
+    assert outcome.violation is None
+    assert outcome.administered["topics grown"] == 1
+
+
 def test_group_of_a_run_without_faults_is_told_commits_and_is_held_against_its_log():
     outcome = Run(profile_with_group()).execute()
     assert outcome.violation is None
