@@ -21,7 +21,7 @@ SLICED_SHARE: Final = 0.4
 """The share of the runs with such a group in which its assignments are made in slices, as those of large groups are."""
 
 GROWING_SHARE: Final = 0.5
-"""Of the runs with such a group: a topic gets another partition when all is well."""
+"""Share of the runs with such a group in which a topic gets another partition when all is well."""
 
 HEARTBEATS_PER_SESSION: Final = 6
 

@@ -40,7 +40,7 @@ PAIR_SHARE: Final = 0.2
 APART_S: Final = 0.03
 """Most seconds between the two."""
 OUTSIDE_SHARE: Final = 0.1
-"""Of the transactions with an offset: another offset is committed beside it, which counts."""
+"""Share of the transactions with an offset beside which another offset is committed, which counts."""
 ASK_SHARE: Final = 0.3
 """The share of the transactions with an offset for which the client asks at once."""
 
