@@ -74,9 +74,8 @@ class _Walk:
     def rest(self, image: ClusterImage) -> Iterator[tuple[TopicImage, PartitionState]]:
         """The partitions that were not reached yet, as they are in ``image``; may be left at any of them."""
         find = image.topics_by_id.get
-        is_as_it_was = (
-            image is self._image
-        )  # then no topic is looked up: that is most of a walk over topics of one partition
+        # No topic is looked up in the state in which the walk began: that would be most of a walk over topics of one partition.
+        is_as_it_was = image is self._image
         while self._topic is not None:
             topic = self._topic if is_as_it_was else find(self._topic.topic_id)
             if topic is not None:
