@@ -25,6 +25,14 @@ GROUP_MUTANTS: Final = (
         "        offsets = store.newest(request.group_id)\n",
     ),
     Mutant(
+        "loading-is-told-beside-the-partitions-alone",
+        "aiokafka begins anew",
+        GROUPS,
+        "esp.broker.apis.offset_fetch",
+        "(group.topics is None or request.api_version >= MANY_GROUPS_FROM)",
+        "request.api_version >= 2",
+    ),
+    Mutant(
         "deletion-of-offsets-is-told-before-it-is-committed",
         "PROMISE-3 broken",
         "KIP-496",

@@ -2,6 +2,10 @@
 
 From version 8 on many groups are asked for at once (KIP-709), before it is one. Version 10 names topics by id. An answer waits for
 commits that its client has sent before. Topics that the client may not describe are refused where they are named, else left out.
+
+An error of the whole group stands at each partition that is asked for in all versions up to 7, and beside them from version 2 on. Kafka
+leaves the partitions out from version 2 on. aiokafka, which sends version 3, does not look at the error of the group: without the
+partitions it takes a coordinator that is still loading for one that knows no offsets, and begins at the beginning or at the end.
 """
 
 import asyncio
@@ -27,8 +31,8 @@ from esp.model.acl import AclOperation, Permission, ResourceType
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicPartition
 
-GROUP_ERROR_FROM: Final = 2
-"""Before this version an error of the whole group stands at each partition."""
+MANY_GROUPS_FROM: Final = 8
+"""From this version on an error of a group stands at the group alone."""
 
 TOPIC_IDS_FROM: Final = 10
 
@@ -157,7 +161,7 @@ def _response(services: Services, request: Request, wanted: Iterable[_WantedGrou
 
 def _answer(services: Services, request: Request, group: _WantedGroup) -> _Group:
     result = _fetch(services, request, group)
-    if result.error is not ErrorCode.none and request.api_version >= GROUP_ERROR_FROM:
+    if result.error is not ErrorCode.none and (group.topics is None or request.api_version >= MANY_GROUPS_FROM):
         return _Group(group.group_id, (), result.error)
     if group.topics is None:
         return _Group(group.group_id, tuple(_all_topics(services, request, result)), ErrorCode.none)
@@ -175,7 +179,7 @@ def _answer(services: Services, request: Request, group: _WantedGroup) -> _Group
         _Topic(topic.name, topic.topic_id, tuple(answer(topic, number) for number in topic.partitions))
         for topic in group.topics
     )
-    return _Group(group.group_id, topics, ErrorCode.none)
+    return _Group(group.group_id, topics, result.error)
 
 
 def _fetch(services: Services, request: Request, group: _WantedGroup) -> OffsetFetchResult:

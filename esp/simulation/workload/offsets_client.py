@@ -22,8 +22,8 @@ REFUSALS = frozenset(
 )
 """Answers of a coordinator that has written nothing."""
 
-_FIRST_FETCH_WITH_ERROR = 2
-"""The first version of OffsetFetch whose answer has an error of its own; before that each partition has that of the coordinator."""
+_PARTITION_ERRORS = frozenset({ErrorCode.unstable_offset_commit})
+"""Errors of OffsetFetch that do not come from the coordinator, but are of one partition."""
 
 
 class OffsetsClient:
@@ -87,6 +87,9 @@ class OffsetsClient:
     async def fetch(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Ask what is committed; -1 where nothing is.
 
+        An answer about one group is read as aiokafka reads it: only the errors of partitions count, and a partition that is not in it has
+        no offset.
+
         Raises:
             NoAnswerError: no coordinator answers.
         """
@@ -94,27 +97,28 @@ class OffsetsClient:
         reply = await self._client.call(
             ApiKey.OFFSET_FETCH, version, requests.fetch_offsets(group_id, partitions, version)
         )
-        group = reply.answer if version <= requests.LAST_SINGLE_FETCH else reply.answer.groups[0]
-        if group.error_code is not ErrorCode.none:
+        is_single = version <= requests.LAST_SINGLE_FETCH
+        group = reply.answer if is_single else reply.answer.groups[0]
+        if not is_single and group.error_code is not ErrorCode.none:
             self._client.forget_coordinator()
             raise NoAnswerError(group.error_code.name)
         offsets = {}
-        for topic in group.topics:
-            for part in topic.partitions:
-                if part.error_code is not ErrorCode.none:
-                    if version < _FIRST_FETCH_WITH_ERROR:
-                        self._client.forget_coordinator()
-                    raise NoAnswerError(part.error_code.name)
-                partition = TopicPartition(topic.name, part.partition_index)
-                self._checker.on_fetched(
-                    group_id,
-                    partition,
-                    part.committed_offset,
-                    part.metadata or "",
-                    asked_s=reply.asked_s,
-                    is_newest=reply.is_newest,
-                )
-                offsets[partition] = int(part.committed_offset)
+        told = {
+            TopicPartition(topic.name, part.partition_index): part
+            for topic in group.topics
+            for part in topic.partitions
+        }
+        for partition in partitions:
+            part = told.get(partition)
+            if part is not None and part.error_code is not ErrorCode.none:
+                if part.error_code not in _PARTITION_ERRORS:
+                    self._client.forget_coordinator()
+                raise NoAnswerError(part.error_code.name)
+            offset, metadata = (-1, "") if part is None else (part.committed_offset, part.metadata or "")
+            self._checker.on_fetched(
+                group_id, partition, offset, metadata, asked_s=reply.asked_s, is_newest=reply.is_newest
+            )
+            offsets[partition] = int(offset)
         return offsets
 
 
