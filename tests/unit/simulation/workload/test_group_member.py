@@ -25,9 +25,6 @@ PARTITIONS = (TopicPartition("flights", 0), TopicPartition("flights", 1), TopicP
 FIRST_JOIN_IN_TWO_STEPS = 4
 """From this version on, a member without an id is given one first, and joins with it (KIP-394)."""
 
-FIRST_FETCH_WITH_ERROR = 2
-"""From this version on, the answer has an error beside those of the partitions."""
-
 PROFILE = GroupProfile(
     name="group",
     members=1,
@@ -116,7 +113,7 @@ class Coordinator:
     def offset_fetch(self, message, error):
         topics = []
         is_single = self.dialect.fetch <= requests.LAST_SINGLE_FETCH
-        part_error = error if self.dialect.fetch < FIRST_FETCH_WITH_ERROR else ErrorCode.none
+        part_error = error if is_single else ErrorCode.none
         for topic in message.topics if is_single else message.groups[0].topics:
             parts = []
             for number in topic.partition_indexes:
