@@ -7,9 +7,10 @@ counts to the millisecond, whatever the skew: a log-in cannot last longer than i
 from collections.abc import Mapping
 from typing import Any, Final
 
-from esp.authentication.errors import AuthenticationError, shown
+from esp.authentication.errors import AuthenticationError
 from esp.authentication.oauthbearer import KnownToken
 from esp.model.oauth import OauthTerms
+from esp.model.shown_names import shown
 
 NAME_CHARACTERS_MAX: Final = 1_024
 """The longest name of a user or group."""

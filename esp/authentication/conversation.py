@@ -21,12 +21,13 @@ from enum import Enum, auto
 from typing import Final
 
 from esp.authentication.credentials import CredentialLookup
-from esp.authentication.errors import AuthenticationError, MalformedMessageError, UnexpectedMessageError, in_line, shown
+from esp.authentication.errors import AuthenticationError, MalformedMessageError, UnexpectedMessageError
 from esp.authentication.exchange import Check, Exchange, KeyWait, NewTokenWait, Outcome, SlowCheck, Success
 from esp.authentication.plain import PlainExchange, PlainOverScramExchange
 from esp.authentication.scram import ScramExchange
 from esp.model.errors import MESSAGE_CHARACTERS_MAX, ErrorCode
 from esp.model.sasl import SaslMechanism, SaslPolicy
+from esp.model.shown_names import in_line, shown
 
 _NOT_NOW: Final = "SaslAuthenticate request received after successful authentication"
 

@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
-from esp.authentication.errors import AuthenticationError, MalformedMessageError, shown
+from esp.authentication.errors import AuthenticationError, MalformedMessageError
 from esp.authentication.exchange import Challenge, KeyWait, Success
+from esp.model.shown_names import shown
 
 MESSAGE_BYTES_MAX: Final = 65_536
 """The longest first message that is looked at. Tokens that list hundreds of groups have some 20 kB."""

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from esp.authentication.credentials import CredentialLookup
-from esp.authentication.errors import OTHER_USER, AuthenticationError, MalformedMessageError, shown
+from esp.authentication.errors import OTHER_USER, AuthenticationError, MalformedMessageError
 from esp.authentication.exchange import SlowCheck, Success
 from esp.authentication.scram import is_password
+from esp.model.shown_names import shown
 
 _PARTS: Final = 3
 _PARTS_READ_MAX: Final = 4

@@ -18,10 +18,11 @@ from typing import Final
 
 from esp.authentication.credentials import CredentialLookup, FoundCredential
 from esp.authentication.delegation_tokens import make_credentials
-from esp.authentication.errors import OTHER_USER, AuthenticationError, MalformedMessageError, shown
+from esp.authentication.errors import OTHER_USER, AuthenticationError, MalformedMessageError
 from esp.authentication.exchange import Challenge, NewTokenWait, SlowCheck, Success
 from esp.model.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential, ScramMechanism
 from esp.model.scram_keys import client_key, make_credential, salted_password, server_key, stored_key
+from esp.model.shown_names import shown
 
 NONCE_CHARACTERS_MAX: Final = 256
 """The longest nonce that either side takes from the other. Those of the known clients have 22 to 36 characters."""

@@ -17,10 +17,11 @@ from joserfc.registry import Header
 from joserfc.util import base64_to_int, urlsafe_b64decode
 
 from esp.authentication.claims import check_claims
-from esp.authentication.errors import AuthenticationError, shown
+from esp.authentication.errors import AuthenticationError
 from esp.authentication.oauthbearer import MESSAGE_BYTES_MAX, KnownToken, Unresolved
 from esp.authentication.signing_keys import SigningKeys
 from esp.model.oauth import OauthTerms
+from esp.model.shown_names import shown
 
 KEYS_MAX: Final = 1_000
 """The most keys of one provider."""

@@ -27,13 +27,13 @@ _UNSHOWN: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def print_line(text: str) -> None:
-    """Write a line to stdout as it is."""
-    sys.stdout.write(text + "\n")
+    """Write a line to stdout, or several; characters that a terminal would act upon as escapes (:func:`escaped`)."""
+    sys.stdout.write(escaped(text) + "\n")
 
 
 def print_json(value: Any) -> None:
     """Write a value to stdout as one line of JSON; named tuples in it become lists: make mappings of them."""
-    print_line(msgspec.json.encode(value).decode())
+    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")  # JSON has escapes of its own
 
 
 def print_columns(columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[str | Text]]) -> None:
@@ -45,7 +45,7 @@ def print_columns(columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[st
         columns: heading and least width of each.
         rows: their cells.
     """
-    rows = [[cell if isinstance(cell, Text) else _escaped(cell) for cell in row] for row in rows]
+    rows = [[cell if isinstance(cell, Text) else _in_cell(cell) for cell in row] for row in rows]
     if console.is_terminal:
         print_table([heading for heading, _ in columns], rows)
         return
@@ -56,7 +56,15 @@ def print_columns(columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[st
         print_line(" ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Return text with escapes for characters that a terminal would act upon: names in it may be of any client's choice.
+
+    Line breaks and tabs stay: they are the tools' own, and no commands.
+    """
+    return "".join(each if each in "\n\t" else _in_cell(each) for each in text) if not text.isprintable() else text
+
+
+def _in_cell(text: str) -> str:
     if text.isprintable():  # nearly always
         return text
     return "".join(repr(each)[1:-1] if unicodedata.category(each) in _UNSHOWN else each for each in text)
@@ -128,18 +136,18 @@ def _print_indented(text: Text, indent: int, head: Text | str) -> None:
 
 def print_error(problem: str, remedy: str) -> None:
     """Say what is wrong and what to do, in plain lines that a narrow terminal does not break."""
-    errors.print(f"esp: {problem}", style="red", markup=False, soft_wrap=True)
-    errors.print(f"  {remedy}", markup=False, soft_wrap=True)
+    errors.print(escaped(f"esp: {problem}"), style="red", markup=False, soft_wrap=True)
+    errors.print(escaped(f"  {remedy}"), markup=False, soft_wrap=True)
 
 
 def print_note(text: str) -> None:
     """Write the note that a command is done to stderr, where stdout is for a result that programs read."""
-    errors.print(text, markup=False, soft_wrap=True)
+    errors.print(escaped(text), markup=False, soft_wrap=True)
 
 
 def print_warning(text: str) -> None:
     """Say what the caller may not expect; the work goes on."""
-    errors.print(f"esp: {text}", style="yellow", markup=False, soft_wrap=True)
+    errors.print(escaped(f"esp: {text}"), style="yellow", markup=False, soft_wrap=True)
 
 
 @contextmanager

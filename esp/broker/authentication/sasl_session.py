@@ -14,7 +14,7 @@ from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 
 from esp.authentication.conversation import Conversation, Ending, Reply
-from esp.authentication.errors import UnexpectedMessageError, in_line
+from esp.authentication.errors import UnexpectedMessageError
 from esp.authentication.exchange import Check
 from esp.broker.authentication.answers import authenticate_response, handshake_response
 from esp.broker.authentication.login_parts import LoginParts
@@ -23,6 +23,7 @@ from esp.broker.request import Answer, ClientContext, Request
 from esp.model.acl import group_principals
 from esp.model.errors import ErrorCode
 from esp.model.sasl import SaslPolicy
+from esp.model.shown_names import in_line
 from esp.ports.clock import Timer
 from esp.protocol.errors import DecodeError
 from esp.protocol.registry import ApiKey

@@ -8,11 +8,11 @@ import logging
 from collections import Counter
 from typing import ClassVar, Final
 
-from esp.authentication.errors import in_line
 from esp.authorization.authorizer import Authorizer
 from esp.broker.request import ClientContext
 from esp.controller.image import ClusterDelta, ClusterImage
 from esp.model.acl import AclOperation, Permission, ResourceType
+from esp.model.shown_names import in_line
 from esp.settings.broker import BrokerSettings
 
 log = logging.getLogger("kafka.authorizer.logger")

@@ -3,10 +3,10 @@
 import logging
 from typing import Final
 
-from esp.authentication.errors import in_line
 from esp.broker.request import ClientContext
 from esp.model.distinguished_name import subject_of
 from esp.model.principal_mapping import PrincipalMapping
+from esp.model.shown_names import in_line
 
 log = logging.getLogger(__name__)
 

@@ -14,6 +14,7 @@ from esp.broker.services import Services
 from esp.broker.waiting import time_limit
 from esp.model.ids import TopicPartition
 from esp.model.retention_hold import BrokenHold
+from esp.model.shown_names import in_line
 from esp.replication.log_holds import GroupHold
 from esp.settings.topic_overrides import read_hold_groups
 
@@ -89,7 +90,7 @@ def tell_broken_holds(
             log.warning(
                 "%s: groups %s hold its records, which are deleted by %s; it is not known what they had not read",
                 partition,
-                ", ".join(group.group_id for group in held.groups),
+                ", ".join(in_line(group.group_id) for group in held.groups),
                 by,
             )
         elif held.start_offset < end_offset:

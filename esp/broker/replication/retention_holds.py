@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.model.ids import NO_LEADER_EPOCH, TopicPartition
 from esp.model.retention_hold import WHOLE_LOG, BrokenHold, RetentionHold
+from esp.model.shown_names import in_line
 from esp.replication.log_holds import GroupHold, LogHolds, find_breaks, find_hold
 
 log = logging.getLogger(__name__)
@@ -133,7 +134,7 @@ class RetentionHolds:
             log.warning(
                 "%s: the hold of group %s is broken by %s: offsets %d to %d are deleted and were not read",
                 partition,
-                lost.group_id,
+                in_line(lost.group_id),
                 lost.cap,
                 lost.from_offset,
                 lost.end_offset - 1,

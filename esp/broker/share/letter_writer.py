@@ -16,6 +16,7 @@ from esp.broker.replication.read_errors import READ_ERRORS, code_of
 from esp.broker.share.letter_post import LetterPost
 from esp.broker.share.log_reads import Range, ReadBatches, Searching, read_batches, visible_end
 from esp.model.errors import ErrorCode
+from esp.model.shown_names import in_line
 from esp.records.batch import iterate_records
 from esp.records.builder import NewRecord, Record, build_batch
 from esp.schemas.share_state_records import ShareStateKey
@@ -148,7 +149,7 @@ class LetterWriter:
 
     @property
     def _name(self) -> str:
-        return f"{self._hosted.name} of group {self._key.group_id}"
+        return f"{self._hosted.name} of group {in_line(self._key.group_id)}"
 
     async def _letters(
         self, condemned: Sequence[CondemnedRecords], settings: ShareGroupSettings, *, copies: bool

@@ -13,6 +13,7 @@ from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.share_states.config import ShareStatesConfig
 from esp.model.buffers import Buffer
 from esp.model.errors import ApiError
+from esp.model.shown_names import in_line
 from esp.ports.env import Env
 from esp.records.batch import check_batch, iterate_records, read_whole_header
 from esp.replication.partition_leader import Appended, delete_records
@@ -79,7 +80,9 @@ class ShareCoordinatorDriver(CoordinatorDriver[ShareCoordinator]):
                 "%s has changes of %d share partitions without their beginning, which count as never initialized: %s%s",
                 self._hosted.name,
                 len(orphans),
-                ", ".join(f"{key.group_id}:{key.topic_id}:{key.partition}" for key in orphans[:_NAMED_AT_MOST]),
+                ", ".join(
+                    f"{in_line(key.group_id)}:{key.topic_id}:{key.partition}" for key in orphans[:_NAMED_AT_MOST]
+                ),
                 " and others" if len(orphans) > _NAMED_AT_MOST else "",
             )
 

@@ -12,6 +12,7 @@ from typing import Protocol, TypeAlias
 
 from cryptography import x509
 
+from esp.model.shown_names import in_line
 from esp.runtime.tls.stores import Trust
 
 log = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ class Peers:
                 "the listener %s ends %d connections of %s: %s",
                 self._endpoint,
                 len(peer.connections),
-                peer.subject,
+                in_line(peer.subject),
                 reason,
             )
             self.ended += len(peer.connections)

@@ -1,3 +1,4 @@
+import json
 import re
 from pathlib import Path
 
@@ -36,6 +37,23 @@ def test_names_that_clients_choose_are_no_commands_to_a_terminal(monkeypatch, ca
     assert "\\x1b]0;mine\\x07\\n\\u202eé\xa0" in printed
     assert set("\x1b\x07\u202e").isdisjoint(printed)
     assert len(printed.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    "write", [output.print_line, output.print_note, output.print_warning, lambda text: output.print_error(text, text)]
+)
+def test_names_in_sentences_are_no_commands_to_a_terminal_either(monkeypatch, capsys, write):
+    monkeypatch.setattr(output, "errors", Console(stderr=True, force_terminal=True, color_system=None, width=80))
+    write("the group \x1b]0;mine\x07\u202e\nis\tempty")
+    captured = capsys.readouterr()
+    printed = captured.out + captured.err
+    assert "the group \\x1b]0;mine\\x07\\u202e\nis" in printed
+    assert set("\x1b\x07\u202e").isdisjoint(printed)
+
+
+def test_json_keeps_its_own_escapes(capsys):
+    output.print_json({"group": "\x1b\x7f"})
+    assert json.loads(capsys.readouterr().out) == {"group": "\x1b\x7f"}
 
 
 WORDS = st.text("abc", min_size=1, max_size=60)

@@ -4,9 +4,12 @@ import asyncio
 
 import pytest
 
+from esp.broker.replication.retention_holds import RetentionHolds
 from esp.model.errors import ErrorCode
-from esp.model.retention_hold import CAP_BYTES, CAP_MS, DELETE_RECORDS, DELETE_TOPICS
+from esp.model.ids import TopicPartition
+from esp.model.retention_hold import CAP_BYTES, CAP_MS, DELETE_RECORDS, DELETE_TOPICS, BrokenHold
 from esp.protocol.registry import ApiKey
+from esp.replication.log_holds import GroupHold
 from tests.unit.broker.config_requests import DELETE, SET, TOPIC, alter, describe
 from tests.unit.broker.conversation import create_topic, create_topics, delete_topic, model, ms, produce
 from tests.unit.broker.group_conversation import commit, delete_groups, delete_offsets, until_coordinated
@@ -178,6 +181,14 @@ def test_a_cap_breaks_a_hold_and_the_log_says_what_was_lost(configs, cap, caplog
         assert holds_of(node).lost_offsets == {cap: end - 2}
 
     scenario()
+
+
+def test_the_name_of_a_group_forges_no_line_of_the_log(caplog):
+    holds = RetentionHolds(lambda: pytest.fail("nobody is asked"))
+    holds.on_broken(TopicPartition("t", 0), [GroupHold("g\nWARNING all is well", 2)], [BrokenHold(CAP_BYTES, 0, 4)])
+    (message,) = caplog.messages
+    assert "\n" not in message
+    assert r"the hold of group 'g\nWARNING all is well' is broken" in message
 
 
 async def delete_records(client, offset):

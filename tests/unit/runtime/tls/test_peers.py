@@ -47,6 +47,14 @@ def test_connections_end_with_a_certificate_of_their_chain(peers, caplog):
     assert carols.is_ended
 
 
+def test_a_subject_forges_no_line_of_the_log(peers, caplog):
+    connect(peers, AUTHORITY.issue("CN=eve\nWARNING all is well"))
+    peers.end_expired(AUTHORITY.certificate.not_valid_after_utc)
+    assert len(caplog.messages) == 1
+    assert "\n" not in caplog.messages[0]
+    assert r"CN=eve\nWARNING all is well" in caplog.messages[0]
+
+
 def test_a_chain_is_held_against_each_store_once(peers):
     connect(peers, CAROL)
     assert peers.not_held_against(OLD) == []
