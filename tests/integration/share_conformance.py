@@ -6,7 +6,7 @@ The tests come from Maven as Kafka publishes them. They expect a cluster inside 
 place, which knows where the cluster is found, and has brokers stopped and started from here. Methods that need the same brokers' settings
 share a cluster, which is emptied before each; one that has failed, or has stopped a broker, leaves a new one to the next.
 
-The exit status is 1 if a method fails that is not in :data:`EXEMPTIONS`, or if one of those passes.
+The exit status is 1 if a method fails that is not in :data:`EXEMPTIONS`, if one of those passes, or if a cluster does not start.
 """
 
 import argparse
@@ -36,6 +36,13 @@ TESTS_POM: Final = Path(__file__).with_name("share_conformance_pom.xml")
 """The jars with the tests, a few megabytes beside the broker's jars."""
 
 METHOD_TIMEOUT_S: Final = 240.0
+
+REMEDY: Final = (
+    "The methods after it were not run. If the node was only too slow, run again when the machine has less to do, and name the methods"
+    " that are left; else run again with --directory DIRECTORY, which keeps the nodes' files and logs."
+)
+"""What to do if a cluster does not start."""
+
 _LINE_END: Final = "\x1f"
 _SHOWN: Final = 4000
 """Characters of a stack."""
@@ -217,7 +224,11 @@ class Suite:
         return found
 
     def run(self, methods: Mapping[str, Needs], product: str) -> Iterator[Outcome]:
-        """Run methods on a product: ``esp`` or ``kafka``."""
+        """Run methods on a product: ``esp`` or ``kafka``.
+
+        Raises:
+            NodeError: a cluster did not start.
+        """
         for needs in dict.fromkeys(methods.values()):
             left = [name for name, of_method in methods.items() if of_method == needs]
             while left:
@@ -327,14 +338,18 @@ def main() -> int:
             parser.error(f"no method begins so: {', '.join(options.methods)}")
         suite.directory.mkdir(parents=True, exist_ok=True)
         outcomes: dict[str, list[Outcome]] = {product: [] for product in products}
-        with suite:
-            for product in products:
-                for outcome in suite.run(chosen, product):
-                    first_line = outcome.failure.partition("\n")[0]
-                    typer.echo(
-                        f"{product} {outcome.method} {outcome.verdict} {outcome.seconds:.1f} {first_line}".rstrip()
-                    )
-                    outcomes[product].append(outcome)
+        try:
+            with suite:
+                for product in products:
+                    for outcome in suite.run(chosen, product):
+                        first_line = outcome.failure.partition("\n")[0]
+                        typer.echo(
+                            f"{product} {outcome.method} {outcome.verdict} {outcome.seconds:.1f} {first_line}".rstrip()
+                        )
+                        outcomes[product].append(outcome)
+        except NodeError as error:
+            typer.echo(f"{table(outcomes)}\n\na cluster of {product} did not start: {error}\n{REMEDY}")
+            return 1
     typer.echo(table(outcomes))
     return 0 if all(outcome.is_fine for some in outcomes.values() for outcome in some) else 1
 

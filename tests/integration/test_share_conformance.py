@@ -1,13 +1,26 @@
 """A handful of the methods of Kafka's ``ShareConsumerTest``, of different kinds; ``make share-conformance`` runs all of them."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from esp.testing.kafka_tools import KafkaTools, ToolsMissingError
+from esp.testing.node_process import NodeError
 from esp.testing.pytest_plugin import AGAINST_KAFKA, skip_or_fail
-from tests.integration.share_conformance import EXEMPTIONS, PRODUCTS, TESTS_POM, Outcome, Suite, table
+from tests.integration import share_conformance
+from tests.integration.share_conformance import (
+    EXEMPTIONS,
+    PRODUCTS,
+    REMEDY,
+    TESTS_POM,
+    Needs,
+    Outcome,
+    Suite,
+    table,
+)
 
 HANDFUL = (
     "testControlRecordsSkipped",
@@ -43,6 +56,25 @@ def test_a_handful_of_kafkas_methods_passes(suite: Suite) -> None:
     outcomes = list(suite.run({name: methods[name] for name in HANDFUL}, product))
     assert [outcome.method for outcome in outcomes] == list(HANDFUL)
     assert all(outcome.is_fine for outcome in outcomes), table({product: outcomes})
+
+
+def test_cluster_that_does_not_start_ends_the_run_with_a_remedy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """What was run before is told as well."""
+
+    def run(_methods: object, product: str) -> Iterator[Outcome]:
+        yield Outcome("testHeaders", product, 6.0)
+        raise NodeError("the node was not ready within 60 s")
+
+    suite = mock.MagicMock(run=run, directory=tmp_path)
+    suite.methods.return_value = {"testHeaders": Needs(1, ())}
+    monkeypatch.setattr(share_conformance, "find_suite", lambda _directory: suite)
+    monkeypatch.setattr(sys, "argv", ["share_conformance"])
+    assert share_conformance.main() == 1
+    told = capsys.readouterr().out
+    assert "esp: of 1 methods 1 passed" in told
+    assert told.endswith(f"a cluster of esp did not start: the node was not ready within 60 s\n{REMEDY}\n")
 
 
 class TestTheVerdict:

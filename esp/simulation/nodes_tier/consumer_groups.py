@@ -151,7 +151,10 @@ class ConsumerGroups:
         await until(limit_s, "INV-CONVERGE", self.find_unstable)
 
     async def _add_partition(self, group_id: str) -> None:
-        """Try for a while to give a topic another partition: brokers that never come back may be too many for its replicas."""
+        """Try for a while to give a topic another partition: brokers that never come back may be too many for its replicas.
+
+        The run counts which of the two came of it, so that a survey of many runs shows whether the group was put to the test.
+        """
         client = self._groups.new_client(group_id, "grower").client
         topic = self._image().topics_by_name[self._world.profile.topics[0].name]
         for _ in range(GROW_TRIES):
@@ -165,6 +168,8 @@ class ConsumerGroups:
                 break
             self._history.on_refusal(client.name, code.name)
             await asyncio.sleep(LOOK_S)
+        else:
+            self._history.on_done(client.name, "topics left as they are", f"{topic.name} after {GROW_TRIES} tries")
         client.close()
 
     def added_to(self, outcome: Outcome) -> Outcome:

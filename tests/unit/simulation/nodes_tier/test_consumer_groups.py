@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
 from esp.schemas.consumer_group_records import TopicIdPartition
 from esp.simulation.nodes_tier.consumer_group_profile import ConsumerGroupProfile
@@ -15,6 +16,7 @@ from esp.simulation.nodes_tier.groups import Groups
 from esp.simulation.nodes_tier.profile import Profile, TopicProfile
 from esp.simulation.nodes_tier.run import Run
 from esp.simulation.nodes_tier.world import World
+from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.history import History
 
 GROUP = ConsumerGroupProfile(
@@ -109,6 +111,18 @@ def test_partition_that_is_added_to_what_an_expression_names_has_a_member_soon()
     outcome = run.execute()
     assert outcome.violation is None
     assert outcome.administered["topics grown"] == 1
+    assert "topics left as they are" not in outcome.administered
+
+
+def test_partition_that_cannot_be_added_is_counted(monkeypatch):
+    async def refuse(_client, _topic):
+        return ErrorCode.invalid_replication_factor
+
+    monkeypatch.setattr(ClusterClient, "add_partition", refuse)
+    outcome = Run(profile_with_group(consumer_group=dataclasses.replace(GROUP, grows=True))).execute()
+    assert outcome.violation is None
+    assert "topics grown" not in outcome.administered
+    assert outcome.administered["topics left as they are"] == 1
 
 
 def test_group_of_a_run_without_faults_is_told_commits_and_is_held_against_its_log():
