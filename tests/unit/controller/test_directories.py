@@ -147,6 +147,23 @@ def test_the_last_known_leader_leads_no_more_when_its_log_is_gone():
     assert cluster.partition("t").leader == -1
 
 
+def test_the_last_eligible_replica_that_registers_uncleanly_waits_for_an_operator_where_a_log_is_gone():
+    """Decision 72: it may lack what the log that is gone has, and nobody leads by a guess (ELECT-2)."""
+    cluster = Cluster(3, min_insync_replicas=2)
+    topic_id = cluster.create_partition(1, 2)
+    lost_everywhere(cluster, 2, 1)
+    assert (cluster.partition("t").elr, cluster.partition("t").last_known_elr) == ((1, 2), (1,))
+    cluster.assign(1, (NOWHERE, topic_id, 0))
+    assert (cluster.partition("t").elr, cluster.partition("t").last_known_elr) == ((2,), ())
+    cluster.register(2)  # its start was cut off
+    for number in (1, 2):
+        cluster.unfence(number)
+    partition = cluster.partition("t")
+    assert (partition.leader, partition.isr, partition.elr, partition.last_known_elr) == (-1, (), (), ())
+    cluster.decide(decide_elect_leaders(cluster.image, Election.UNCLEAN, [("t", [0])]))
+    assert cluster.partition("t").leader == 2  # the first replica is up, and has nothing
+
+
 def test_one_that_is_in_sync_has_a_log_whatever_an_old_request_says():
     """BRK-11: a request may come late, behind its copy."""
     cluster = Cluster(2)
