@@ -20,6 +20,10 @@ from pyspark.sql import SparkSession
 KAFKA_CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 SHUFFLE_PARTITIONS = 4
 """The streams here keep a few hundred groups of state; Spark's default of 200 would be 200 tiny files a batch."""
+PYTHON_STARTS_WITHIN = "60s"
+"""The time in which a process of Python has to answer that Spark starts for a source of its own, ``esp`` among them. Spark's 15 s are too
+short for a busy machine: the import of a source, and its first offsets, are part of it, and the query fails.
+"""
 
 _LOG4J2 = """\
 rootLogger.level = warn
@@ -89,6 +93,7 @@ def build_session(
         **({"spark.jars.packages": KAFKA_CONNECTOR} if has_connector else {}),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
+        "spark.python.authenticate.socketTimeout": PYTHON_STARTS_WITHIN,
         "spark.sql.warehouse.dir": os.path.join(scratch, "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
