@@ -25,8 +25,8 @@ GROUP_MUTANTS: Final = (
         "        offsets = store.newest(request.group_id)\n",
     ),
     Mutant(
-        "loading-is-told-beside-the-partitions-alone",
-        "aiokafka begins anew",
+        "loading-stands-beside-the-partitions-alone",
+        "aiokafka reads from the start",
         GROUPS,
         "esp.broker.apis.offset_fetch",
         "(group.topics is None or request.api_version >= MANY_GROUPS_FROM)",
