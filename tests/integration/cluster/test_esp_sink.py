@@ -29,6 +29,12 @@ def test_a_batch_for_which_too_few_replicas_are_in_sync_is_refused_and_written_w
     share = Share(0, 20, 5, 1)
     assert writer_of(bootstrap, topic).write([rows_of_batch(0)], share) is Action.WRITE
 
+    def committed() -> list[bytes | None]:
+        return sorted(read_values(bootstrap, topic, **{"kafka.isolation.level": "read_committed"}))
+
+    # readers see rows when the marker is written, which is behind the answer, and needs the replicas as well
+    eventually(lambda: committed() == values_of_batches(1), 60)
+
     follower = next(number for number in cluster.nodes if number != leader)
     cluster.nodes[follower].stop()
     eventually(lambda: len(observer.partitions(topic)[0].isr) == 2, 60)
@@ -42,9 +48,4 @@ def test_a_batch_for_which_too_few_replicas_are_in_sync_is_refused_and_written_w
     cluster.nodes[follower].start()
     observer.wait_until_whole(topic, 60)
     assert writer_of(bootstrap, topic).write([rows_of_batch(1)], share._replace(batch=1)) is Action.WRITE
-
-    def committed() -> list[bytes | None]:
-        return sorted(read_values(bootstrap, topic, **{"kafka.isolation.level": "read_committed"}))
-
-    # readers see rows when the marker is written, which is behind the answer
     eventually(lambda: committed() == values_of_batches(2), 60)
