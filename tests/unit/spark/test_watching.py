@@ -67,6 +67,89 @@ def test_a_commit_that_fails_is_told_and_the_next_is_tried(caplog: pytest.LogCap
     assert "the position of g is not committed: no broker answers" in caplog.text
 
 
+def test_a_commit_that_fails_is_tried_again_until_the_cluster_answers() -> None:
+    tried: list[int] = []
+    is_committed = threading.Event()
+
+    def commit(one: Done) -> None:
+        tried.append(one.batch)
+        if len(tried) < 4:
+            raise ConsumerError("no broker answers")
+        is_committed.set()
+
+    committer = Committer(commit, retry_s=0.001)
+    committer.put(done(7))
+    assert is_committed.wait(WAIT_S)
+    committer.stop()
+    assert tried == [7, 7, 7, 7]
+
+
+def test_a_position_that_waits_again_does_not_replace_a_newer_one() -> None:
+    """Another source of the query has no newer position, and keeps its own."""
+    committed: list[Done] = []
+    is_asked, may_fail = threading.Event(), threading.Event()
+
+    def commit(one: Done) -> None:
+        if not is_asked.is_set():
+            is_asked.set()
+            assert may_fail.wait(WAIT_S)
+            raise ConsumerError("no broker answers")
+        committed.append(one)
+
+    committer = Committer(commit)
+    committer.put(Done("g", CLUSTER, {Partition("t", 0): 1, Partition("u", 0): 1}, 1))
+    assert is_asked.wait(WAIT_S)
+    committer.put(done(2))
+    may_fail.set()
+    committer.stop()
+    assert committed == [Done("g", CLUSTER, {Partition("t", 0): 2, Partition("u", 0): 1}, 2)]
+
+
+def test_the_end_tries_a_position_that_waits_without_its_pause() -> None:
+    tried: list[str] = []
+    is_put_back = threading.Event()
+
+    def commit(one: Done) -> None:
+        tried.append(one.group)
+        if len(tried) == 1:
+            raise ConsumerError("no broker answers")
+        is_put_back.set()
+
+    committer = Committer(commit, retry_s=3600)
+    committer.put(done(7))
+    committer.put(done(7, group="h"))
+    assert is_put_back.wait(WAIT_S)
+    assert tried == ["g", "h"]
+    committer.stop()
+    assert tried == ["g", "h", "g"]
+
+
+def test_the_end_names_the_groups_that_are_not_committed(caplog: pytest.LogCaptureFixture) -> None:
+    is_asked, may_answer = threading.Event(), threading.Event()
+
+    def commit(_one: Done) -> None:
+        is_asked.set()
+        assert may_answer.wait(WAIT_S)
+
+    committer = Committer(commit, stop_s=0.01)
+    committer.put(done(0, group="spark.rows"))
+    assert is_asked.wait(WAIT_S)
+    committer.put(done(1, group="spark.windows"))
+    committer.put(done(2, group="spark.rows"))
+    with caplog.at_level(logging.WARNING):
+        committer.stop()
+    assert "the last positions of spark.rows, spark.windows are not committed" in caplog.text
+    may_answer.set()
+
+
+def test_an_end_that_commits_all_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        committer = Committer(lambda _one: None)
+        committer.put(done(0))
+        committer.stop()
+    assert caplog.text == ""
+
+
 def test_options_without_a_cluster_are_refused() -> None:
     with pytest.raises(ConsumerError, match=r"the options name no cluster: write kafka\.bootstrap\.servers"):
         watch(None, {"subscribe": "t"})
