@@ -2,6 +2,10 @@
 
 Spark calls a listener on a thread of its own, and waits for it. So the listener only notes what is to be committed, and a thread
 commits it. If a cluster does not answer, the latest positions wait, and older ones are forgotten.
+
+Spark tells of batches alone. A query whose program was killed between Spark's commit of a batch and the group's, and that finds nothing new
+when it is started again, tells of none. So the first trigger of a run without a batch has its position committed, once: it is where the
+checkpoint stands.
 """
 
 import logging
@@ -189,6 +193,8 @@ class Watch(StreamingQueryListener):
         self._spark = spark
         self._cluster = cluster
         self._clusters: dict[str, list[ClusterSettings | None]] = {}
+        self._unheard: dict[str, Any] = {}
+        """By the ids of their runs, the queries of which no position of this run has been noted."""
         self._committer = Committer(commit_done)
         self._running: set[str] = set()
         """The ids of the runs of queries that have begun and have not ended, by the events so far."""
@@ -210,7 +216,9 @@ class Watch(StreamingQueryListener):
         with self._changed:
             self._running.add(str(event.runId))
         with suppress(Exception):
-            self._clusters[str(event.runId)] = find_clusters(self._spark.streams.get(str(event.id)))
+            query = self._spark.streams.get(str(event.id))
+            self._unheard[str(event.runId)] = query
+            self._clusters[str(event.runId)] = find_clusters(query)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - PySpark's name
         """Have the ends of a batch committed."""
@@ -225,21 +233,39 @@ class Watch(StreamingQueryListener):
         Args:
             progress: PySpark's ``StreamingQueryProgress``.
         """
+        self._unheard.pop(str(progress.runId), None)
+        self._note(progress, progress.batchId)
+
+    def _note(self, progress: Any, batch: int) -> None:
         group = f"spark.{progress.name or progress.id}"
         for offsets, known in read_progress(progress.sources, self._clusters.get(str(progress.runId), [])):
             cluster = known or self._cluster
             if cluster is not None:
-                self._committer.put(Done(group, cluster, offsets, progress.batchId, str(progress.id)))
+                self._committer.put(Done(group, cluster, offsets, batch, str(progress.id)))
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - PySpark's name
-        """An idle query has nothing new to commit."""
+        """Have the position committed at which a query goes on that finds nothing new."""
+        self._note_resumed(str(event.runId))
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - PySpark's name
-        """Forget a query, of which no batch comes any more."""
+        """Forget a query, of which no batch comes any more. Its run may have ended before Spark called it idle."""
+        self._note_resumed(str(event.runId))
         self._clusters.pop(str(event.runId), None)
         with self._changed:
             self._running.discard(str(event.runId))
             self._changed.notify_all()
+
+    def _note_resumed(self, run: str) -> None:
+        """Have the position of a run committed of which nothing was heard, if it has one."""
+        query = self._unheard.pop(run, None)
+        if query is None:
+            return
+        try:
+            progress = query.lastProgress
+            if progress is not None:
+                self._note(progress, progress.batchId - 1)  # without a batch, Spark's number is that of the next one
+        except Exception as error:  # likewise
+            _log.warning("the position of a query is not noted: %s", error)
 
     def _await_ended(self, streams: Any) -> None:
         """Wait for the last events of queries that have ended: Spark tells of them a little later, in their order."""

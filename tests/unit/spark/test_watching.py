@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
+from typing import NamedTuple
 from uuid import UUID
 
 import pytest
@@ -221,3 +222,74 @@ def test_a_watcher_waits_for_the_last_events_of_queries_that_have_ended() -> Non
     watcher.onQueryTerminated(ended)
     ending.join(WAIT_S)
     assert removed == [True]
+
+
+class ResumedQuery(NamedTuple):
+    """A query that was started again, and the progress of its first trigger."""
+
+    id: UUID
+    runId: UUID  # noqa: N815 - PySpark's name
+    lastProgress: SimpleNamespace | None  # noqa: N815 - likewise
+
+
+def resumed(batch: int, end: int | None = 20) -> ResumedQuery:
+    """A query whose run has read nothing, and the number of its next batch; without an end it has had no trigger yet."""
+    one, run = UUID(int=1), UUID(int=2)
+    sources = [{"endOffset": json.dumps({"t": {"0": end}})}]
+    progress = SimpleNamespace(id=one, runId=run, name="q", batchId=batch, sources=sources)
+    return ResumedQuery(one, run, None if end is None else progress)
+
+
+@pytest.fixture
+def noted(monkeypatch: pytest.MonkeyPatch) -> list[Done]:
+    """What watchers commit."""
+    found: list[Done] = []
+    monkeypatch.setattr("esp.spark.watching.commit_done", found.append)
+    return found
+
+
+def watching(query: ResumedQuery) -> Watch:
+    """A watcher that was told of the start of a query."""
+    streams = SimpleNamespace(get=lambda _id: query, active=[query], removeListener=lambda _listener: None)
+    watcher = Watch(SimpleNamespace(streams=streams), CLUSTER)
+    watcher.onQueryStarted(query)
+    return watcher
+
+
+def resumed_at(batch: int) -> Done:
+    """The position of :func:`resumed`."""
+    return Done("spark.q", CLUSTER, {Partition("t", 0): 20}, batch, str(UUID(int=1)))
+
+
+def test_the_position_of_a_query_that_finds_nothing_new_is_committed_once(noted: list[Done]) -> None:
+    """It was killed between Spark's commit of its last batch and the group's."""
+    watcher = watching(resumed(8))
+    watcher.onQueryIdle(resumed(7))
+    watcher.onQueryIdle(resumed(7))
+    watcher.onQueryTerminated(resumed(7))
+    watcher.stop()
+    assert noted == [resumed_at(7)]
+
+
+def test_a_run_that_ends_before_it_is_called_idle_has_its_position_committed(noted: list[Done]) -> None:
+    watcher = watching(resumed(8))
+    watcher.onQueryTerminated(resumed(7))
+    watcher.stop()
+    assert noted == [resumed_at(7)]
+
+
+def test_a_run_that_told_of_a_batch_has_nothing_more_to_commit(noted: list[Done]) -> None:
+    query = resumed(7)
+    watcher = watching(query)
+    watcher.onQueryProgress(SimpleNamespace(progress=query.lastProgress))
+    watcher.onQueryIdle(query)
+    watcher.onQueryTerminated(query)
+    watcher.stop()
+    assert noted == [resumed_at(7)]
+
+
+def test_a_run_without_a_trigger_has_no_position(noted: list[Done]) -> None:
+    watcher = watching(resumed(7, end=None))
+    watcher.onQueryTerminated(resumed(7))
+    watcher.stop()
+    assert noted == []
