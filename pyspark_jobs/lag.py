@@ -5,6 +5,7 @@ group's lag is all that the topic holds.
 """
 
 import csv
+import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,8 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
 INTERVAL_S: Final = 0.5
+LAST_WITHIN_S: Final = 10.0
+"""For so long the last sample is tried when the run has ended."""
 
 Lag = dict[str, list[tuple[float, int]]]
 """By group: seconds since the start, and the records that the group was behind then."""
@@ -25,20 +28,31 @@ Lag = dict[str, list[tuple[float, int]]]
 class LagRecorder:
     """Samples lag on a thread of its own until its context ends, and writes a line for each sample.
 
-    A cluster that does not answer leaves a hole in the samples, and does no other harm.
+    A cluster that does not answer leaves a hole in the samples, and does no other harm. The last sample is tried again, since it shows
+    where the queries ended.
 
     Args:
         bootstrap_server: the cluster.
         topic: the topic that the queries read.
         groups: of the queries.
         path: the file.
+        last_within_s: how long the last sample is tried.
     """
 
-    def __init__(self, bootstrap_server: str, topic: str, groups: Sequence[str], path: str) -> None:
+    def __init__(
+        self,
+        bootstrap_server: str,
+        topic: str,
+        groups: Sequence[str],
+        path: str,
+        last_within_s: float = LAST_WITHIN_S,
+    ) -> None:
         self._bootstrap_server = bootstrap_server
         self._topic = topic
         self._groups = groups
         self._path = path
+        self._last_within_s = last_within_s
+        self._give_up_s = math.inf
         self._start_s = time.monotonic()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lag", daemon=True)
@@ -50,19 +64,20 @@ class LagRecorder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._give_up_s = time.monotonic() + self._last_within_s
         self._stop.set()
         self._thread.join()
 
     def _run(self) -> None:
         with open(self._path, "w", encoding="utf-8", newline="") as file:
-            is_over = False
-            while not is_over:
+            while time.monotonic() < self._give_up_s:
                 try:
-                    is_over = self._sample(file)
+                    self._sample(file)
+                    return
                 except KafkaError:
-                    is_over = self._stop.wait(INTERVAL_S)
+                    time.sleep(INTERVAL_S)
 
-    def _sample(self, file: TextIO) -> bool:
+    def _sample(self, file: TextIO) -> None:
         """Sample until the end; the last sample, behind the end of the run, shows where it ended."""
         lines = csv.writer(file)
         with ExitStack() as stack:
@@ -75,7 +90,7 @@ class LagRecorder:
                 seconds = round(time.monotonic() - self._start_s, 2)
                 lines.writerows((seconds, group, records) for group, records in lag.items())
                 if is_last:
-                    return True
+                    return
 
 
 def read_lag(consumer: KafkaConsumer, admin: KafkaAdminClient, topic: str, groups: Sequence[str]) -> dict[str, int]:

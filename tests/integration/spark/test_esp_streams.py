@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name that every PySpar
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from esp.executor.worker_process import find_connection
+from esp.model.position_note import read_note
 from esp.options.errors import OptionError
 from esp.spark import drain, progress, watch
 from tests.integration.conftest import MakeTopic, eventually
@@ -169,6 +170,29 @@ def test_the_lag_of_a_query_by_both_sources_is_seen_from_outside(
     finally:
         query.stop()
         watcher.stop()
+
+
+def test_the_group_of_a_query_that_was_killed_before_its_commit_catches_up_though_nothing_is_new(
+    cluster: Cluster, topic: str, make_topic: MakeTopic, admin: KafkaAdminClient, tmp_path: Path
+) -> None:
+    """The first run has no listener, as one that ends behind Spark's commit of its last batch."""
+    make_topic()
+    cluster.produce(topic, records_in_turn(20, 1))
+    stream = cluster.read_stream("esp", subscribe=topic, startingOffsets="earliest")
+    writer = stream.writeStream.format("noop").queryName(f"killed-{topic}")
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    with_slow_starts(lambda: start(writer)).stop()
+    watcher = watch(cluster.spark)
+    try:
+        query = with_slow_starts(lambda: start(writer))
+        eventually(lambda: query.lastProgress is not None, 60)
+        query.stop()
+    finally:
+        watcher.stop()
+    group = f"spark.killed-{topic}"
+    assert committed(admin, group) == {(topic, 0): 20}
+    [noted] = admin.list_group_offsets({group: None})[group].values()
+    assert read_note(noted.metadata).batch == 0
 
 
 def start(writer: DataStreamWriter) -> StreamingQuery:

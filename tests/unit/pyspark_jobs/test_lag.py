@@ -1,6 +1,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pytest
 from kafka import OffsetAndMetadata, TopicPartition
 from kafka.errors import KafkaTimeoutError
 
@@ -47,9 +48,44 @@ def test_a_cluster_that_is_away_leaves_a_hole_and_does_no_harm(tmp_path: Path, m
 
     monkeypatch.setattr("pyspark_jobs.lag.KafkaConsumer", refuse)
     path = tmp_path / "lag.csv"
-    with LagRecorder("127.0.0.1:1", "flights", ["spark.rows"], str(path)):
+    with LagRecorder("127.0.0.1:1", "flights", ["spark.rows"], str(path), last_within_s=0.01):
         pass
     assert load_lag(str(path)) == {}
+
+
+@pytest.mark.parametrize("failing", ["connecting", "reading"])
+def test_the_last_sample_is_taken_when_the_cluster_answers_again(failing: str, tmp_path: Path, monkeypatch) -> None:
+    """It has two failures behind the end of the run."""
+    recorder = LagRecorder("127.0.0.1:1", "flights", ["spark.rows"], str(tmp_path / "lag.csv"))
+    failures = iter([KafkaTimeoutError("no brokers")] * 2)
+
+    def fail_after_the_end(step: str) -> None:
+        recorder._stop.wait()
+        if step == failing and (failure := next(failures, None)) is not None:
+            raise failure
+
+    class Client:
+        """A client of a cluster that is away for a while."""
+
+        def __init__(self, **_settings: object) -> None:
+            fail_after_the_end("connecting")
+
+        def close(self) -> None:
+            pass
+
+    def read(*_asked: object) -> dict[str, int]:
+        fail_after_the_end("reading")
+        return {"spark.rows": 0}
+
+    monkeypatch.setattr("pyspark_jobs.lag.INTERVAL_S", 0.001)
+    monkeypatch.setattr("pyspark_jobs.lag.KafkaConsumer", Client)
+    monkeypatch.setattr("pyspark_jobs.lag.KafkaAdminClient", Client)
+    monkeypatch.setattr("pyspark_jobs.lag.read_lag", read)
+    with recorder:
+        pass
+    [(_, records)] = load_lag(str(tmp_path / "lag.csv"))["spark.rows"]
+    assert records == 0
+    assert next(failures, None) is None
 
 
 def test_samples_come_back_by_group(tmp_path: Path) -> None:
