@@ -12,7 +12,7 @@ from esp.cli.dumping.findings import Finding
 from esp.cli.dumping.record_payloads import Decoder
 from esp.cli.dumping.segment_dump import Depth
 from esp.cli.options import Json
-from esp.cli.output import errors, print_line
+from esp.cli.output import errors, print_content
 from esp.model.errors import OperatorError
 from esp.storage.layout import INDEX_SUFFIX
 
@@ -100,7 +100,7 @@ def _print_file(path: Path, findings: Iterator[Finding], *, json: bool, is_silen
     """Print what a file holds, and return how many things are wrong with it."""
     complaints = printed = 0
     if not json:
-        print_line(f"Dumping {path}")
+        print_content(f"Dumping {path}")
     for finding in findings:
         printed += 1
         if not is_silent:
@@ -108,16 +108,16 @@ def _print_file(path: Path, findings: Iterator[Finding], *, json: bool, is_silen
                 told = {"file": str(path), **finding.values} | (
                     {"complaint": finding.complaint} if finding.complaint else {}
                 )
-                print_line(msgspec.json.encode(told).decode())
+                print_content(msgspec.json.encode(told).decode())
             else:
-                print_line(finding.text)
+                print_content(finding.text)
         if finding.complaint is not None:
             complaints += 1
             errors.print(f"{path}: {finding.complaint}", style="red", markup=False, soft_wrap=True)
     if (
         not json and not is_silent and not printed and path.suffix == INDEX_SUFFIX
     ):  # of other files Kafka's tool says nothing
-        print_line(f"{path} is empty.")
+        print_content(f"{path} is empty.")
     if not json and is_silent and not complaints:
-        print_line(f"{path} passed the check.")
+        print_content(f"{path} passed the check.")
     return complaints

@@ -28,12 +28,17 @@ _UNSHOWN: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 def print_line(text: str) -> None:
     """Write a line to stdout, or several; characters that a terminal would act upon as escapes (:func:`escaped`)."""
-    sys.stdout.write(escaped(text) + "\n")
+    print_content(escaped(text))
+
+
+def print_content(text: str) -> None:
+    """Write a line to stdout as it is: what a file holds, or escapes of its own."""
+    sys.stdout.write(text + "\n")
 
 
 def print_json(value: Any) -> None:
     """Write a value to stdout as one line of JSON; named tuples in it become lists: make mappings of them."""
-    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")  # JSON has escapes of its own
+    print_content(msgspec.json.encode(value).decode())
 
 
 def print_columns(columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[str | Text]]) -> None:
