@@ -124,7 +124,7 @@ DECIDING_MUTANTS: Final = (
 """,
         """            after, entry.pending = entry.pending, None
             if entry.current is not None:
-                entry.current = __import__("dataclasses").replace(entry.current, producer_epoch=after.producer_epoch)
+                entry.current = entry.current._replace(producer_epoch=after.producer_epoch)
             if entry.current is None:
 """,
         tiers=(PARTITION,),
@@ -281,7 +281,7 @@ DECIDING_MUTANTS: Final = (
                 continue
             if current.used_us > oldest_us:
                 continue
-            current = __import__("dataclasses").replace(current, status=TransactionStatus.EMPTY)
+            current = current._replace(status=TransactionStatus.EMPTY)
             size += len(entry.transactional_id.encode())
 """,
         tiers=(PARTITION,),
