@@ -214,10 +214,11 @@ DECIDING_MUTANTS: Final = (
         "KAFKA-9065",
         "TXN-1",
         "esp.broker.coordination.latest_records",
-        "            header = read_whole_header(view[position:])\n",
-        """            header = read_whole_header(view[position:])
-            if position and header.base_offset != next_offset:
+        "        while position < size:\n            if position + HEADER_SIZE <= size:\n",
+        """        while position < size:
+            if position and int.from_bytes(data[position : position + 8], "big") != next_offset:
                 return 1 << 62
+            if position + HEADER_SIZE <= size:
 """,
         kind=COMPACTED_COORDINATORS,
     ),
