@@ -178,7 +178,8 @@ QUORUM_MUTANTS: Final = (
         "esp.broker.raft.files",
         '            if self._is_removed(read):\n                return b""\n            raise\n',
         "            raise\n",
-        first=24_300_448,
+        is_gap=True,
+        covered_by="tests/unit/broker/raft/test_driver.py::test_records_below_the_log_start_are_given_to_nobody",
     ),
     Mutant(
         "cut-voters-still-count",
