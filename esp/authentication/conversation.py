@@ -111,6 +111,8 @@ class Conversation:
         self._is_limited = False
         """True if the last log-in counts for a limited time."""
         self._exchange: Exchange | None = None
+        self._fault = ""
+        """The reason of a failure of which the client has been told; it has not asked for the last answer yet."""
         self._asks_again = False
         self._is_checking = False
 
@@ -211,6 +213,13 @@ class Conversation:
         except AuthenticationError as error:
             return self._fail(error)
 
+    def on_given_up(self) -> Reply | None:
+        """Return the failure of a log-in for whose last answer the client does not ask; None if it has been told of no failure.
+
+        Some clients end the connection at the challenge of a refused token, and others take it for a success.
+        """
+        return self._fail(AuthenticationError(self._fault)) if self._fault else None
+
     def on_malformed(self) -> Reply:
         """Answer a SaslAuthenticate request that cannot be read."""
         if self.stage is not Stage.SPEAKING:
@@ -222,6 +231,7 @@ class Conversation:
             self._is_checking = True
             return outcome
         if not isinstance(outcome, Success):
+            self._fault = outcome.fault
             return Reply(data=outcome.data)
         if self.user is not None and outcome.user != self.user:
             text = f"Cannot change principals during re-authentication from User.{self.user}: User.{outcome.user}"
@@ -242,6 +252,7 @@ class Conversation:
     def _fail(self, error: AuthenticationError) -> Reply:
         self.stage = Stage.ENDED
         self._exchange = None
+        self._fault = ""
         name = "" if self.mechanism is None else self.mechanism.value
         what = "authentication" if self.user is None else "re-authentication"
         text = f"Authentication failed during {what} due to invalid credentials with SASL mechanism {name}"

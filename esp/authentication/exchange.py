@@ -8,6 +8,8 @@ class Challenge(NamedTuple):
     """The exchange goes on: the client is to answer these bytes."""
 
     data: bytes
+    fault: str = ""
+    """The reason of the failure that comes with the next answer, if these bytes tell the client of one; it may end the exchange at that."""
 
 
 class Success(NamedTuple):

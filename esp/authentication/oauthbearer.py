@@ -162,4 +162,4 @@ class OauthBearerExchange:
 
     def _refuse(self, fault: str) -> Challenge:
         self._fault = fault
-        return Challenge(INVALID_TOKEN.encode())
+        return Challenge(INVALID_TOKEN.encode(), fault)

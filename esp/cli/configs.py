@@ -13,7 +13,7 @@ import typer
 from esp.cli.kafka.answers import ConfigEntry, RefusedError
 from esp.cli.kafka.configs import ConfigsAdmin, ResourceType
 from esp.cli.options import BootstrapServer, Json, action
-from esp.cli.output import console, print_columns, print_json, print_line, working
+from esp.cli.output import console, in_one_line, print_columns, print_json, print_line, working
 from esp.cli.text_files import read_text
 from esp.model.errors import OperatorError
 from esp.settings.properties import parse_properties
@@ -227,7 +227,7 @@ def _heading(kind: _Kind, name: str, all_: bool) -> str:
 
 
 def _print_entries(heading: str, entries: Sequence[ConfigEntry]) -> None:
-    print_line(heading)
+    print_line(in_one_line(heading))
     if console.is_terminal and entries:
         print_columns(
             [("Setting", 0), ("Value", 0), ("From", 0), ("Otherwise", 0)],

@@ -14,7 +14,7 @@ import typer
 from esp.cli.kafka.answers import ConsumedRecord, PartitionId
 from esp.cli.kafka.consumer import Consumer
 from esp.cli.options import BootstrapServer, Json
-from esp.cli.output import errors
+from esp.cli.output import errors, print_note
 from esp.cli.properties import parse_pairs
 from esp.cli.record_formats import JsonFormat, LineFormat
 from esp.model.errors import OperatorError
@@ -135,7 +135,7 @@ def consume(
         finally:
             progress.commit()
     if errors.is_terminal:
-        errors.print(f"{printed} records read from {topic}")
+        print_note(f"{printed} records read from {topic}")
 
 
 class _Ending:

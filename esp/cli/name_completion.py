@@ -42,7 +42,10 @@ class Wanted(NamedTuple):
 
 
 def find_wanted(environment: Mapping[str, str]) -> Wanted | None:
-    """Read from the variables of typer's scripts what is to be completed; None if it is no name that a cluster knows."""
+    """Read from the variables of typer's scripts what is to be completed; None if it is no name that a cluster knows.
+
+    None also for a command with settings of a client: this asks without TLS and log-in, and a broker that needs them logs each attempt.
+    """
     shell = environment.get("_ESP_COMPLETE")
     if shell == "complete_bash":
         words = environment.get("COMP_WORDS", "").split("\n")
@@ -57,6 +60,8 @@ def find_wanted(environment: Mapping[str, str]) -> Wanted | None:
         if not text or text[-1].isspace():
             words.append("")
     else:
+        return None
+    if environment.get("ESP_COMMAND_CONFIG") or any(word.startswith("--command-config") for word in words):
         return None
     option, beginning = _option(words)
     kind = KINDS.get(option)

@@ -1,8 +1,9 @@
 """The output of the tools: results to stdout, everything else to stderr."""
 
+import json
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -37,8 +38,11 @@ def print_content(text: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Write a value to stdout as one line of JSON; named tuples in it become lists: make mappings of them."""
-    print_content(msgspec.json.encode(value).decode())
+    """Write a value to stdout as one line of JSON; named tuples in it become lists: make mappings of them.
+
+    Characters that a terminal would act upon are written as JSON's own escapes: programs read the same text.
+    """
+    print_content(_escape_each(msgspec.json.encode(value).decode(), json.dumps))
 
 
 def print_columns(columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[str | Text]]) -> None:
@@ -50,7 +54,7 @@ def print_columns(columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[st
         columns: heading and least width of each.
         rows: their cells.
     """
-    rows = [[cell if isinstance(cell, Text) else _in_cell(cell) for cell in row] for row in rows]
+    rows = [[cell if isinstance(cell, Text) else in_one_line(cell) for cell in row] for row in rows]
     if console.is_terminal:
         print_table([heading for heading, _ in columns], rows)
         return
@@ -66,20 +70,28 @@ def escaped(text: str) -> str:
 
     Line breaks and tabs stay: they are the tools' own, and no commands.
     """
-    return "".join(each if each in "\n\t" else _in_cell(each) for each in text) if not text.isprintable() else text
+    return "".join(each if each in "\n\t" else in_one_line(each) for each in text) if not text.isprintable() else text
 
 
-def _in_cell(text: str) -> str:
+def in_one_line(text: str) -> str:
+    """Return text with escapes for line breaks and tabs, too: for a name within a line, or in a cell of a table."""
+    return _escape_each(text, repr)
+
+
+def _escape_each(text: str, quoted: Callable[[str], str]) -> str:
+    """Return text in which each character that a terminal would act upon is replaced by what a function has between its quotes."""
     if text.isprintable():  # nearly always
         return text
-    return "".join(repr(each)[1:-1] if unicodedata.category(each) in _UNSHOWN else each for each in text)
+    return "".join(quoted(each)[1:-1] if unicodedata.category(each) in _UNSHOWN else each for each in text)
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str | Text]], title: str | None = None) -> None:
     """Write a table for a terminal. Where it is wider than the terminal, the last column wraps between words; if it has no room for
     that, each row stands as lines ``heading: cell``, which the terminal breaks where it must. Nothing is cut.
+
+    Texts are escaped as by :func:`print_columns`; a cell that is a rich text already is the tools' own.
     """
-    cells = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
+    cells = [[cell if isinstance(cell, Text) else Text(in_one_line(cell)) for cell in row] for row in rows]
     widths = [
         max(cell_len(heading), *(row[number].cell_len for row in cells)) if cells else cell_len(heading)
         for number, heading in enumerate(headings)
@@ -88,7 +100,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str | Text]], t
     last = [word for row in cells for word in row[-1].plain.split()]
     longest_word = max(map(cell_len, [headings[-1], *last]))
     if title:
-        console.print(Text(title, style="italic"), soft_wrap=True)
+        console.print(Text(in_one_line(title), style="italic"), soft_wrap=True)
     if widths[-1] <= room or (room >= _WRAPPED_MIN and longest_word <= room):
         table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False)
         for number, heading in enumerate(headings):
@@ -161,5 +173,5 @@ def working(text: str) -> Iterator[None]:
     if not errors.is_terminal:
         yield
         return
-    with errors.status(text):
+    with errors.status(Text(in_one_line(text))):  # as a str it would be markup
         yield

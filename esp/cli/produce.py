@@ -13,7 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeE
 from esp.cli.kafka.producer import Producer
 from esp.cli.kafka.producer_settings import producer_setting
 from esp.cli.options import BootstrapServer
-from esp.cli.output import errors
+from esp.cli.output import errors, print_note
 from esp.cli.properties import parse_pairs
 from esp.cli.record_lines import LineError, LineParser, split_lines
 from esp.model.errors import OperatorError
@@ -104,7 +104,7 @@ def produce(
             "The others were written.",
         )
     if errors.is_terminal:
-        errors.print(f"{producer.acknowledged} records written to {topic}")
+        print_note(f"{producer.acknowledged} records written to {topic}")
 
 
 def _parse(parser: LineParser, number: int, line: bytes) -> NewRecord:

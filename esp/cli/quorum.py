@@ -6,7 +6,6 @@ The output has the words of ``kafka-metadata-quorum``.
 from enum import StrEnum
 from typing import Annotated, Final
 
-import msgspec
 import typer
 
 from esp.cli.kafka.answers import QuorumInfo, QuorumMember, RefusedError
@@ -14,7 +13,7 @@ from esp.cli.kafka.client import LOOK_TIMEOUT_S, NoControllerError
 from esp.cli.kafka.cluster import ClusterAdmin
 from esp.cli.kafka.voters import add_voter, remove_voter
 from esp.cli.options import BootstrapServer, Json
-from esp.cli.output import console, print_line, print_table
+from esp.cli.output import console, print_json, print_line, print_table
 from esp.cli.text_files import PLACES, read_text
 from esp.model.errors import OperatorError
 from esp.model.ids import DirectoryId, NodeId, uuid_from_base64, uuid_to_base64
@@ -210,7 +209,7 @@ def _describe(found: QuorumInfo, *, replication: bool, json: bool) -> None:
         told = found._asdict()
         for key in ("voters", "observers"):
             told[key] = [member._asdict() for member in told[key]]
-        print_line(msgspec.json.encode(told).decode())
+        print_json(told)
     elif replication:
         _print_replication(found)
     else:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from esp.doctor.rule import Hit, Rule, Severity, at_partition
+from esp.doctor.rule import Hit, Rule, Severity, at_partition, shell_word
 from esp.doctor.snapshot import Snapshot
 
 FAILING_MS: Final = 10_000
@@ -18,10 +18,11 @@ def _blocked(snapshot: Snapshot) -> Iterator[Hit]:
             "no member has it" if queue.holder is None else f"{queue.holder} has had it for {queue.held_ms // 1000} s"
         )
         topic, number = queue.partition
+        group = shell_word(queue.group)
         yield Hit(
             at_partition(queue.partition),
             f"group {queue.group}: {queue.span} offsets since {queue.start_offset}, which is not done with: {holder}",
-            f"`esp queues peek --group {queue.group} --topic {topic} --partition {number} --max 1` shows the record; "
+            f"`esp queues peek --group {group} --topic {topic} --partition {number} --max 1` shows the record; "
             "see why its member does not release it",
         )
 
@@ -30,25 +31,27 @@ def _letters_wait(snapshot: Snapshot) -> Iterator[Hit]:
     for queue in snapshot.queues:
         if queue.letters_failing_ms < FAILING_MS and not queue.is_held_by_letters:
             continue
+        group = shell_word(queue.group)
         stops = ", and nothing is delivered meanwhile" if queue.is_held_by_letters else ""
         yield Hit(
             at_partition(queue.partition),
             f"group {queue.group}: {queue.letter_count} letters wait, for {queue.letters_failing_ms // 1000} s{stops}",
-            f"`esp queues describe --group {queue.group}`, then see the log of the partition's leader, and the dead-letter queue: "
+            f"`esp queues describe --group {group}`, then see the log of the partition's leader, and the dead-letter queue: "
             "its leader, its replicas in sync, and the permission of the node to write to it",
         )
 
 
 def _kept(snapshot: Snapshot) -> Iterator[Hit]:
     for queue in snapshot.queues:
+        group = shell_word(queue.group)
         for kept in queue.kept:
             yield Hit(
                 at_partition(queue.partition),
                 f"group {queue.group}: {kept.member_id} has had {kept.record_count} records for up to {kept.held_ms // 1000} s, "
                 f"of which one was delivered {kept.deliveries} times",
-                f"`esp queues describe --group {queue.group} --members`; have the member acknowledge each record, or renew its lock while "
+                f"`esp queues describe --group {group} --members`; have the member acknowledge each record, or renew its lock while "
                 "it works, or give it a longer one: "
-                f"`esp configs --alter --entity-type groups --entity-name {queue.group} --add-config share.record.lock.duration.ms=60000`",
+                f"`esp configs --alter --entity-type groups --entity-name {group} --add-config share.record.lock.duration.ms=60000`",
             )
 
 

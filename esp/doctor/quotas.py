@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from esp.doctor.rule import Hit, Place, PlaceKind, Rule, Severity
+from esp.doctor.rule import Hit, Place, PlaceKind, Rule, Severity, shell_word
 from esp.doctor.snapshot import Snapshot
 from esp.model.client_quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, QuotaEntity
 
@@ -37,7 +37,9 @@ def _name(entity: QuotaEntity) -> str:
 
 def _options(entity: QuotaEntity) -> str:
     """The entity as ``esp quotas`` takes it."""
-    return " ".join(f"--{part.type}-default" if part.name is None else f"--{part.type} {part.name}" for part in entity)
+    return " ".join(
+        f"--{part.type}-default" if part.name is None else f"--{part.type} {shell_word(part.name)}" for part in entity
+    )
 
 
 RULES: Final = (

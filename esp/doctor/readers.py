@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from esp.doctor.rule import CLUSTER, Hit, Rule, Severity, at_topic
+from esp.doctor.rule import CLUSTER, Hit, Rule, Severity, at_topic, shell_word
 from esp.doctor.snapshot import Snapshot
 
 _HOLD: Final = "retention.hold.groups"
@@ -12,11 +12,12 @@ _HOLD: Final = "retention.hold.groups"
 def _deleted(snapshot: Snapshot) -> Iterator[Hit]:
     for each in snapshot.unread:
         if each.deleted_offsets:
+            group = shell_word(each.group_id)
             yield Hit(
                 at_topic(each.topic),
                 f"group {each.group_id} had not read {each.deleted_offsets} offsets that are gone",
-                f"`esp groups --describe --group {each.group_id} --times`; if nothing reads for the group any more, "
-                f"`esp groups --delete-offsets --group {each.group_id} --topic {each.topic}`",
+                f"`esp groups --describe --group {group} --times`; if nothing reads for the group any more, "
+                f"`esp groups --delete-offsets --group {group} --topic {each.topic}`",
             )
 
 
@@ -30,22 +31,24 @@ def _near_deletion(snapshot: Snapshot) -> Iterator[Hit]:
                 continue
             partitions = "1 partition" if count == 1 else f"{count} partitions"
             holds = f", up to which {_HOLD} keeps them" if is_held else ""
+            group = shell_word(each.group_id)
             more = "time" if unit == "ms" else "room"
             yield Hit(
                 at_topic(each.topic),
                 f"group {each.group_id} has unread records in the last tenth of {limit} {unit}{holds}, in {partitions}",
-                f"`esp groups --describe --group {each.group_id} --times`, and let the group catch up; or give records more {more}: "
+                f"`esp groups --describe --group {group} --times`, and let the group catch up; or give records more {more}: "
                 f"`esp configs --alter --entity-type topics --entity-name {each.topic} --add-config "
-                + (f"{cap}={2 * limit}`" if is_held else f"{_HOLD}={each.group_id}`"),
+                + (f"{cap}={2 * limit}`" if is_held else f"{shell_word(f'{_HOLD}={each.group_id}')}`"),
             )
 
 
 def _rebalancing(snapshot: Snapshot) -> Iterator[Hit]:
     for each in snapshot.rebalancing:
+        group = shell_word(each.group_id)
         yield Hit(
             CLUSTER,
             f"group {each.group_id} was {each.state}, or rebalanced otherwise, in each look for {each.seconds:g} s",
-            f"`esp groups --describe --group {each.group_id} --members`, once and again: a member whose id changes, or that comes and "
+            f"`esp groups --describe --group {group} --members`, once and again: a member whose id changes, or that comes and "
             "goes, restarts, or exceeds its max.poll.interval.ms; one that stays, and does not join, holds the others up",
         )
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
+from shlex import quote
 from typing import NamedTuple
 
 from esp.doctor.snapshot import Snapshot
@@ -98,6 +99,17 @@ def at_topic(topic: str) -> Place:
 def at_partition(partition: TopicPartition) -> Place:
     """A partition."""
     return Place(PlaceKind.PARTITION, str(partition))
+
+
+def shell_word(name: str) -> str:
+    """Return a name as one word for a shell, in a command that is ready to paste: clients choose the names of groups and users.
+
+    A name with a backtick, which ends a command in :attr:`Hit.remedy`, or with characters that a terminal would act upon is written by
+    escapes of its bytes, as bash, zsh and ksh read them.
+    """
+    if name.isprintable() and "`" not in name:
+        return quote(name)
+    return "$'" + "".join(f"\\x{byte:02x}" for byte in name.encode()) + "'"
 
 
 def numbers(nodes: Iterable[NodeId]) -> str:

@@ -5,7 +5,7 @@ from typing import Final
 
 from esp.controller.topics import find_name_problem
 from esp.doctor.protection import PLAINTEXT, SASL_PLAINTEXT, OwnProtection, Protection
-from esp.doctor.rule import CLUSTER, Hit, Rule, Severity, at_broker
+from esp.doctor.rule import CLUSTER, Hit, Rule, Severity, at_broker, shell_word
 from esp.doctor.snapshot import Snapshot
 from esp.model.acl import (
     OPERATIONS,
@@ -94,7 +94,7 @@ def _few_iterations(snapshot: Snapshot) -> Iterator[Hit]:
     for password in snapshot.protection.passwords:
         if password.iterations < USUAL_ITERATIONS:
             detail = f"{password.user}: {password.mechanism} with {password.iterations:,} iterations"
-            yield Hit(CLUSTER, detail, f"`esp users rotate {password.user}`")
+            yield Hit(CLUSTER, detail, f"`esp users rotate {shell_word(password.user)}`")
 
 
 def _of_brokers(found: Callable[[OwnProtection], str | None], remedy: str) -> Callable[[Snapshot], Iterator[Hit]]:

@@ -1,10 +1,9 @@
 """Rules about transactions that stay open: readers of committed records wait at the first record of the oldest one."""
 
 from collections.abc import Iterator
-from shlex import quote
 from typing import Final
 
-from esp.doctor.rule import Hit, Rule, Severity, at_broker, at_partition
+from esp.doctor.rule import Hit, Rule, Severity, at_broker, at_partition, shell_word
 from esp.doctor.snapshot import Snapshot
 from esp.model.ids import NodeId
 
@@ -33,7 +32,7 @@ def _overdue(snapshot: Snapshot) -> Iterator[Hit]:
             f"{known.transactional_id} is in state {known.state}, {each.overdue_ms // _MS_PER_S} s past its timeout; "
             f"waiting: {', '.join(names[:_SHOWN]) or 'no partition'}{more}",
             f"see the log of that broker: it names the partition that takes no marker; "
-            f"`esp transactions describe --transactional-id {quote(known.transactional_id)}`",
+            f"`esp transactions describe --transactional-id {shell_word(known.transactional_id)}`",
         )
 
 

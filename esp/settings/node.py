@@ -496,4 +496,5 @@ class _Reader:
         """Return the error that names the place, the setting, its value, the reason and the way out."""
         problem = _quote(name, self._given[name]) if name in self._given else name
         doc = BROKER_SETTINGS[unprefixed(name) or limit_of_listener(name) or name].doc
-        return OperatorError(f"{problem}: {reason}", f"{name}: {doc} Correct it or leave it out.")
+        way_out = "Correct it or leave it out." if name in self._given else "Set it."
+        return OperatorError(f"{problem}: {reason}", f"{name}: {doc} {way_out}")

@@ -137,6 +137,19 @@ def test_a_user_logs_in_from_its_addition_to_its_deletion(client: Client, mechan
     assert client(name, other, mechanism, "topics", "--list").returncode == 1
 
 
+def test_a_denied_topic_is_told_with_the_rule_that_allows_it(client: Client) -> None:
+    client.admin("topics", "--create", "--topic", "denied")
+    password = client.admin("users", "add", "bob").strip()
+    for arguments, words, remedy in (
+        (("produce",), "may not write to the topic denied", "--producer --topic denied"),
+        (("consume", "--from-beginning"), "or this user may not read it", "--operation Read --topic denied"),
+    ):
+        done = client("bob", password, "SCRAM-SHA-512", *arguments, "--topic", "denied", stdin="a\n")
+        assert done.returncode == 1
+        assert words in done.stderr
+        assert remedy in done.stderr
+
+
 def test_requests_of_the_tools_own_are_refused_likewise(client: Client) -> None:
     done = client("admin", "another one", "PLAIN", "quorum", "remove", "77")
     assert done.returncode != 0

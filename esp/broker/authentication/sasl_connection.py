@@ -124,6 +124,9 @@ class SaslConnection:
 
     def on_closed(self) -> None:
         """See :class:`esp.ports.network.ConnectionOwner`."""
+        refused = None if self._is_over else self._conversation.on_given_up()
+        if refused is not None:
+            self._tell_failure(refused)
         self._is_over = True
         self.client.hold.detach()
         self._cancel_timer()
@@ -262,6 +265,12 @@ class SaslConnection:
 
     def _fail(self, reply: Reply, frame: bytes) -> None:
         """Answer a failed log-in after the delay; what else comes is not looked at."""
+        self._waits = self._has_failed = True
+        self._cancel_timer()
+        self._timer = self._parts.env.clock.call_later_us(self._tell_failure(reply), partial(self._finish, frame))
+
+    def _tell_failure(self, reply: Reply) -> int:
+        """Log and count a failed log-in, and return the time after which it is answered, in microseconds."""
         mechanism = self._conversation.mechanism
         log.warning(
             "refused a log-in of %s to the listener %s by %s: %s",
@@ -270,11 +279,7 @@ class SaslConnection:
             "no mechanism" if mechanism is None else mechanism.value,
             reply.reason,
         )
-        self._waits = self._has_failed = True
-        self._cancel_timer()
-        host = self.client.address.host
-        delay_us = self._parts.failure_delay_us(host, self._policy, self._conversation, reply.ending)
-        self._timer = self._parts.env.clock.call_later_us(delay_us, partial(self._finish, frame))
+        return self._parts.failure_delay_us(self.client.address.host, self._policy, self._conversation, reply.ending)
 
     def _finish(self, frame: bytes) -> None:
         """Send the last answer, if there is one, and end the connection. To take the answer a client has the time limit once more."""
@@ -286,7 +291,11 @@ class SaslConnection:
         self._connection.close()
 
     def _end(self, reason: str, frame: bytes = b"") -> None:
-        """End the connection because of what the client sent."""
+        """End the connection because of what the client sent; or because of its log-in, if that was refused before."""
+        refused = self._conversation.on_given_up()
+        if refused is not None:
+            self._fail(refused, frame)
+            return
         log.warning(
             "closing the connection of %s to the listener %s: %s", self.client.address, self._policy.listener, reason
         )

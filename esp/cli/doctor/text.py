@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from esp.cli.output import console, escaped, print_columns, print_json, print_line
+from esp.cli.output import console, in_one_line, print_columns, print_json, print_line
 from esp.doctor.rule import Finding, Rule, Severity
 from esp.doctor.snapshot import Snapshot
 
@@ -42,20 +42,20 @@ def print_examination(snapshot: Snapshot, findings: Sequence[Finding], shown: in
 def print_headline(severity: Severity, text: str) -> None:
     """Print a line that begins with a severity."""
     line = Text(severity.value.upper().ljust(len(_INDENT)), style=STYLES[severity])
-    console.print(line.append(escaped(text), style="bold"), soft_wrap=True)
+    console.print(line.append(in_one_line(text), style="bold"), soft_wrap=True)
 
 
 def print_folded(lines: Sequence[str], shown: int) -> None:
     """Print the first lines below a headline, and how many more there are."""
     for line in lines[:shown]:
-        print_line(_INDENT + line)
+        print_line(_INDENT + in_one_line(line))
     if len(lines) > shown:
         print_line(f"{_INDENT}... and {len(lines) - shown} more")
 
 
 def print_labelled(label: str, text: str) -> None:
     """Print a line below a headline that begins with a word."""
-    console.print(Text(_INDENT).append(label.ljust(_LABEL), style="dim").append(escaped(text)), soft_wrap=True)
+    console.print(Text(_INDENT).append(label.ljust(_LABEL), style="dim").append(in_one_line(text)), soft_wrap=True)
 
 
 def _print_remedy(remedy: str) -> None:

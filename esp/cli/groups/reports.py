@@ -8,7 +8,7 @@ from esp.cli.groups.changes import now_ms
 from esp.cli.kafka.answers import CommittedOffset, GroupInfo, GroupListing, GroupMember, PartitionId, RefusedError
 from esp.cli.kafka.groups import CoordinatorSilentError, GroupsAdmin
 from esp.cli.kafka.held_records import first_unread_times, look_at_held
-from esp.cli.output import print_columns, print_json, print_line, print_warning, working
+from esp.cli.output import in_one_line, print_columns, print_json, print_line, print_warning, working
 from esp.model.errors import ErrorCode, OperatorError
 from esp.model.unread_records import Unread, judge_unread
 
@@ -94,7 +94,7 @@ def list_groups(admin: GroupsAdmin, states: str | None, types: str | None, json:
         print_json([{"group_id": each.group_id, "state": each.state, "type": each.type_} for each in found])
     elif states is None and types is None:
         for each in found:
-            print_line(each.group_id)
+            print_line(in_one_line(each.group_id))
     else:
         _print_listing(found, with_types=types is not None, with_states=states is not None)
 
@@ -338,9 +338,9 @@ def _is_share_group(admin: GroupsAdmin, group: str) -> bool:
 
 def _warn_of_state(info: GroupInfo) -> None:
     if info.state == "Empty":
-        print_warning(f"Consumer group '{info.group_id}' has no active members.")
+        print_warning(f"Consumer group '{in_one_line(info.group_id)}' has no active members.")
     elif info.state in ("PreparingRebalance", "CompletingRebalance"):
-        print_warning(f"Consumer group '{info.group_id}' is rebalancing.")
+        print_warning(f"Consumer group '{in_one_line(info.group_id)}' is rebalancing.")
 
 
 def _assignment(partitions: Sequence[PartitionId], most: int | None) -> str:

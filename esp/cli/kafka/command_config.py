@@ -196,7 +196,12 @@ def _read_login_by_token(path: str, sasl: Mapping[str, Property], refused: Mappi
     try:
         tokens.token()
     except errors.AuthenticationError as error:
-        raise OperatorError(f"{path}: {error.reason}", f"Correct {settings.TOKENS}, or what stands there.") from error
+        remedy = (
+            f"Correct {settings.TOKENS}, or what stands there."
+            if login.source.path
+            else f"Correct {settings.TOKENS}, the client's id and secret, or ssl.truststore.… in {_JAAS}: the endpoint's authority."
+        )
+        raise OperatorError(f"{path}: {error.reason}", remedy) from error
     mechanism = importlib.import_module("esp.model.sasl").SaslMechanism.OAUTHBEARER
     terms = importlib.import_module("esp.model.sasl_login").SaslLogin(mechanism, "", "", setting=_JAAS, oauth=login)
     return {"sasl_mechanism": mechanism.value, TOKEN_PROVIDER: tokens, SASL_LOGIN: terms}

@@ -148,7 +148,11 @@ class Consumer:
     def _partitions(self, topic: str) -> set[int]:
         partitions: set[int] | None = self._client.partitions_for_topic(topic)
         if not partitions:
-            raise OperatorError(f"there is no topic {topic}", f"Create it: esp topics --create --topic {topic}")
+            raise OperatorError(  # the library asks for all topics: one that is denied is left out of the answer
+                f"there is no topic {topic}, or this user may not read it",
+                f"Create it: esp topics --create --topic {topic}. Or allow it: esp acls --add --allow-principal User:NAME "
+                f"--operation Read --topic {topic}",
+            )
         return partitions
 
 

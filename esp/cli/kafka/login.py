@@ -30,6 +30,10 @@ REMEDY_OF_TOKENS = (
     "The delegation token may have ended: make another one by `esp tokens create`, and put its line into the file of "
     "--command-config."
 )
+REMEDY_OF_ACCESS_TOKENS = (
+    "The broker's log has the reason: correct what the provider writes into the token, or sasl.oauthbearer.… in the file of "
+    "--command-config."
+)
 
 
 class TokenProvider(Protocol):
@@ -123,7 +127,11 @@ def log_in(login: SaslLogin, tokens: ToolTokens | None, exchange: Callable[[Any]
 def refused_login(broker: str, reason: str) -> OperatorError:
     """The error of a command that is not let in."""
     login = settings_for({SASL_LOGIN: None}).get(SASL_LOGIN)
-    remedy = REMEDY if login is None or not login.is_token else REMEDY_OF_TOKENS
+    remedy = REMEDY
+    if login is not None and login.oauth is not None:
+        remedy = REMEDY_OF_ACCESS_TOKENS
+    elif login is not None and login.is_token:
+        remedy = REMEDY_OF_TOKENS
     return OperatorError(f"the broker at {broker} does not let this command in: {reason}", remedy)
 
 

@@ -207,7 +207,12 @@ class Producer:
         wait_ms = self._client.settings["max_block_ms"]
         deadline_ms = _now_ms() + wait_ms
         while not self._core.has_partitions:
-            if _now_ms() >= deadline_ms or self._topic in cluster.unauthorized_topics:
+            if self._topic in cluster.unauthorized_topics:
+                raise OperatorError(
+                    f"this user may not write to the topic {self._topic}, whether it is there or not",
+                    f"Allow it: esp acls --add --allow-principal User:NAME --producer --topic {self._topic}",
+                )
+            if _now_ms() >= deadline_ms:
                 raise OperatorError(
                     f"there is no topic {self._topic}, or it cannot be written to; waited for {wait_ms / 1000:g} s",
                     f"Create it: esp topics --create --topic {self._topic}",

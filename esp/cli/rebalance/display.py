@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Column
 from rich.text import Text
 
-from esp.cli.output import console, print_json, print_line
+from esp.cli.output import console, in_one_line, print_json, print_line
 from esp.model.ids import TopicPartition
 from esp.rebalance.journal_entries import Wish
 from esp.rebalance.report import MoveReport, Report
@@ -113,19 +113,19 @@ class _TerminalDisplay:
 
     def watch(self, report: Report) -> None:
         """See :class:`Display`."""
-        self._line.plain = report.trouble or summary(report)
+        self._line.plain = in_one_line(report.trouble) or summary(report)
         self._update(self._all, report.copied_bytes, report.total_bytes, _of(report.copied_bytes, report.total_bytes))
         shown = {move.partition: move for move in report.moves if move.stage.is_active or move.stage is Stage.BLOCKED}
         for gone in [partition for partition in self._tasks if partition not in shown]:
             self._bars.remove_task(self._tasks.pop(gone))
         for partition, move in shown.items():
             if partition not in self._tasks:
-                self._tasks[partition] = self._bars.add_task(escape(str(partition)), total=1, told="")
+                self._tasks[partition] = self._bars.add_task(escape(in_one_line(str(partition))), total=1, told="")
             told = move.reason or _of(move.copied_bytes, move.total_bytes)
             self._update(self._tasks[partition], move.copied_bytes, move.total_bytes, told)
 
     def _update(self, task: TaskID, copied_bytes: int, total_bytes: int, told: str) -> None:
-        self._bars.update(task, completed=copied_bytes, total=max(1, total_bytes), told=escape(told))
+        self._bars.update(task, completed=copied_bytes, total=max(1, total_bytes), told=escape(in_one_line(told)))
 
 
 def _of(copied_bytes: int, total_bytes: int) -> str:

@@ -167,7 +167,10 @@ def test_this_process_sends_no_message_of_another_form(token, extensions):
 
 NOW_MS = 1_000_000
 GOOD = KnownToken("alice, =", ("staff",), NOW_MS + 60_000)
-REFUSED = Challenge(INVALID_TOKEN.encode())
+
+
+def challenge_of(fault: str) -> Challenge:
+    return Challenge(INVALID_TOKEN.encode(), fault)
 
 
 class Judge:
@@ -208,7 +211,7 @@ def test_another_authorization_id_is_refused(name):
 @pytest.mark.parametrize("answer", [GIVEN_UP, b"", message(), b"x" * 1000])
 def test_refused_token_is_answered_with_a_status_and_the_next_message_with_the_failure(answer):
     made = exchange(AuthenticationError("its issuer is 'x'"), GOOD)
-    assert made.respond(message()) == REFUSED
+    assert made.respond(message()) == challenge_of("its issuer is 'x'")
     with pytest.raises(AuthenticationError, match="its issuer is 'x'") as refused:
         made.respond(answer)
     assert refused.value.message == INVALID_TOKEN
@@ -217,7 +220,9 @@ def test_refused_token_is_answered_with_a_status_and_the_next_message_with_the_f
 
 @pytest.mark.parametrize("left_ms", [0, -1])
 def test_token_that_expires_while_it_is_looked_at_is_refused(left_ms):
-    assert exchange(GOOD._replace(expires_ms=NOW_MS + left_ms)).respond(message()) == REFUSED
+    assert exchange(GOOD._replace(expires_ms=NOW_MS + left_ms)).respond(message()) == challenge_of(
+        "the token has expired"
+    )
 
 
 def test_unknown_key_is_waited_for_once():
@@ -227,7 +232,7 @@ def test_unknown_key_is_waited_for_once():
     assert wait.conclude(True) == Success("alice, =", lifetime_ms=60_000, groups=("staff",))
     made = exchange(Unresolved("no such key"), Unresolved("no such key"))
     wait = made.respond(message())
-    assert wait.conclude(False) == REFUSED
+    assert wait.conclude(False) == challenge_of("no such key")
     with pytest.raises(AuthenticationError, match="no such key"):
         made.respond(GIVEN_UP)
 

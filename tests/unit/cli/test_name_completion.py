@@ -37,6 +37,8 @@ def bash(*words: str) -> dict[str, str]:
         ),
         (bash("esp", "transactions", "list", "--transactional-id-pattern", "or"), None),
         (bash("esp", "topics", "--li"), None),
+        (bash("esp", "topics", "--command-config", "c", "--topic", "fl"), None),
+        (bash("esp", "topics", "--topic", "fl") | {"ESP_COMMAND_CONFIG": "c"}, None),
         (bash("esp", "to"), None),
         (
             {"_ESP_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "esp topics --topic fl"},

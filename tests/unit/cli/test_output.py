@@ -51,9 +51,34 @@ def test_names_in_sentences_are_no_commands_to_a_terminal_either(monkeypatch, ca
     assert set("\x1b\x07\u202e").isdisjoint(printed)
 
 
-def test_json_keeps_its_own_escapes(capsys):
-    output.print_json({"group": "\x1b\x7f"})
-    assert json.loads(capsys.readouterr().out) == {"group": "\x1b\x7f"}
+HOSTILE = "[/red]\x1b]0;mine\x07\x9b2J\u202e\n"
+"""Markup of rich that would be an error, a title of the window, an erased screen, reversed text, and a line of its own."""
+
+
+def test_names_in_json_are_no_commands_to_a_terminal_and_the_same_to_programs(capsys):
+    told = {"group": f"é\x7f{HOSTILE}\U000e0041"}
+    output.print_json(told)
+    [printed] = capsys.readouterr().out.splitlines()
+    assert printed.isprintable()
+    assert "é" in printed
+    assert json.loads(printed) == told
+
+
+def test_names_in_tables_for_terminals_are_neither_markup_nor_commands(monkeypatch, capsys):
+    monkeypatch.setattr(output, "console", Console(force_terminal=True, color_system=None, width=80))
+    output.print_table(["HOST"], [(HOSTILE,)], title=HOSTILE)
+    printed = capsys.readouterr().out
+    assert printed.count(r"[/red]\x1b]0;mine\x07\x9b2J\u202e\n") == 2
+    assert set("\x1b\x07\x9b\u202e").isdisjoint(printed)
+
+
+def test_a_name_in_the_note_that_work_goes_on_is_neither_markup_nor_command(monkeypatch, capsys):
+    monkeypatch.setattr(output, "errors", Console(stderr=True, force_terminal=True, color_system=None, width=80))
+    with output.working(f"asking for {HOSTILE}"):
+        pass
+    printed = capsys.readouterr().err
+    assert r"asking for [/red]\x1b]0;mine\x07\x9b2J\u202e\n" in printed
+    assert set("\x07\x9b\u202e").isdisjoint(printed), "the other escapes draw the spinner"
 
 
 WORDS = st.text("abc", min_size=1, max_size=60)

@@ -159,6 +159,7 @@ def test_a_node_that_would_believe_any_token_does_not_start(name):
     told = refused(TERMS, **{name: None})
     assert f"would believe any token without {name}" in told
     assert ".well-known/openid-configuration" in told
+    assert told.endswith(" Set it.")
     assert "would believe" in refused(TERMS, **{name: ""})
 
 

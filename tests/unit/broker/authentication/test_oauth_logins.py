@@ -20,6 +20,7 @@ from tests.unit.broker.authentication.played_web import PlayedWeb, answer, place
 from tests.unit.broker.authentication.raw_client import (
     ask_metadata,
     authenticate,
+    ends_without_answer,
     handshake,
     is_closed,
     with_sasl,
@@ -107,6 +108,38 @@ async def test_refused_token_is_told_as_kafka_does_and_its_reason_logged(node, c
     assert len(told) == 1
     assert "by OAUTHBEARER: its audience is 'other-service', and not kafka or other" in told[0]
     assert "eyJ" not in caplog.text
+
+
+async def takes_it_for_success(client):
+    assert await ends_without_answer(ask_metadata(client))
+
+
+async def closes(client):
+    client.close()
+
+
+async def says_nothing(client):
+    assert await is_closed(client, within_s=11)
+
+
+@pytest.mark.parametrize("goes_on", [takes_it_for_success, closes, says_nothing])
+@simulated(start=False, **settings())
+async def test_refused_token_is_logged_and_counted_also_if_its_client_does_not_ask_for_the_last_answer(
+    node, caplog, goes_on
+):
+    """aiokafka asks for metadata after the challenge, and franz-go closes the connection."""
+    await start(node)
+    client = await node.client()
+    with caplog.at_level(logging.WARNING):
+        told = await log_in(client, first_message(token_of(node, aud="other-service")))
+        assert told.auth_bytes == INVALID_TOKEN.encode()
+        await goes_on(client)
+        await asyncio.sleep(1)
+    lines = [each.getMessage() for each in caplog.records if "listener PLAINTEXT" in each.getMessage()]
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("refused a log-in of ")
+    assert lines[0].endswith("by OAUTHBEARER: its audience is 'other-service', and not kafka or other")
+    assert node.server._logins.counts == {("PLAINTEXT", "OAUTHBEARER", False): 1}
 
 
 @pytest.mark.parametrize("message", [b"", b"\x01", b"n,,\x01\x01", b"n,,\x01auth=Bearer a b\x01\x01", b"x" * 200_000])

@@ -1,6 +1,7 @@
 """``esp doctor`` without a cluster, and what it says of one that is given."""
 
 import json
+import subprocess
 
 import pytest
 
@@ -8,10 +9,12 @@ from esp.cli.app import run_tools
 from esp.cli.doctor import command as doctor_module
 from esp.cli.doctor import what_if as what_if_module
 from esp.cli.doctor.text import with_servers
+from esp.doctor.protection import HashedPassword, Protection
 from esp.doctor.rules import RULES
-from esp.doctor.snapshot import BrokerCondition
+from esp.doctor.snapshot import BrokerCondition, KeptRecords, QueueCondition, RebalancingGroup, UnreadRecords
+from esp.model.client_quotas import client_alone
 from esp.model.ids import NodeId
-from tests.unit.doctor.snapshots import healthy, quorum, snapshot
+from tests.unit.doctor.snapshots import healthy, name_of, quorum, snapshot
 from tests.unit.placement.clusters import partition
 
 DEAD = ("--bootstrap-server", "127.0.0.1:1")
@@ -196,3 +199,44 @@ def test_command_in_a_remedy_stands_alone_and_names_the_servers_that_were_asked(
 def test_remedies_name_commands_of_esp_alone():
     remedies = [rule.remedy for rule in RULES.values()]
     assert not [each for each in remedies if ".sh" in each or "kafka-" in each]
+
+
+HOSTILE = "x; touch pwned #`id` $(id) 'é'\x1b[2J\n         fix  esp trash"
+"""A name that a shell would act upon, and a terminal, and a reader."""
+
+
+def hostile():
+    """A cluster whose groups, users and clients have that name."""
+    queue = QueueCondition(HOSTILE, name_of("t-0"), 17, 2_000, 2_000, 1, 60_000, "m", 25_000)
+    return snapshot(
+        1,
+        [],
+        queues=(
+            queue._replace(kept=(KeptRecords(HOSTILE, 7, 4, 25_900),)),
+            queue._replace(letter_count=0, letters_failing_ms=0),
+        ),
+        unread=(UnreadRecords(HOSTILE, "t", 3, 1, 10_000, is_held=False),),
+        rebalancing=(RebalancingGroup(HOSTILE, "Assigning", 15.0),),
+        client_quotas={client_alone(HOSTILE): {"producer_byte_rate": 7.0}},
+        protection=Protection(passwords=(HashedPassword(HOSTILE, "SCRAM-SHA-512", 4096),)),
+    )
+
+
+def test_names_that_clients_choose_are_words_of_the_commands_that_are_ready_to_paste(capsys, given):
+    given(hostile())
+    told = run(capsys, "--fail-on", "never").splitlines()
+    commands = [line.removeprefix("         fix").strip() for line in told if "$'" in line]
+    assert {command.split()[1] for command in commands} == {"configs", "groups", "queues", "quotas", "users"}
+    for command in commands:
+        words = subprocess.run(
+            ["bash", "-c", f"set -- {command}; printf '%s\\0' \"$@\""], capture_output=True, check=True, text=True
+        ).stdout.split("\0")
+        assert HOSTILE in words or f"retention.hold.groups={HOSTILE}" in words, command
+
+
+def test_names_that_clients_choose_are_neither_lines_of_the_report_nor_commands_to_a_terminal(capsys, given):
+    given(hostile())
+    told = run(capsys, "--fail-on", "never")
+    assert "\x1b" not in told
+    assert not [line for line in told.splitlines() if line.strip() == "fix  esp trash"]
+    assert told.count("\\x1b[2J\\n         fix  esp trash") >= 5, "they stand in their lines"

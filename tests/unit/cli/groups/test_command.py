@@ -109,6 +109,16 @@ def rows(text):
     return [line.split() for line in text.splitlines() if line]
 
 
+def test_name_of_a_group_is_no_second_name_in_a_list_and_no_line_of_its_own_in_a_warning(capsys, monkeypatch):
+    name = "mine\nlive"
+    monkeypatch.setattr(FakeAdmin, "list_groups", lambda *_, **__: ([GroupListing(name, "Empty", "classic")], []))
+    monkeypatch.setattr(FakeAdmin, "describe", lambda *_: IDLE._replace(group_id=name))
+    monkeypatch.setattr(FakeAdmin, "committed", lambda *_: {})
+    assert run(capsys, "--list").out == r"mine\nlive" + "\n"
+    told = run(capsys, "--describe", "--all-groups")
+    assert told.err == r"esp: Consumer group 'mine\nlive' has no active members." + "\n"
+
+
 def test_groups_are_listed_with_what_was_asked_for(capsys):
     assert run(capsys, "--list").out == "idle\nlive\n"
     assert rows(run(capsys, "--list", "--state").out) == [["GROUP", "STATE"], ["idle", "Empty"], ["live", "Stable"]]

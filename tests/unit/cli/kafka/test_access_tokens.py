@@ -8,7 +8,8 @@ import pytest
 
 from esp.authentication.errors import AuthenticationError
 from esp.cli.kafka.access_tokens import ToolTokens
-from esp.cli.kafka.command_config import SASL_LOGIN, TOKEN_PROVIDER, read_command_config
+from esp.cli.kafka.command_config import SASL_LOGIN, TOKEN_PROVIDER, read_command_config, using
+from esp.cli.kafka.login import refused_login
 from esp.model.errors import OperatorError
 from esp.model.oauth import OauthLogin
 from esp.model.tls import StoreType, TlsPolicy, TrustStore
@@ -93,6 +94,33 @@ def test_file_of_settings_names_a_file_of_a_token(tmp_path: Path) -> None:
     assert settings["sasl_mechanism"] == "OAUTHBEARER"
     assert settings[TOKEN_PROVIDER].token() == "opaque"
     assert settings[SASL_LOGIN].oauth.source.path == f"{tmp_path}/token"
+
+
+def test_remedy_for_a_refused_token_names_no_password(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("opaque\n")
+    settings = read_command_config(written(tmp_path, f"sasl.oauthbearer.token.endpoint.url=file://{tmp_path}/token"))
+    with using(settings):
+        refused = refused_login("a:1", '{"status":"invalid_token"}')
+    assert "The broker's log has the reason" in refused.remedy
+    assert "esp users" not in refused.remedy
+
+
+def test_remedy_for_an_endpoint_that_is_not_believed_names_the_trust_store(
+    provider: IdentityProvider, tmp_path: Path
+) -> None:
+    client = "sasl.oauthbearer.client.credentials.client"
+    with pytest.raises(OperatorError, match="certificate verify failed") as refused:
+        read_command_config(
+            written(
+                tmp_path,
+                f"sasl.oauthbearer.token.endpoint.url={provider.url}/token",
+                f"{client}.id=alice",
+                f"{client}.secret={CLIENTS['alice']}",
+                "sasl.login.retry.backoff.max.ms=5",
+                "sasl.login.retry.backoff.ms=1",
+            )
+        )
+    assert "ssl.truststore.… in sasl.jaas.config" in refused.value.remedy
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 import json
 
 import pytest
+from rich.console import Console
 
+from esp.cli import output
+from esp.cli.rebalance import display
 from esp.cli.rebalance.display import make_display, print_report, summary
 from esp.model.ids import TopicPartition
 from esp.rebalance.journal_entries import Wish
@@ -55,6 +58,22 @@ def test_report_names_the_moves_that_go_on_or_wait(capsys: pytest.CaptureFixture
     print_report(report(Stage.BLOCKED, reason="blocked by broker 3"), json=True)
     [detail] = json.loads(capsys.readouterr().out)["details"]
     assert (detail["stage"], detail["reason"]) == ("blocked", "blocked by broker 3")
+
+
+def test_words_of_brokers_are_neither_markup_nor_commands_to_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "[/red]\x1b]0;mine\x07\x9b2J\n"
+    for module in (output, display):
+        monkeypatch.setattr(module, "console", Console(force_terminal=True, color_system=None, width=120))
+    shown = make_display(json=False)
+    with shown.shown():
+        shown.watch(report(Stage.BLOCKED, reason=words)._replace(trouble=f"trouble: {words}"))
+    printed = capsys.readouterr().out
+    assert "trouble: " + (r"[/red]\x1b]0;mine\x07\x9b2J\n") in printed
+    assert printed.count(r"[/red]\x1b]0;mine\x07\x9b2J\n") >= 2
+    assert set("\x07\x9b").isdisjoint(printed)
+    assert "\x1b]" not in printed, "the other escapes draw the bars"
 
 
 def test_empty_partitions_have_a_time_left_by_their_number() -> None:
