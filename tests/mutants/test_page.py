@@ -5,7 +5,24 @@ import pytest
 from esp.simulation.tiers import LOG, NODES
 from tests.mutants import page
 from tests.mutants.mutant import FLIPPED_BITS, Mutant
-from tests.mutants.page import BUG_HEAD, BUG_RULER, HEAD, RULER, NoTableError, cpu_s_of_rows, with_bug_rows, with_rows
+from tests.mutants.page import (
+    BUG_HEAD,
+    BUG_RULER,
+    HEAD,
+    RULER,
+    TESTED_HEAD,
+    TESTED_RULER,
+    UNSEEN_HEAD,
+    UNSEEN_RULER,
+    NoTableError,
+    cpu_s_of_rows,
+    judged_keys,
+    with_bug_rows,
+    with_rows,
+    with_tested_rows,
+    with_unseen_rows,
+    written,
+)
 from tests.mutants.table import MUTANTS
 from tests.mutants.transaction_rows import NO_ROW, RowMutant
 from tests.mutants.verdict import Verdict
@@ -13,6 +30,9 @@ from tests.mutants.wall import PAGE
 
 BOTH = Mutant("both", "KAFKA-1", "A-1", "a_module", "a", "b", tiers=(LOG, NODES), kind=FLIPPED_BITS)
 OLD = Mutant("old", "KAFKA-2", "A-2", "a_module", "a", "b", tiers=(LOG,))
+TESTED = OLD._replace(name="tested", is_gap=True, covered_by="tests/unit/test_it.py::test_that_it_is_so")
+UNTESTABLE = OLD._replace(name="untestable", is_gap=True, covered_by="The clock would have to stand still.")
+UNSEEN = OLD._replace(name="unseen", equivalent="it is the same")
 
 WRITTEN = f"""Before it.
 
@@ -71,17 +91,30 @@ def test_the_table_of_bugs_follows_from_that_of_mutants(monkeypatch):
     ]
 
 
-def test_the_page_s_table_of_bugs_is_that_of_its_mutants(monkeypatch):
+def test_what_no_run_judges_has_a_row_elsewhere(monkeypatch):
+    mutants = {mutant.name: mutant for mutant in (BOTH, TESTED, UNTESTABLE, UNSEEN)}
+    monkeypatch.setattr(page, "MUTANTS", mutants)
+    former = Verdict("tested", LOG, "INV-A", "INV-A: why", 1, (), 0.1, 1, "", "2026-11-25")
+    assert with_rows(WRITTEN, [former]).splitlines() == ["Before it.", "", HEAD, RULER, "", "| another | table |"]
+    assert with_tested_rows(f"{TESTED_HEAD}\n{TESTED_RULER}\n| stale |\n\nAfter it.").splitlines()[2:] == [
+        "| tested | KAFKA-2 | A-2 | `unit/test_it.py`: that it is so |",
+        "| untestable | KAFKA-2 | A-2 | The clock would have to stand still. |",
+        "",
+        "After it.",
+    ]
+    assert with_unseen_rows(f"{UNSEEN_HEAD}\n{UNSEEN_RULER}\n").splitlines()[2:] == [
+        "| unseen | KAFKA-2 | A-2 | it is the same |"
+    ]
+
+
+@pytest.mark.parametrize("change", [cpu_s_of_rows, with_tested_rows, with_unseen_rows, with_bug_rows])
+def test_a_page_without_a_table_is_refused(change):
+    with pytest.raises(NoTableError):
+        change("| another | table |\n")
+
+
+def test_each_mutant_stands_in_the_page_once(monkeypatch):
     monkeypatch.setattr(page, "MUTANTS", MUTANTS)
     text = PAGE.read_text(encoding="utf-8")
-    assert BUG_HEAD in text
-    assert with_bug_rows(text) == text, "make mutants ARGS='NAME --write' writes both"
-
-
-def test_a_page_without_a_table_is_refused():
-    with pytest.raises(NoTableError):
-        cpu_s_of_rows("| another | table |\n")
-
-
-def test_the_page_has_the_table():
-    assert cpu_s_of_rows(PAGE.read_text(encoding="utf-8"))
+    assert [key for key in judged_keys() if key not in cpu_s_of_rows(text)] == [], "judge these by make mutants"
+    assert written(text, ()) == text, "make mutants ARGS='NAME --write' writes all tables"

@@ -18,7 +18,7 @@ import typer
 
 from esp.simulation.tiers import LOG, NODES, PARTITION, QUORUM
 from tests.mutants.mutant import UNMUTATED, Mutant
-from tests.mutants.page import cpu_s_of_rows, with_bug_rows, with_rows
+from tests.mutants.page import cpu_s_of_rows, written
 from tests.mutants.table import MUTANTS
 from tests.mutants.verdict import Verdict, Verdicts, today
 
@@ -62,7 +62,7 @@ def print_wall(
         nodes: the size of the clusters of whole nodes; None: what the mutant or the seed says.
         tier: only this tier; None for all that the mutants name.
         results: the file that keeps the verdicts; mutants that were caught by its word are not run again.
-        page: the page whose table gets the verdicts as rows; None for none.
+        page: the page whose tables get the verdicts, and follow the mutants; None for none.
 
     Returns:
         Whether each was caught in each of its tiers.
@@ -98,7 +98,7 @@ def print_wall(
         if mutant.equivalent:
             typer.echo(ROW.format(mutant.name, mutant.bug, "-", "-", "-", f"equivalent: {mutant.equivalent}"))
     if page is not None:
-        page.write_text(with_bug_rows(with_rows(page.read_text(encoding="utf-8"), verdicts)), encoding="utf-8")
+        page.write_text(written(page.read_text(encoding="utf-8"), verdicts), encoding="utf-8")
     return _sum_up(verdicts)
 
 

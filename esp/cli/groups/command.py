@@ -7,7 +7,15 @@ from typing import Annotated, Final
 import typer
 
 from esp.cli.groups.changes import Reset, delete_groups, delete_offsets, now_ms, reset_offsets
-from esp.cli.groups.offset_reset import Offsets, Target, parse_datetime, parse_duration, parse_offsets_csv
+from esp.cli.groups.offset_reset import (
+    Offsets,
+    Target,
+    parse_datetime,
+    parse_duration,
+    parse_offsets_csv,
+    parse_topics,
+)
+from esp.cli.groups.progress import Scope
 from esp.cli.groups.reports import (
     describe_members,
     describe_offsets,
@@ -41,6 +49,15 @@ _Type = Annotated[
         "--type",
         metavar="[TYPES]",
         help="With --list: show types, share groups among them, or only groups of these types.",
+    ),
+]
+
+_Topic = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic",
+        metavar="NAME[:0,1]",
+        help="Topic, or some of its partitions; may be given several times. With --describe: the offsets of these only.",
     ),
 ]
 
@@ -86,12 +103,7 @@ def groups(
         list[str] | None, typer.Option("--group", help="The group; may be given several times.", show_default=False)
     ] = None,
     all_groups: Annotated[bool, typer.Option("--all-groups", help="All groups.")] = False,
-    topic: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--topic", metavar="NAME[:0,1]", help="Topic, or some of its partitions; may be given several times."
-        ),
-    ] = None,
+    topic: _Topic = None,
     all_topics: Annotated[
         bool, typer.Option("--all-topics", help="All topics for which the group has committed offsets.")
     ] = False,
@@ -145,7 +157,8 @@ def groups(
     """List, describe and delete consumer groups, and reset their offsets.
 
     The action describe shows all about a group at once: state and epochs, members with their partitions, and for each partition the lag in
-    records and time, and the time until unread records may be deleted. The flag --describe prints what Kafka's tool prints.
+    records and time, and the time until unread records may be deleted. Of more than a hundred partitions it shows sums by topic, and those
+    that need attention first. The flag --describe prints what Kafka's tool prints.
 
     [bold]Examples[/bold]
 
@@ -154,6 +167,8 @@ def groups(
     esp groups describe readers
 
     esp groups --describe --group readers
+
+    esp groups describe readers --topic flights
 
     esp groups --describe --group readers --times
 
@@ -190,19 +205,21 @@ def groups(
     elif delete_offsets_ and not topic:
         raise OperatorError("--delete-offsets needs --topic", "Write --topic NAME or --topic NAME:0,1")
     _check_view(describe=describe, members=members, offsets=offsets, state=state is not None, times=times)
+    scope = _read_scope(topic, has_other_view=members or state is not None) if describe and topic else None
     with GroupsAdmin(bootstrap_server, LOOK_TIMEOUT_S if list_ or describe else None) as admin:
         if list_:
             list_groups(admin, state, type_, json)
             return
         named = [each.group_id for each in known_groups(admin)] if all_groups else list(dict.fromkeys(group or []))
         if is_whole:
-            describe_whole(admin, named, verbose, json, servers=bootstrap_server)
+            describe_whole(admin, named, verbose, json, servers=bootstrap_server, scope=scope)
         elif describe and members:
             describe_members(admin, named, verbose, json)
         elif describe and state is not None:
             describe_states(admin, named, verbose, json)
         elif describe:
-            describe_offsets(admin, named, verbose, json, times_from=bootstrap_server if times else None)
+            times_from = bootstrap_server if times else None
+            describe_offsets(admin, named, verbose, json, times_from=times_from, scope=scope)
         elif delete:
             delete_groups(admin, named)
         elif delete_offsets_:
@@ -237,9 +254,21 @@ def _check_words(word: GroupAction, names: list[str], *, is_mixed: bool) -> None
 def _check_view(*, describe: bool, members: bool, offsets: bool, state: bool, times: bool) -> None:
     if describe and members + offsets + state > 1:
         raise OperatorError("--members, --offsets and --state exclude each other", "Give one of them.")
-    if times and (not describe or members or state):
+    if times:
+        _require_offsets("--times", has_other_view=not describe or members or state)
+
+
+def _read_scope(topics: Sequence[str], *, has_other_view: bool) -> Scope:
+    """The partitions of which offsets are described. Raises OperatorError."""
+    _require_offsets("--topic", has_other_view=has_other_view)
+    return parse_topics(topics)
+
+
+def _require_offsets(option: str, *, has_other_view: bool) -> None:
+    """Raise OperatorError: an option is given that only the view of offsets has."""
+    if has_other_view:
         raise OperatorError(
-            "--times belongs to --describe with offsets", "Write esp groups --describe --group NAME --times"
+            f"{option} belongs to --describe with offsets", f"Write esp groups --describe --group NAME {option}"
         )
 
 

@@ -1,16 +1,14 @@
 """Groups listed and described, in the columns of ``kafka-consumer-groups`` or as JSON."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from esp.cli.durations import format_span
-from esp.cli.groups.changes import now_ms
-from esp.cli.kafka.answers import CommittedOffset, GroupInfo, GroupListing, GroupMember, PartitionId, RefusedError
+from esp.cli.groups.progress import Progress, Scope, Summary, by_topic, read_progress, summarize, with_times
+from esp.cli.kafka.answers import GroupInfo, GroupListing, PartitionId, RefusedError
 from esp.cli.kafka.groups import CoordinatorSilentError, GroupsAdmin
-from esp.cli.kafka.held_records import first_unread_times, look_at_held
-from esp.cli.output import in_one_line, print_columns, print_json, print_line, print_warning, working
+from esp.cli.output import in_one_line, print_columns, print_json, print_line, print_note, print_warning, working
 from esp.model.errors import ErrorCode, OperatorError
-from esp.model.unread_records import Unread, judge_unread
 
 STATES: Final = (
     "Stable",
@@ -28,28 +26,14 @@ TYPES: Final = ("Classic", "Consumer", "Share")
 _SHOWN_PARTITIONS: Final = 12
 """The partitions of a member that its line shows, where a line of each partition follows that names its member."""
 
+_EACH_SHOWN: Final = 100
+"""The partitions of a group up to which all are shown at once with the rest of it; of more, sums by topic and the most urgent ones."""
+_URGENT_SHOWN: Final = 20
+_ALL_TOPICS: Final = "(all)"
+"""What stands for a topic in the line of the whole group; no topic has such a name."""
+
 _SHARE: Final = "share"
 _UNKNOWN: Final = "-"
-
-_SILENT: Final = Unread(None, None, None, "its leader does not answer")
-
-
-class Progress(NamedTuple):
-    """The progress of a group in a partition. None: nothing is committed, the partition is gone, or it is no member's."""
-
-    partition: PartitionId
-    committed: CommittedOffset | None
-    log_end_offset: int | None
-    member: GroupMember | None
-    unread: Unread | None = None
-    """None: it was not asked for."""
-
-    @property
-    def lag(self) -> int | None:
-        """Records that the group has not read."""
-        if self.committed is None or self.log_end_offset is None:
-            return None
-        return self.log_end_offset - self.committed.offset
 
 
 def parse_words(option: str, text: str | None, known: Sequence[str]) -> frozenset[str] | None:
@@ -107,34 +91,52 @@ def _print_listing(found: Sequence[GroupListing], *, with_types: bool, with_stat
     )
 
 
-def describe_whole(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, json: bool, *, servers: str) -> None:
+def describe_whole(
+    admin: GroupsAdmin, groups: Sequence[str], verbose: bool, json: bool, *, servers: str, scope: Scope | None = None
+) -> None:
     """Print all that is known of groups: state and epochs, members with what they have, and how far the groups are, with times.
+
+    Of a group with many partitions these are sums by topic, and the partitions that need attention first.
 
     Args:
         admin: where to ask.
         groups: of these.
-        verbose: offsets with leader epochs.
+        verbose: offsets with leader epochs, and all partitions.
         json: print JSON.
         servers: bootstrap servers, where the ages of records are read.
+        scope: the offsets of these partitions only; None: of all.
     """
-    if json:
-        describe_offsets(admin, groups, verbose, json, times_from=servers)
-        return
+    told: list[dict[str, Any]] = []
     found = _describe_all(admin, groups)
+    if not json:
+        for info in found:
+            _warn_of_state(info)
+        _print_states(found, verbose=True)
     for info in found:
-        _warn_of_state(info)
-    _print_states(found, verbose=True)
-    for info in found:
-        if info.members:
+        if info.members and not json:
             _print_members(info, verbose=True, most=_SHOWN_PARTITIONS)
         with working(f"asking for {info.group_id}"):
-            progress = _with_times(servers, admin, info.group_id, read_progress(admin, info))
-        if progress:
+            progress = with_times(servers, admin, info.group_id, read_progress(admin, info, scope))
+        if json:
+            topics = [{"topic": topic} | summarize(some)._asdict() for topic, some in by_topic(progress).items()]
+            sums = {"summary": summarize(progress)._asdict(), "topics": topics}
+            told.append(_as_json(info) | sums | {"offsets": [_progress_as_json(each) for each in progress]})
+        elif len(progress) > _EACH_SHOWN and not verbose:
+            _print_urgent(info.group_id, progress)
+        elif progress:
             _print_progress(info.group_id, progress, verbose)
+    if json:
+        print_json(told)
 
 
 def describe_offsets(
-    admin: GroupsAdmin, groups: Sequence[str], verbose: bool, json: bool, *, times_from: str | None = None
+    admin: GroupsAdmin,
+    groups: Sequence[str],
+    verbose: bool,
+    json: bool,
+    *,
+    times_from: str | None = None,
+    scope: Scope | None = None,
 ) -> None:
     """Print how far groups are, by partition.
 
@@ -145,14 +147,15 @@ def describe_offsets(
         json: print JSON.
         times_from: bootstrap servers, where the age of the first unread record is read and the time until it may be deleted; None: they
             are not printed.
+        scope: of these partitions only; None: of all.
     """
     told: list[dict[str, Any]] = []
     for info in _describe_all(admin, groups):
         group = info.group_id
         with working(f"asking for {group}"):
-            progress = read_progress(admin, info)
+            progress = read_progress(admin, info, scope)
             if times_from is not None:
-                progress = _with_times(times_from, admin, group, progress)
+                progress = with_times(times_from, admin, group, progress)
         if json:
             told.append(_as_json(info) | {"offsets": [_progress_as_json(each) for each in progress]})
             continue
@@ -163,36 +166,30 @@ def describe_offsets(
         print_json(told)
 
 
-def _with_times(servers: str, admin: GroupsAdmin, group: str, progress: Sequence[Progress]) -> list[Progress]:
-    ends = {each.partition: each.log_end_offset for each in progress if each.log_end_offset is not None}
-    offsets = {each.partition: each.committed.offset for each in progress if each.committed is not None}
-    held = look_at_held(servers, admin, ends, group)
-    there = {each for some in admin.partitions({each.partition.topic for each in progress}).values() for each in some}
-    times = first_unread_times(servers, offsets, held)
-    at_ms = now_ms()
-    return [
-        each._replace(
-            unread=judge_unread(offsets.get(each.partition), held.get(each.partition), times.get(each.partition), at_ms)
-            if each.partition in held or each.partition not in there
-            else _SILENT
-        )
-        for each in progress
-    ]
+def _print_urgent(group: str, progress: Sequence[Progress]) -> None:
+    """Print sums of all partitions and of each topic, and the partitions that need attention first."""
 
+    def row(topic: str, each: Summary) -> list[str]:
+        counts = (str(each.partitions), str(each.lagging), _text(each.lag))
+        return [group, topic, *counts, _span(each.behind_ms), _span(each.loss_ms), str(each.notes)]
 
-def read_progress(admin: GroupsAdmin, info: GroupInfo) -> list[Progress]:
-    """Return how far a group is in the partitions that it has committed or reads, sorted."""
-    committed = admin.committed(info.group_id)
-    members = {partition: member for member in info.members for partition in member.assignment}
-    concerned = sorted({*committed, *members})
-    there = {each for some in admin.partitions({each.topic for each in concerned}).values() for each in some}
-    ends, silent = admin.known_ends([each for each in concerned if each in there])
-    if silent:
-        leaders = ", ".join(f"broker {leader}" if leader >= 0 else "none" for leader in silent)
-        print_warning(
-            f"log end offsets of partitions of {info.group_id} are unknown: leaders that do not answer: {leaders}"
-        )
-    return [Progress(each, committed.get(each), ends.get(each), members.get(each)) for each in concerned]
+    print_line("")
+    print_columns(
+        [
+            *(("GROUP", 15), ("TOPIC", 15), ("#PARTITIONS", 11), ("#LAGGING", 10), ("LAG", 15)),
+            *(("BEHIND", 12), ("LOSS-IN", 12), ("#NOTES", 0)),
+        ],
+        [
+            row(_ALL_TOPICS, summarize(progress)),
+            *(row(topic, summarize(some)) for topic, some in by_topic(progress).items()),
+        ],
+    )
+    urgent = sorted((each for each in progress if not each.is_done), key=lambda each: each.urgency)[:_URGENT_SHOWN]
+    if urgent:
+        _print_progress(group, urgent, verbose=False)
+    print_note(
+        f"{len(progress) - len(urgent)} partitions more: add --topic NAME for those of a topic, --verbose for all."
+    )
 
 
 def _print_progress(group: str, progress: Sequence[Progress], verbose: bool) -> None:

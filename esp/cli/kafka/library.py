@@ -114,7 +114,7 @@ with warnings.catch_warnings():
         ListTransactionsRequest,
     )
     from kafka.protocol.api_message import ApiMessage
-    from kafka.protocol.consumer import OffsetSpec
+    from kafka.protocol.consumer import FetchRequest, OffsetSpec
     from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
     from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
     from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest, WriteTxnMarkersRequest
@@ -158,6 +158,7 @@ __all__ = [
     "DescribeTransactionsRequest",
     "DescribeUserScramCredentialsRequest",
     "ElectLeadersRequest",
+    "FetchRequest",
     "FindCoordinatorRequest",
     "Future",
     "IncompatibleBrokerVersion",

@@ -21,7 +21,7 @@ SLICED_SHARE: Final = 0.4
 """The share of the runs with such a group in which its assignments are made in slices, as those of large groups are."""
 
 GROWING_SHARE: Final = 0.5
-"""Share of the runs with such a group in which a topic gets another partition when all is well."""
+"""Share of the runs with such a group in which a topic that is read by an expression gets another partition when all is well."""
 
 HEARTBEATS_PER_SESSION: Final = 6
 
@@ -63,7 +63,7 @@ class ConsumerGroupProfile:
     assigned_at_once_steps: int = ASSIGNED_AT_ONCE_STEPS
     """Steps of an assignment that is part of a heartbeat: so few in some runs that each assignment goes on in slices."""
     grows: bool = False
-    """True if members read the topics by an expression in the end, and one of these gets another partition then."""
+    """True if members read a topic by an expression when all is well, which gets another partition then, and all by names after that."""
 
     @property
     def heartbeat_s(self) -> float:

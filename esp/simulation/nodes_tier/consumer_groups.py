@@ -21,6 +21,7 @@ from esp.simulation.nodes_tier.world import World
 from esp.simulation.outcome import Outcome
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.consumer_group_crew import ConsumerGroupCrew
+from esp.simulation.workload.consumer_group_requests import Subscription
 from esp.simulation.workload.history import History
 
 SLACK_S: Final = 1.0
@@ -124,7 +125,7 @@ class ConsumerGroups:
             limit_s = limit_s if leaver.has_left else STABLE_S
             await until(limit_s, "INV-CONVERGE", self.find_unstable)
         if crew.profile.grows and not crew.profile.classic_share and self._key() not in find_helpless():
-            await self._grow(crew, until)
+            await self._read_by_expression(crew, until)
         crew.stop()
         await until(
             STABLE_S,
@@ -137,26 +138,29 @@ class ConsumerGroups:
         )
         self._is_over = True
 
-    async def _grow(self, crew: ConsumerGroupCrew, until: Until) -> None:
-        """Let a topic that members read by an expression get another partition: soon one of them has it.
+    async def _read_by_expression(self, crew: ConsumerGroupCrew, until: Until) -> None:
+        """Let members read a topic by an expression, and the topic get another partition: soon one of them has it. Then all read by names.
 
         Raises:
-            ViolationError: INV-CONVERGE.
+            ViolationError: INV-CONVERGE, LIVE-NO-STUCK.
         """
-        crew.read_by_expression()
-        await until(STABLE_S, "INV-CONVERGE", self.find_unstable)
-        adding = self._world.spawn(self._add_partition(crew.profile.name))
+        name = self._world.profile.topics[0].name
+        crew.read(Subscription(regex=name))
+        await until(STABLE_S, "INV-CONVERGE", lambda: self.find_unstable([name]))
+        adding = self._world.spawn(self._add_partition(crew.profile.name, name))
         await until(STABLE_S, "LIVE-NO-STUCK", lambda: [] if adding.done() else ["no partition is added"])
         limit_s = crew.profile.assignment_s + GROWN_HEARTBEATS * crew.profile.heartbeat_s + SLACK_S
-        await until(limit_s, "INV-CONVERGE", self.find_unstable)
+        await until(limit_s, "INV-CONVERGE", lambda: self.find_unstable([name]))
+        crew.calm()
+        await until(STABLE_S, "INV-CONVERGE", self.find_unstable)
 
-    async def _add_partition(self, group_id: str) -> None:
-        """Try for a while to give a topic another partition: brokers that never come back may be too many for its replicas.
+    async def _add_partition(self, group_id: str, name: str) -> None:
+        """Try for a while to give the topic of this name another partition: brokers that never come back may be too many for its replicas.
 
         The run counts which of the two came of it, so that a survey of many runs shows whether the group was put to the test.
         """
         client = self._groups.new_client(group_id, "grower").client
-        topic = self._image().topics_by_name[self._world.profile.topics[0].name]
+        topic = self._image().topics_by_name[name]
         for _ in range(GROW_TRIES):
             try:
                 code = await client.add_partition(topic)
@@ -184,13 +188,17 @@ class ConsumerGroups:
             member_commits=checker.commits,
         )
 
-    def find_unstable(self) -> list[str]:
-        """The problems that remain before the group is whole, as sentences."""
+    def find_unstable(self, names: Collection[str] | None = None) -> list[str]:
+        """The problems that remain before the group is whole, as sentences.
+
+        Args:
+            names: of the topics that members read; None: all that stay.
+        """
         crew = self._crew
         assert crew is not None, "a run with a consumer group"
         members = list(crew.members.values())
         found = [f"{member.name} is not at its target" for member in members if not member.is_settled]
-        if len(members) < crew.places or any(member.has_ended for member in members):
+        if len(members) < crew.places or any(member.has_ended or member.is_stopping for member in members):
             found.append("not all members are there")
         if len({member.epoch for member in members}) > 1:
             found.append("members are in different epochs")
@@ -198,17 +206,19 @@ class ConsumerGroups:
         if crew.profile.assignor != "range" and sizes and max(sizes) - min(sizes) > 1:
             found.append(f"members own {sizes} partitions")
         owned = sorted(partition for member in members for partition in member.owned)
-        if owned != (wanted := self._wanted()):
+        if owned != (wanted := self._partitions_of(names) if names is not None else self._wanted()):
             found.append(f"members own {owned}, not {wanted}")
         return found
 
     def _wanted(self) -> list[TopicIdPartition]:
         """The partitions of the topics that stay."""
+        return self._partitions_of(topic.name for topic in self._world.profile.topics)
+
+    def _partitions_of(self, names: Iterable[str]) -> list[TopicIdPartition]:
         image = self._image()
         return sorted(
             TopicIdPartition(topic.topic_id, number)
-            for profile in self._world.profile.topics
-            for topic in (image.topics_by_name[profile.name],)
+            for topic in (image.topics_by_name[name] for name in names)
             for number in range(len(topic.partitions))
         )
 

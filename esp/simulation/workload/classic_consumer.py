@@ -111,6 +111,11 @@ class ClassicConsumer:
         """Do nothing for a while, and go on as if nothing had happened."""
         self._still_until_s = asyncio.get_running_loop().time() + seconds
 
+    @staticmethod
+    def understands(_subscription: Subscription) -> bool:
+        """True: its client looks up itself which names an expression means."""
+        return True
+
     def subscribe(self, subscription: Subscription) -> None:
         """Read other topics from the next generation on."""
         topics = self._known_topics(subscription)

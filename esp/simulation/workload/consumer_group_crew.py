@@ -59,7 +59,9 @@ class ConsumerGroupCrew:
         self._checker = checker
         self._offsets = offsets
         self._new_client = new_client
-        self._is_calm = self._is_stopping = False
+        self._rest: Subscription | None = None
+        """The topics that all members read, once nothing befalls them any more."""
+        self._is_stopping = False
         self._retired: set[int] = set()
         self._lives = 0
         self._running: set[asyncio.Task[None]] = set()
@@ -84,16 +86,19 @@ class ConsumerGroupCrew:
                     self._befall(member)
 
     def calm(self) -> None:
-        """Nothing befalls any member any more; all read everything, and give partitions back at once."""
-        self._is_calm = True
+        """Nothing befalls any member any more; all read everything that stays, and give partitions back at once."""
         for member in self.members.values():
             member.is_hasty = True
-            member.subscribe(self._everything())
+        self.read(Subscription(tuple(sorted(self._names.values()))))
 
-    def read_by_expression(self) -> None:
-        """All members that know expressions read what they read, the topics that stay, by one."""
+    def read(self, subscription: Subscription) -> None:
+        """Let all members read this, and what follows them; those that know no expressions leave, if it is one, for others that do."""
+        self._rest = subscription
         for member in self.members.values():
-            member.subscribe(Subscription(regex="|".join(sorted(self._names.values()))))
+            if member.understands(subscription):
+                member.subscribe(subscription)
+            else:
+                member.is_stopping = True
 
     def stop(self) -> None:
         """Let all members leave."""
@@ -107,6 +112,11 @@ class ConsumerGroupCrew:
         member = self.members.pop(place)
         member.is_stopping = True
         return member
+
+    @property
+    def _is_calm(self) -> bool:
+        """True if nothing befalls members any more."""
+        return self._rest is not None
 
     @property
     def places(self) -> int:
@@ -124,7 +134,7 @@ class ConsumerGroupCrew:
         name = f"{profile.name} member {place} life {self._lives}"
         client = self._new_client(profile.name, name)
         rng = Random(self._rng.random())  # noqa: S311 - a replay by seed is what this is for
-        subscription = self._everything() if self._is_calm else self._draw_subscription()
+        subscription = self._draw_subscription() if self._rest is None else self._rest
         instance_id = f"{profile.name}-static-{place}" if place < profile.static_members else None
         seen = self._history, self._checker, self._offsets, profile, subscription, self._names
         member: AnyMember
@@ -141,10 +151,6 @@ class ConsumerGroupCrew:
     def _on_end(self, running: "asyncio.Task[None]") -> None:
         self._running.discard(running)
         running.result()
-
-    def _everything(self) -> Subscription:
-        """All topics that stay, by their names, so that it is known what the group is to have in the end."""
-        return Subscription(tuple(sorted(self._names.values())))
 
     def _draw_subscription(self) -> Subscription:
         rng = self._rng

@@ -100,8 +100,8 @@ class ConsumerGroupMember:
 
     @property
     def is_settled(self) -> bool:
-        """True if it has all that it was told of, and no more."""
-        return self.epoch > JOIN_EPOCH and self.owned == self._target == self._owned_told
+        """True if the coordinator knows what it reads, and it has all that it was told of, and no more."""
+        return self._told_all and self.epoch > JOIN_EPOCH and self.owned == self._target == self._owned_told
 
     def die(self) -> None:
         """Be gone: all connections end, and the group is not left."""
@@ -112,9 +112,13 @@ class ConsumerGroupMember:
         """Do nothing for a while, and go on as if nothing had happened."""
         self._still_until_s = asyncio.get_running_loop().time() + seconds
 
+    def understands(self, subscription: Subscription) -> bool:
+        """True if its version of the heartbeat can say that it reads this."""
+        return subscription.regex is None or self._version >= requests.REGEX_FROM
+
     def subscribe(self, subscription: Subscription) -> None:
-        """Read other topics from the next heartbeat on."""
-        if subscription.regex is None or self._version >= requests.REGEX_FROM:
+        """Read other topics from the next heartbeat on, if it can say so."""
+        if self.understands(subscription):
             self.subscription = subscription
             self._told_all = False
 

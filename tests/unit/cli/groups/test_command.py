@@ -5,7 +5,7 @@ import pytest
 
 from esp.cli.app import run_tools
 from esp.cli.groups import command as groups_module
-from esp.cli.groups import reports
+from esp.cli.groups import progress
 from esp.cli.kafka.answers import (
     CommittedOffset,
     Coordinator,
@@ -215,13 +215,13 @@ def test_the_epochs_and_targets_of_a_group_whose_coordinator_assigns_are_told(ca
 def test_the_age_of_unread_records_is_told_and_the_time_until_they_are_lost(capsys, cluster, monkeypatch):
     now_ms = 1_000_000_000
     keeps = Retention(age_ms=3_600_000)
-    monkeypatch.setattr(reports, "now_ms", lambda: now_ms)
+    monkeypatch.setattr(progress, "now_ms", lambda: now_ms)
     monkeypatch.setattr(
-        reports,
+        progress,
         "look_at_held",
         lambda servers, admin, ends, group: {each: HeldRecords(50, end, keeps) for each, end in ends.items()},
     )
-    monkeypatch.setattr(reports, "first_unread_times", lambda servers, offsets, held: {T0: now_ms - 120_000})
+    monkeypatch.setattr(progress, "first_unread_times", lambda servers, offsets, held: {T0: now_ms - 120_000})
     head, gone, t0, u0 = run(capsys, "--describe", "--group", "idle", "--times").out.split("\n")[1:5]
     assert head.split()[5:8] == ["LAG", "BEHIND", "LOSS-IN"]
     assert gone.endswith("the partition is not there any more")
@@ -244,15 +244,15 @@ def test_the_age_of_unread_records_is_told_and_the_time_until_they_are_lost(caps
 
 
 def test_words_are_actions_too_and_describe_shows_all_at_once(capsys, cluster, monkeypatch):
-    monkeypatch.setattr(reports, "now_ms", lambda: 1_000_000)
+    monkeypatch.setattr(progress, "now_ms", lambda: 1_000_000)
     monkeypatch.setattr(
-        reports,
+        progress,
         "look_at_held",
         lambda servers, admin, ends, group: {
             each: HeldRecords(50, end, Retention(age_ms=3_600_000)) for each, end in ends.items()
         },
     )
-    monkeypatch.setattr(reports, "first_unread_times", lambda servers, offsets, held: {T0: 880_000})
+    monkeypatch.setattr(progress, "first_unread_times", lambda servers, offsets, held: {T0: 880_000})
     told = run(capsys, "describe", "live", "idle")
     assert told.err.count("no active members") == 1
     heads = [line.split()[:3] for line in told.out.splitlines() if line.startswith("GROUP")]
@@ -278,17 +278,76 @@ def test_words_are_actions_too_and_describe_shows_all_at_once(capsys, cluster, m
     assert cluster.calls == [("delete", "idle")]
 
 
-def test_describe_shows_some_of_many_partitions_of_a_member(capsys, cluster, monkeypatch):
-    many = tuple(PartitionId("t", number) for number in range(5_000))
-    member = MEMBER._replace(assignment=many)
+MANY = tuple(PartitionId("t", number) for number in range(5_000))
+
+
+@pytest.fixture
+def vast_group(cluster, monkeypatch):
+    """The group live reads 5,000 partitions of t and one of u; it lags in a few, of which records of two may be lost soon."""
+    now_ms = 1_000_000_000
+    member = MEMBER._replace(assignment=(*MANY, U0))
+    offsets = dict.fromkeys(MANY, CommittedOffset(100, -1)) | {U0: CommittedOffset(100, -1)}
+    offsets |= {MANY[7]: CommittedOffset(70, -1), MANY[8]: CommittedOffset(20, -1), MANY[9]: CommittedOffset(99, -1)}
     monkeypatch.setattr(cluster, "describe", lambda _self, _group: LIVE._replace(members=(member,)))
-    monkeypatch.setattr(reports, "look_at_held", lambda *_: {})
-    monkeypatch.setattr(reports, "first_unread_times", lambda *_: {})
-    told = run(capsys, "describe", "live").out
-    assert "t:0,1,2,3,4,5,6,7,8,9,10,11,... (4988 more)" in told
-    assert len(rows(told)) == 5_005
-    assert max(map(len, told.splitlines())) < 300
+    monkeypatch.setattr(cluster, "committed", lambda _self, _group: offsets)
+    monkeypatch.setattr(cluster, "partitions", lambda _self, _topics: {"t": [*MANY], "u": [U0]})
+    monkeypatch.setattr(progress, "now_ms", lambda: now_ms)
+    monkeypatch.setattr(
+        progress,
+        "look_at_held",
+        lambda servers, admin, ends, group: {
+            each: HeldRecords(50, end, Retention(age_ms=3_600_000)) for each, end in ends.items()
+        },
+    )
+    monkeypatch.setattr(
+        progress, "first_unread_times", lambda *_: {MANY[7]: now_ms - 120_000, MANY[9]: now_ms - 60_000}
+    )
+
+
+@pytest.mark.usefixtures("vast_group")
+def test_describe_shows_sums_and_what_is_urgent_of_a_group_with_many_partitions(capsys):
+    told = run(capsys, "describe", "live")
+    assert "t:0,1,2,3,4,5,6,7,8,9,10,11,... (4989 more)" in told.out
+    assert max(map(len, told.out.splitlines())) < 300
+    at = next(number for number, row in enumerate(rows(told.out)) if "#LAGGING" in row)
+    every, of_t, of_u, _, *urgent = rows(told.out)[at + 1 :]
+    assert every == ["live", "(all)", "5001", "3", "111", "2", "min", "58", "min", "1"]
+    assert of_t == ["live", "t", "5000", "3", "111", "2", "min", "58", "min", "1"]
+    assert of_u == ["live", "u", "1", "0", "0", "-", "-", "0"]
+    assert [row[2:6] for row in urgent] == [["8", "20", "100", "80"], ["7", "70", "100", "30"], ["9", "99", "100", "1"]]
+    assert "4998 partitions more" in told.err
+    assert "no unread record came of 1 partitions of live" in told.err
+
+
+@pytest.mark.usefixtures("vast_group")
+def test_describe_shows_all_partitions_to_who_wants_them(capsys):
+    assert len(rows(run(capsys, "describe", "live", "--verbose").out)) == 5_006
+    assert len(rows(run(capsys, "describe", "live", "--offsets").out)) == 5_002
     assert "4998,4999" in run(capsys, "--describe", "--group", "live", "--members", "--verbose").out
+    [told] = json.loads(run(capsys, "describe", "live", "--json").out)
+    assert len(told["offsets"]) == 5_001
+    assert told["summary"] == {
+        "partitions": 5_001,
+        "lagging": 3,
+        "lag": 111,
+        "behind_ms": 120_000,
+        "loss_ms": 3_480_000,
+        "notes": 1,
+    }
+    assert [(each["topic"], each["lag"]) for each in told["topics"]] == [("t", 111), ("u", 0)]
+
+
+@pytest.mark.usefixtures("vast_group")
+def test_offsets_of_some_topics_are_described_alone(capsys):
+    for how in (("describe", "live", "--offsets"), ("--describe", "--group", "live")):
+        assert [row[1:3] for row in rows(run(capsys, *how, "--topic", "t:8,9", "--topic", "u").out)[1:]] == [
+            ["t", "8"],
+            ["t", "9"],
+            ["u", "0"],
+        ]
+    assert ["live", "u", "0"] in [row[:3] for row in rows(run(capsys, "describe", "live", "--topic", "u").out)]
+    refused = run(capsys, "describe", "live", "--members", "--topic", "u", status=1).err
+    assert "--topic belongs to --describe with offsets" in refused
 
 
 @pytest.mark.parametrize(

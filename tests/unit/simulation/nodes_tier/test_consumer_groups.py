@@ -17,6 +17,7 @@ from esp.simulation.nodes_tier.profile import Profile, TopicProfile
 from esp.simulation.nodes_tier.run import Run
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.workload.cluster_client import ClusterClient
+from esp.simulation.workload.consumer_group_requests import Subscription
 from esp.simulation.workload.history import History
 
 GROUP = ConsumerGroupProfile(
@@ -62,7 +63,12 @@ class Scene:
         self.crew = self.groups._crew
         for place, partitions in enumerate((PARTITIONS[:2], PARTITIONS[2:])):
             self.crew.members[place] = SimpleNamespace(
-                name=f"member {place}", is_settled=True, has_ended=False, epoch=3, owned=set(partitions)
+                name=f"member {place}",
+                is_settled=True,
+                is_stopping=False,
+                has_ended=False,
+                epoch=3,
+                owned=set(partitions),
             )
 
     @property
@@ -79,6 +85,7 @@ def test_group_in_which_all_is_well_is_whole():
     [
         ({"is_settled": False}, "member 0 is not at its target"),
         ({"has_ended": True}, "not all members are there"),
+        ({"is_stopping": True}, "not all members are there"),
         ({"epoch": 2}, "members are in different epochs"),
     ],
 )
@@ -104,6 +111,23 @@ def test_member_that_is_not_there_is_a_problem_unless_it_has_left_for_good():
     scene.crew.retire()
     scene.crew.members[1].owned = set(PARTITIONS)
     assert scene.problems == []
+
+
+def test_partitions_of_topics_that_members_do_not_read_are_a_problem():
+    (problem,) = Scene().groups.find_unstable([])
+    assert problem.endswith("not []")
+
+
+def test_members_that_know_no_expressions_leave_for_others_when_one_is_read():
+    scene = Scene()
+    read = []
+    for place, member in scene.crew.members.items():
+        member.understands = lambda subscription, place=place: subscription.regex is None or place == 1
+        member.subscribe = lambda subscription, place=place: read.append((place, subscription))
+    expression = Subscription(regex="topic")
+    scene.crew.read(expression)
+    assert read == [(1, expression)]
+    assert [member.is_stopping for member in scene.crew.members.values()] == [True, False]
 
 
 def test_partition_that_is_added_to_what_an_expression_names_has_a_member_soon():

@@ -175,6 +175,20 @@ def test_member_that_reads_something_else_tells_everything():
     assert ("another",) in [one.subscribed_topic_names for one in scene.run(5)]
 
 
+def test_member_that_has_not_told_yet_what_it_reads_is_not_settled():
+    scene = Scene((OK, 2, [P0]), (OK, 2, None))
+    settled = []
+
+    def look_and_subscribe():
+        settled.append(scene.member.is_settled)
+        scene.member.subscribe(Subscription(("another",)))
+        settled.append(scene.member.is_settled)
+
+    scene.loop.call_later(2, look_and_subscribe)
+    scene.run(5)
+    assert [*settled, scene.member.is_settled] == [True, False, True]
+
+
 def test_member_commits_what_it_has_in_its_epoch():
     scene = Scene((OK, 2, [P0]), (OK, 2, None))
     scene.run(10)
