@@ -7,7 +7,7 @@ from esp.cli.groups.changes import now_ms
 from esp.cli.kafka.answers import CommittedOffset, GroupInfo, GroupMember, PartitionId
 from esp.cli.kafka.groups import GroupsAdmin
 from esp.cli.kafka.held_records import first_unread_times, look_at_held
-from esp.cli.output import print_warning
+from esp.cli.output import in_one_line, print_warning
 from esp.model.unread_records import Unread, judge_unread
 
 Scope = Mapping[str, Collection[int] | None]
@@ -102,7 +102,7 @@ def read_progress(admin: GroupsAdmin, info: GroupInfo, scope: Scope | None = Non
     if silent:
         leaders = ", ".join(f"broker {leader}" if leader >= 0 else "none" for leader in silent)
         print_warning(
-            f"log end offsets of partitions of {info.group_id} are unknown: leaders that do not answer: {leaders}"
+            f"log end offsets of partitions of {in_one_line(info.group_id)} are unknown: leaders that do not answer: {leaders}"
         )
     return [Progress(each, committed.get(each), ends.get(each), members.get(each), each in there) for each in concerned]
 
@@ -125,7 +125,7 @@ def with_times(servers: str, admin: GroupsAdmin, group: str, progress: Sequence[
         for each, offset in offsets.items()
     )
     if late:
-        print_warning(f"no unread record came of {late} partitions of {group}: their ages are not known")
+        print_warning(f"no unread record came of {late} partitions of {in_one_line(group)}: their ages are not known")
     at_ms = now_ms()
     return [
         each._replace(

@@ -5,10 +5,12 @@ import base64
 import struct
 from functools import partial
 from types import MappingProxyType
+from unittest.mock import patch
 
 import pytest
 
 from esp.authentication.scram import ScramClient
+from esp.broker.cluster_view.cache import MetadataCache
 from esp.model.acl import AclOperation, ResourceType
 from esp.model.errors import ErrorCode
 from esp.protocol.enclosed import encode_address, encode_principal
@@ -89,6 +91,15 @@ async def gets_in(node, token, mechanism=SCRAM_256):
     assert is_in is (not await is_closed(client, 0.01))
     client.close()
     return is_in
+
+
+@with_tokens()
+async def test_a_token_that_lets_its_bearer_in_is_told_while_replicas_apply_older_metadata(node):
+    alice = await client_of(node, "alice")
+    with patch.object(MetadataCache, "publish"):
+        assert await create(alice) == ErrorCode.request_timed_out, "it waits for what clients are told"
+        (token,) = (await ask(alice, ApiKey.DESCRIBE_DELEGATION_TOKEN, 3, owners=None)).tokens
+        assert await gets_in(node, token)
 
 
 @with_tokens()
