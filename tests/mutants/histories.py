@@ -72,7 +72,6 @@ HISTORY_MUTANTS: Final = (
         "        core = coordinator.core\n",
         "        core = coordinator._core\n",
         is_gap=True,
-        covered_by="tests/unit/broker/apis/test_offset_fetch.py::"
-        "test_nothing_is_told_of_offsets_before_the_log_is_read",
+        covered_by="tests/unit/broker/apis/test_offset_fetch.py::test_no_offsets_are_fetched_before_the_log_is_read",
     ),
 )

@@ -95,7 +95,7 @@ MOVING_GROUP_MUTANTS: Final = (
         kind=MOVING_GROUPS,
         is_gap=True,
         covered_by="tests/unit/groups/consumer/test_migration.py::"
-        "test_a_cooperative_member_gives_back_what_it_is_told_before_another_one_gets_it",
+        "test_a_cooperative_member_gives_back_what_it_must_before_another_one_gets_it",
     ),
     Mutant(
         "classic-member-gets-its-target-at-once",

@@ -1,6 +1,6 @@
 """The tables of mutants in a page of the documentation: what each costs is read from one, and a wall writes its rows anew.
 
-A second one has the mutants that tests catch instead of runs, a third those that nobody can see: each mutant stands in one of the three. A
+A second one has the mutants that tests catch instead of runs, a third those without an effect: each mutant stands in one of the three. A
 fourth has the bugs of transactions and of compaction by their rows, and follows from the first.
 """
 
@@ -19,7 +19,7 @@ RULER: Final = "| --- | --- | --- | --- | ---: | ---: | --- | --- |"
 TESTED_HEAD: Final = "| mutant | bug | rule | caught by, in `tests` |"
 TESTED_RULER: Final = "| --- | --- | --- | --- |"
 
-UNSEEN_HEAD: Final = "| mutant | bug | rule | nobody can see it, because |"
+UNSEEN_HEAD: Final = "| mutant | bug | rule | it has no effect, because |"
 UNSEEN_RULER: Final = "| --- | --- | --- | --- |"
 
 BUG_HEAD: Final = "| row | known by | mutant | bug | tier | seeds | caught by |"

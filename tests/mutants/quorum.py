@@ -179,7 +179,7 @@ QUORUM_MUTANTS: Final = (
         '            if self._is_removed(read):\n                return b""\n            raise\n',
         "            raise\n",
         is_gap=True,
-        covered_by="tests/unit/broker/raft/test_driver.py::test_records_below_the_log_start_are_given_to_nobody",
+        covered_by="tests/unit/broker/raft/test_driver.py::test_records_below_the_log_start_are_given_to_no_follower",
     ),
     Mutant(
         "cut-voters-still-count",

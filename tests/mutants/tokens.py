@@ -130,6 +130,6 @@ TOKEN_MUTANTS: Final = (
         "services.metadata.image.delegation_tokens",
         is_gap=True,
         covered_by="tests/unit/broker/apis/test_delegation_tokens.py::"
-        "test_a_token_that_lets_its_bearer_in_is_told_while_replicas_apply_older_metadata",
+        "test_a_token_that_lets_its_bearer_in_is_described_while_replicas_apply_older_metadata",
     ),
 )

@@ -1,4 +1,4 @@
-"""How far groups are in partitions and topics: what they have committed, what is there to be read, and who reads it."""
+"""The progress of groups in partitions and topics: what they have committed, what is there to be read, and the members that read it."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -53,7 +53,7 @@ class Summary(NamedTuple):
 
     partitions: int
     lagging: int
-    """Those with records that the group has not read."""
+    """The partitions with records that the group has not read."""
     lag: int | None
     behind_ms: int | None
     """The age of the oldest record that is not read."""
@@ -113,7 +113,7 @@ def with_times(servers: str, admin: GroupsAdmin, group: str, progress: Sequence[
     Args:
         servers: bootstrap servers.
         admin: a connection to them.
-        group: whose progress it is.
+        group: the group.
         progress: without times.
     """
     ends = {each.partition: each.log_end_offset for each in progress if each.log_end_offset is not None}

@@ -30,7 +30,7 @@ _EACH_SHOWN: Final = 100
 """The partitions of a group up to which all are shown at once with the rest of it; of more, sums by topic and the most urgent ones."""
 _URGENT_SHOWN: Final = 20
 _ALL_TOPICS: Final = "(all)"
-"""What stands for a topic in the line of the whole group; no topic has such a name."""
+"""The place of the topic in the line of the whole group; no topic has such a name."""
 
 _SHARE: Final = "share"
 _UNKNOWN: Final = "-"

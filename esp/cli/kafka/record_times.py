@@ -124,7 +124,7 @@ class _RecordsLook(AdminConnection):
 
 
 class _Search:
-    """What is looked for, and what was found.
+    """A search for the first record of each partition: the partitions that are left, and the times that were found.
 
     Args:
         wanted: by partition the offset from which a record is looked for: rises past batches without any, and goes with what is found.

@@ -94,7 +94,7 @@ async def gets_in(node, token, mechanism=SCRAM_256):
 
 
 @with_tokens()
-async def test_a_token_that_lets_its_bearer_in_is_told_while_replicas_apply_older_metadata(node):
+async def test_a_token_that_lets_its_bearer_in_is_described_while_replicas_apply_older_metadata(node):
     alice = await client_of(node, "alice")
     with patch.object(MetadataCache, "publish"):
         assert await create(alice) == ErrorCode.request_timed_out, "it waits for what clients are told"

@@ -100,7 +100,7 @@ async def test_many_groups_are_answered_each_for_itself(node):
 
 @pytest.mark.parametrize("version", [1, 2, 3, 7, 8, 10])
 @simulated(offsets_topic_num_partitions=1)
-async def test_nothing_is_told_of_offsets_before_the_log_is_read(node, version, monkeypatch):
+async def test_no_offsets_are_fetched_before_the_log_is_read(node, version, monkeypatch):
     """A coordinator that answered then would say that nothing is committed: a consumer would begin at the beginning, or at the end."""
     client = await node.client()
     topic_id = await create_topic(client)

@@ -477,7 +477,7 @@ async def test_a_node_without_the_role_describes_itself_as_an_observer_also_wher
     metadata_max_retention_bytes=1,
     metadata_max_retention_ms=-1,
 )
-async def test_records_below_the_log_start_are_given_to_nobody(quorum):
+async def test_records_below_the_log_start_are_given_to_no_follower(quorum):
     """RAFT-32: the core may decide on a fetch before it hears that the log start was raised; the next one is told a snapshot."""
     member = await quorum.elect()
     count = 0

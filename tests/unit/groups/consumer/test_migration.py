@@ -122,7 +122,7 @@ def test_members_of_both_protocols_share_the_partitions_and_none_has_two_owners(
     assert described(world).state == "Stable"
 
 
-def test_a_cooperative_member_gives_back_what_it_is_told_before_another_one_gets_it(world):
+def test_a_cooperative_member_gives_back_what_it_must_before_another_one_gets_it(world):
     [classic] = classic_group(world, is_cooperative=True)
     world.consume("c")
     assert classic.beat() is ErrorCode.rebalance_in_progress
