@@ -275,7 +275,7 @@ RULES: Final = (
         "certificate-ends-this-week",
         Severity.ERROR,
         f"certificates that end within {_WEEK_DAYS} days",
-        "When it has ended no client and no other node connects, and connections that there are end.",
+        "When it has ended, no client and no other node connects, and its connections with other nodes end.",
         _RENEW,
         _ending(0, _WEEK_DAYS),
     ),

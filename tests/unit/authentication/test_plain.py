@@ -1,3 +1,7 @@
+import hashlib
+from contextlib import suppress
+from unittest.mock import patch
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,6 +85,21 @@ def test_password_may_be_that_of_a_user_of_scram(mechanism: object) -> None:
         with pytest.raises(AuthenticationError) as caught:
             over_scram(users, message)
         assert caught.value.message == INVALID
+
+
+@pytest.mark.parametrize("iterations", [4096, 16384])
+@pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
+def test_wrong_password_and_unknown_user_cost_the_same_hashes(mechanism: object, iterations: int) -> None:
+    users = Users(("alice", mechanism, "alice-secret"), iterations=iterations)
+
+    def work(message: bytes) -> list[tuple[str, int, int]]:
+        """The hash, the length of the salt and the iterations of each password that was hashed."""
+        with patch("hashlib.pbkdf2_hmac", wraps=hashlib.pbkdf2_hmac) as hashed, suppress(AuthenticationError):
+            over_scram(users, message)
+        return [(name, len(salt), count) for name, _, salt, count in (call.args for call in hashed.call_args_list)]
+
+    assert len(work(b"\0alice\0alice-secret")) == 1
+    assert work(b"\0alice\0wrong") == work(b"\0nobody\0wrong") == work(b"\0alice\0alice-secret")
 
 
 def test_nobody_logs_in_where_there_are_no_users() -> None:
