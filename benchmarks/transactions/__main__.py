@@ -15,6 +15,7 @@ from benchmarks.transactions.metrics import TRANSACTION_METRICS
 from benchmarks.transactions.one_record import measure_one_record
 from benchmarks.transactions.producing import measure_producing
 from benchmarks.transactions.reading import measure_reading
+from benchmarks.transactions.sizes import describe_sizes
 from benchmarks.transactions.streams import measure_streams
 from benchmarks.transactions.while_cleaning import measure_while_cleaning
 
@@ -53,6 +54,8 @@ Kafka's JVM has the options of its start script: `-Xmx1g {" ".join(START_SCRIPT_
     """CPU is that of the broker's process and its children, all threads, from `/proc/PID/stat`; a GB is 10^9 bytes. Wall-clock times
 depend on what else the machine did: the load average of each row is given, and the rounds that it had: compaction-memory, many-ids and
 streams have three at most, the first two without rounds to warm up, as each begins with a start, and streams with one.""",
+    f"""The scale of a row is the share of the full size that a round of it has. At scale 1 that is: {describe_sizes()}. At the scales of
+a run with `--planned`: {describe_sizes(lambda row: PLAN[row].scale)}.""",
     """Producing: records of 200 bytes, batches of 64 KiB, linger 5 ms, transactions of 20 ms, 4 partitions: `kafka-producer-perf-test`, and
 librdkafka through confluent-kafka.""",
     """One-record transactions: 100 bytes, a raw client of this project for both protocols, 100 a second with one producer, 200 a

@@ -167,6 +167,18 @@ COMPACTION_MUTANTS: Final = (
         tiers=(LOG,),
     ),
     Mutant(
+        "rot-that-a-round-meets-is-not-repaired",
+        "REC-4 broken",
+        "CLEAN-6",
+        "esp.broker.replication.cleaner",
+        "            cleaning.log.note_rot(error)\n",
+        "            pass\n",
+        kind=COMPACTED_TOPICS,
+        is_gap=True,
+        covered_by="tests/unit/broker/replication/test_cleaner.py::"
+        "test_a_replica_in_which_a_round_meets_rot_is_repaired_and_compacted_then",
+    ),
+    Mutant(
         "sources-go-before-the-swap-is-decided",
         "KAFKA-6264",
         "CLEAN-7",

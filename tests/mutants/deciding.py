@@ -169,6 +169,17 @@ DECIDING_MUTANTS: Final = (
         tiers=(PARTITION,),
     ),
     Mutant(
+        "fence-leaves-the-epoch",
+        "KAFKA-5231",
+        "TXN-2",
+        "esp.transactions.ending",
+        "        self._abort(entry, current, now, last_epoch=current.producer_epoch if by_itself else NO_EPOCH, reply=reply)\n",
+        """        after = decided(current, now, is_commit=False, client_version=0, bumps_epoch=False, last_epoch=current.last_epoch)
+        self._state.directory.move(entry, after, now, reply=reply, settled=self._on_decided)
+""",
+        tiers=(PARTITION,),
+    ),
+    Mutant(
         "zombie-ends-the-transaction-of-its-owner",
         "as in Kafka",
         "TXN-2",
@@ -284,6 +295,20 @@ DECIDING_MUTANTS: Final = (
                 continue
             current = current._replace(status=TransactionStatus.EMPTY)
             size += len(entry.transactional_id.encode())
+""",
+        tiers=(PARTITION,),
+    ),
+    Mutant(
+        "failed-expiry-leaves-its-move-pending",
+        "KAFKA-7519",
+        "TXN-9",
+        "esp.transactions.directory",
+        """            entry.pending, entry.is_late = None, False
+            if entry.current is None:
+""",
+        """            if entry.pending is not None and entry.pending.status is not TransactionStatus.DEAD:
+                entry.pending, entry.is_late = None, False
+            if entry.current is None:
 """,
         tiers=(PARTITION,),
     ),

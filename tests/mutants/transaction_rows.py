@@ -102,12 +102,8 @@ ROW_MUTANTS: Final = (
     RowMutant(10, "answer-has-the-producer-of-before-the-rotation"),
     RowMutant(11, "epoch-is-looked-at-before-the-pending-move"),
     RowMutant(11, "failed-append-leaves-its-move-pending"),
-    RowMutant(
-        12,
-        "timeout-leaves-the-epoch",
-        "INV-TXN-ATOMIC",
-        "the producer writes on after the abort, and commits: of what is one transaction to it, half counts",
-    ),
+    RowMutant(12, "timeout-leaves-the-epoch"),
+    RowMutant(12, "fence-leaves-the-epoch"),
     RowMutant(13, "zombie-ends-the-transaction-of-its-owner"),
     RowMutant(14, "higher-epoch-may-end-the-transaction"),
     RowMutant(
@@ -118,6 +114,7 @@ ROW_MUTANTS: Final = (
     ),
     RowMutant(15, "offsets-of-an-aborted-transaction-count"),
     RowMutant(16, "id-with-an-open-transaction-expires"),
+    RowMutant(16, "failed-expiry-leaves-its-move-pending"),
     RowMutant(17, "producer-with-an-open-transaction-is-forgotten"),
     RowMutant(17, "markers-do-not-keep-a-producer"),
     RowMutant(18, "stable-offset-above-the-high-watermark", "INV-LSO", _STABLE),

@@ -318,8 +318,8 @@ class TransactingRun:
             raise ViolationError(
                 "INV-TXN-OWNER", name, f"a transaction of {tuple(state.producer)} is committed unasked"
             )
-        if after.status is TransactionStatus.PREPARE_ABORT and not self._may_abort(state):
-            raise ViolationError("INV-TXN-OWNER", name, f"a transaction of {tuple(state.producer)} is aborted unasked")
+        if after.status is TransactionStatus.PREPARE_ABORT:
+            self._check_abort(state, after)
         if after.status is TransactionStatus.ONGOING:
             if state.value.status is not TransactionStatus.ONGOING:
                 state.open_s = self._now_s
@@ -327,6 +327,15 @@ class TransactingRun:
         state.value = after
         self._given |= {state.producer, Producer(after.next_producer_id, 0)}
         self._by_producer[after.producer_id] = name
+
+    def _check_abort(self, state: IdState, after: TransactionValue) -> None:
+        """INV-TXN-OWNER: an abort has a cause, and takes the epoch from a producer that has not asked for it (KAFKA-5231, KAFKA-6119)."""
+        name, producer = state.transactional_id, state.producer
+        subject = f"a transaction of {tuple(producer)}"
+        if not self._may_abort(state):
+            raise ViolationError("INV-TXN-OWNER", name, f"{subject} is aborted unasked")
+        if after.producer_epoch == producer.epoch and (name, producer, False) not in self._asked_ends:
+            raise ViolationError("INV-TXN-OWNER", name, f"{subject} is aborted by others, and leaves it its epoch")
 
     def _may_abort(self, state: IdState) -> bool:
         name = state.transactional_id

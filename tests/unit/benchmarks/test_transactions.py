@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.results import ESP, KAFKA, Results
+from benchmarks.transactions.__main__ import NOTES, ROWS
 from benchmarks.transactions.keyed_batches import BATCH_RECORDS, KEY_SIZE, VALUE_SIZE, keyed_batches
 from benchmarks.transactions.metrics import COMPACT_PLAIN, LOAD_IDS, TRANSACTION_METRICS
+from benchmarks.transactions.sizes import describe_sizes
 from benchmarks.written import Rows
 from esp.records.batch import check_batch, iterate_records
 from esp.records.batch_header import read_header
@@ -56,3 +58,16 @@ def test_a_row_tells_the_rounds_that_it_had_and_not_those_that_were_asked_for(tm
     page, raw = rows.put("row", {"rounds": 5, "scale": 1}, results, [])
     assert json.loads(raw.read_text())["row"]["about"]["rounds"] == 3
     assert "rounds 3, scale 1" in page.read_text()
+
+
+def test_the_page_tells_the_size_of_each_row_at_the_scale_that_it_had() -> None:
+    assert all(f"{row} " in describe_sizes() for row in ROWS)
+    page = (Path(__file__).parents[3] / "benchmarks" / "results" / "transactions.md").read_text(encoding="utf-8")
+    for sizes in (
+        "many-ids 100,000 ids, streams 1,000,000 lines",
+        "many-ids 50,000 ids, streams 250,000 lines",
+        "compaction 0.5 GB, compaction-memory 0.5 GB, while-cleaning 0.25 GB",
+        "one-record 1,500 transactions of 100 producers, 375 of one",
+    ):
+        assert any(sizes in note for note in NOTES)
+        assert sizes in page

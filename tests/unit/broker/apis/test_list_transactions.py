@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 
 from esp.model.errors import ErrorCode
@@ -82,3 +84,34 @@ async def test_ids_of_all_coordinators_are_listed(node, client):
     assert await names(states=("Empty",)) == ["orders-1", "orders-2", "other"]
     assert await names(states=("Ongoing",)) == []
     assert await names(states=("Nope",)) == []
+
+
+@with_transactions()
+async def test_nothing_is_listed_until_every_coordinator_has_loaded(node, client):
+    """The ids of those that have would pass for all (Kafka's ``getAllTransactionMetadata``)."""
+    names = ("orders-1", "orders-2", "other")
+    for name in names:
+        await until_coordinated(client, name)
+        assert (await init(client, transactional_id=name)).error_code is ErrorCode.none
+    transactions = node.node.broker.running.transactions
+    loading = transactions.coordinator_of("other").hosted.name.partition
+    assert {transactions.coordinator_of(name).hosted.name.partition for name in names} == {0, 1}
+    path = f"/data/__transaction_state-{loading}/{0:020d}.log"
+    value_at = 61 + 20  # within the first record, behind the header of its batch
+    node.disk.corrupt(path, value_at)
+
+    async def lead_again():
+        transactions.on_leading(node.hosted("__transaction_state", loading))
+
+    await node.process.run(lead_again())
+    for _ in range(2):  # at once, and when its log could not be read
+        for version in range(3):
+            answer = await list_transactions(client, version, states=("Empty", "Nope"))
+            assert answer.error_code is ErrorCode.coordinator_load_in_progress
+            assert answer.transaction_states == answer.unknown_state_filters == ()
+        assert (await list_transactions(client, pattern="orders-.")).error_code is answer.error_code
+        await asyncio.sleep(1)
+    node.disk.corrupt(path, value_at)
+    await until_coordinated(client, "other")
+    listed = (await list_transactions(client)).transaction_states
+    assert sorted(state.transactional_id for state in listed) == sorted(names)

@@ -11,13 +11,23 @@ from esp.ports.network import Address
 from esp.records.builder import NewRecord, build_batch
 from esp.settings.addresses import MetricsListener
 from esp.settings.subjects.access import STANDARD_AUTHORIZER
+from tests.unit.broker import group_conversation
 from tests.unit.broker.authentication.raw_client import WRONG, log_in, with_sasl
+from tests.unit.broker.config_requests import SET, TOPIC, alter
 from tests.unit.broker.conversation import create_topic, create_topics, delete_topic, fetch_later, produce
 from tests.unit.broker.guarded_node import client_of
 from tests.unit.broker.metrics.test_http_server import GET, Scraper
 from tests.unit.broker.simulated_node import records, simulated
-from tests.unit.broker.transaction_conversation import ID, end, init, until_state, with_transactions
-from tests.unit.broker.transactional_client import batch
+from tests.unit.broker.transaction_conversation import (
+    ID,
+    ask_as_broker,
+    end,
+    init,
+    until_coordinated,
+    until_state,
+    with_transactions,
+)
+from tests.unit.broker.transactional_client import batch, commit_in, write_markers
 
 METRICS = MetricsListener("127.0.0.1", 9308)
 measured = simulated(metrics_listener=METRICS)
@@ -39,6 +49,16 @@ async def _scrape(node):
         for sample in family.samples
         if sample.labels.get("le", "+Inf") == "+Inf"
     }
+
+
+async def _until(node, holds):
+    """The samples, as soon as they are as they should be."""
+    for _ in range(1000):
+        told = await _scrape(node)
+        if holds(told):
+            return told
+        await asyncio.sleep(0.1)
+    raise AssertionError("it is not told")
 
 
 @measured
@@ -112,11 +132,7 @@ async def test_rounds_of_compaction_are_counted(node):
     assert (await _scrape(node))["esp_compaction_rounds_total",] == 0
     for _ in range(12):
         await produce(client, "t", build_batch([NewRecord(bytes(300_000), b"k")], timestamp_ms=1_795_000_000_000))
-    for _ in range(1000):
-        told = await _scrape(node)
-        if told["esp_compaction_rounds_total",]:
-            break
-        await asyncio.sleep(0.1)
+    told = await _until(node, lambda told: told["esp_compaction_rounds_total",])
     assert told["esp_compaction_rounds_total",] == 1
     assert told["esp_compaction_read_bytes_total",] > told["esp_compaction_written_bytes_total",] > 300_000
     assert told["esp_compaction_last_round_seconds",] > 0
@@ -132,13 +148,52 @@ async def test_the_dirtiest_log_is_told_also_before_a_round_is_due(node):
     assert (await _scrape(node))["esp_compaction_max_dirty_ratio",] == 0
     for _ in range(12):
         await produce(client, "t", build_batch([NewRecord(bytes(300_000), b"k")], timestamp_ms=1_795_000_000_000))
-    for _ in range(1000):
-        told = await _scrape(node)
-        if told["esp_compaction_max_dirty_ratio",]:
-            break
-        await asyncio.sleep(0.1)
+    told = await _until(node, lambda told: told["esp_compaction_max_dirty_ratio",])
     assert told["esp_compaction_max_dirty_ratio",] == 1
     assert told["esp_compaction_rounds_total",] == 0
+
+
+async def _fill_and_flush(node, client):
+    """Sealed segments on the device that are compacted as soon as :func:`_let_compact` says so."""
+    await create_topic(client, "t", cleanup_policy="delete", segment_bytes=1 << 20)
+    for _ in range(12):
+        await produce(client, "t", build_batch([NewRecord(bytes(300_000), b"k")], timestamp_ms=1_795_000_000_000))
+    await node.replicas.flush(node.hosted("t"))
+
+
+async def _let_compact(client):
+    assert await alter(client, (TOPIC, "t", ("cleanup.policy", SET, "compact"))) == [(ErrorCode.none, None)]
+
+
+@simulated(metrics_listener=METRICS, log_cleaner_backoff_ms=100)
+async def test_a_log_with_a_corrupt_batch_is_uncleanable_until_its_file_is_restored(node):
+    client = await node.client()
+    await _fill_and_flush(node, client)
+    path = f"/data/t-0/{0:020d}.log"
+    node.disk.corrupt(path, 1000)
+    await _let_compact(client)
+    told = await _until(node, lambda told: told["esp_compaction_uncleanable_partitions",])
+    assert told["esp_compaction_uncleanable_partitions",] == 1
+    await asyncio.sleep(5)
+    told = await _scrape(node)
+    assert told["esp_compaction_uncleanable_partitions",] == 1
+    assert told["esp_compaction_rounds_total",] == told["esp_compaction_failures_total",] == 0, "nothing failed"
+    node.disk.corrupt(path, 1000)
+    await node.restart()
+    told = await _until(node, lambda told: told["esp_compaction_rounds_total",])
+    assert told["esp_compaction_uncleanable_partitions",] == 0
+
+
+@simulated(metrics_listener=METRICS, log_cleaner_backoff_ms=100)
+async def test_rounds_of_compaction_that_the_device_ends_are_counted(node):
+    client = await node.client()
+    await _fill_and_flush(node, client)
+    node.disk.fail("write", "*.cleaned", times=2)
+    await _let_compact(client)
+    told = await _until(node, lambda told: told["esp_compaction_rounds_total",])
+    assert told["esp_compaction_failures_total",] == 2
+    assert told["esp_compaction_rounds_total",] == 1
+    assert told["esp_compaction_uncleanable_partitions",] == 0, "its batches are sound"
 
 
 @with_transactions(metrics_listener=METRICS)
@@ -202,6 +257,75 @@ async def test_open_transactions_are_told_by_partition(node, client):
         assert quiet[name,] == after[name,] == 0, name
     assert ("esp_last_stable_offset_lag", "1", "t") not in after
     assert ("esp_open_transaction_idle_seconds", "1", "t") not in after
+
+
+async def _show_a_later_coordinator(node, client, producer, partition):
+    """Have a partition of topic t see the epoch of the next coordinator: it refuses the markers of the present one."""
+    later = node.node.broker.running.transactions.coordinator_of(ID).leader_epoch + 1
+    part = "t", partition
+    told = await write_markers(
+        client, part, version=1, producer_id=producer[0], epoch=producer[1], commit=False, coordinator_epoch=later
+    )
+    assert told == [ErrorCode.none]
+
+
+@with_transactions(metrics_listener=METRICS, offsets_topic_num_partitions=1)
+async def test_markers_that_wait_and_those_that_are_refused_are_told(node, client):
+    """One waits for the coordinator of its group, whose log cannot be read; the partition of the other one refuses it."""
+    pending, refused = ("esp_transaction_markers_pending",), ("esp_transaction_markers_refused",)
+    await create_topic(client, "t")
+    producer = await _begin(client)
+    await group_conversation.until_coordinated(client)
+    part = "t", 0
+    assert await commit_in(client, {part: 1}, name=ID, producer_id=producer[0]) == {part: ErrorCode.none}
+    await ask_as_broker(client, (ID, producer, {"t": [0]}, False))
+    await _show_a_later_coordinator(node, client, producer, 0)
+    groups, path = "__consumer_offsets", f"/data/__consumer_offsets-0/{0:020d}.log"
+    node.disk.corrupt(path, 61 + 20)
+
+    async def lead_again():
+        node.node.broker.running.groups.on_leading(node.hosted(groups))
+
+    await node.process.run(lead_again())
+    assert (await _until(node, lambda told: told["esp_unreadable_coordinator_partitions", groups]))[pending] == 0
+    await end(client, producer)
+    told = await _until(node, lambda told: told[refused])
+    assert (told[pending], told[refused]) == (2, 1)
+    node.disk.corrupt(path, 61 + 20)
+    told = await _until(node, lambda told: told[pending] < 2)
+    assert (told[pending], told[refused]) == (1, 1)
+    await node.restart()
+    client = await node.client()
+    await until_coordinated(client)
+    await until_state(client, "CompleteCommit")
+    told = await _scrape(node)
+    assert (told[pending], told[refused]) == (0, 0)
+
+
+@with_transactions(metrics_listener=METRICS)
+async def test_batches_that_wait_for_their_coordinator_are_told_with_their_time_and_those_that_are_refused(
+    node, client
+):
+    """The coordinator answers the first batch at once; that of the next transaction waits for markers that are refused."""
+    name = "esp_transaction_verification_{}"
+    count, seconds, failures = ((name.format(each),) for each in ("seconds_count", "seconds_sum", "failures_total"))
+    await create_topic(client, "t", partitions=2)
+    producer = await _begin(client)
+    told = await _scrape(node)
+    assert told[count] == told[seconds] == told[failures] == 0
+    await _produce_in(client, producer, 0, node.env.clock.wall_ms(), b"first")
+    told = await _scrape(node)
+    assert (told[count], told[failures]) == (1, 0)
+    before_s = told[seconds]
+    await ask_as_broker(client, (ID, producer, {"t": [1]}, False))
+    await _show_a_later_coordinator(node, client, producer, 1)
+    ended = await end(client, producer)
+    next_batch = batch(0, b"next", producer_id=ended.producer_id, epoch=ended.producer_epoch)
+    answer = await produce(client, "t", next_batch, transactional_id=ID)
+    assert answer.error_code is ErrorCode.concurrent_transactions, "the producer is to send it again"
+    told = await _scrape(node)
+    assert (told[count], told[failures]) == (2, 1)
+    assert 0.1 <= told[seconds] - before_s < 0.2, "add.partitions.to.txn.retry.backoff.max.ms"
 
 
 @with_transactions(metrics_listener=METRICS)

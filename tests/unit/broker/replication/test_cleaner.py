@@ -8,6 +8,7 @@ import pytest
 from esp.broker.replication import cleaner
 from esp.broker.replication.cleaner import LogCleaner, chunks_of_step, limits_of
 from esp.model.errors import ErrorCode
+from esp.model.ids import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, NodeId
 from esp.records.batch import iterate_records
 from esp.records.batch_header import find_end_offset, read_header
 from esp.records.builder import NewRecord, build_batch
@@ -17,6 +18,7 @@ from esp.storage.compaction.round import CleanerLimits
 from tests.unit.broker.apis import test_alter_replica_log_dirs as directories
 from tests.unit.broker.config_requests import BROKER, DELETE, SET, TOPIC, alter
 from tests.unit.broker.conversation import create_topic, delete_topic, fetch, produce
+from tests.unit.broker.replica_cluster import clustered
 from tests.unit.broker.simulated_node import simulated
 
 COMPACTED = {"cleanup_policy": "compact", "segment_bytes": 1024 * 1024, "min_cleanable_dirty_ratio": 0.01}
@@ -224,6 +226,64 @@ async def test_a_round_that_cannot_sync_the_names_takes_the_directory_offline(no
     node.disk.fail("sync", log.path)
     await until(lambda: log.is_offline)
     assert log.cleaned_to == 0
+
+
+# --- rot ---------------------------------------------------------------------------------------------------------------------------
+
+
+class ProcessHere:
+    """A worker process (:class:`esp.ports.worker_process.WorkerProcess`) whose work the waiting thread does itself, with its own disk."""
+
+    def __init__(self, disk):
+        self.is_started = False
+        self._disk = disk
+
+    def iterate_blocking(self, function, *args):
+        self.is_started = True
+        yield from function(self._disk, *args)
+
+
+@pytest.mark.parametrize("is_large", [False, True], ids=["in threads", "in a process"])
+@clustered()
+async def test_a_replica_in_which_a_round_meets_rot_is_repaired_and_compacted_then(cluster, monkeypatch, is_large):
+    """CLEAN-6: the round hands the replica over (REC-4), and leaves it alone until it has begun anew from its leader."""
+    monkeypatch.setattr(cleaner, "_PROCESS_FROM_BYTES", 0 if is_large else 1 << 40)
+    controller, follower = cluster.controller, cluster[2]
+    controller.create(leader=1, **COMPACTED)
+    await cluster.applied()
+    controller.change(directories=(UNASSIGNED_DIRECTORY,) * 3)
+    await cluster.until(lambda: UNASSIGNED_DIRECTORY not in controller.state().directories)
+    await fill(await cluster[1].client())
+    await cluster.until(cluster.are_equal)
+    rotten, own = follower.log(), LogCleaner(follower.env, follower.replicas, follower.tasks)
+    await follower.replicas.flush(follower.hosted())
+    follower.disk.content(f"{rotten.path}/{0:020d}.log").rot(1000, 1)
+    process = ProcessHere(follower.disk)
+
+    async def clean():
+        return await follower.process.run(own.clean_one(process))
+
+    assert rotten.rot is None
+    for _ in range(2):
+        assert not await clean()
+        assert rotten.rot is not None
+    assert process.is_started is is_large
+    assert [*own.uncleanable()] == [follower.hosted()]
+    assert own.failures == own.rounds == rotten.cleaned_to == 0
+    assert not [name for name in follower.disk.listdir(rotten.path) if name.endswith(".cleaned")]
+    await cluster.until(lambda: controller.state().directories[1] == LOST_DIRECTORY)
+    controller.change(isr=(NodeId(1), NodeId(3)), leader=NodeId(1))
+    await cluster.applied()
+    await cluster.until(lambda: follower.hosted().follower.leader_has_answered)
+    await follower.replicas.make_missing()
+    await cluster.until(cluster.are_equal)
+    await follower.replicas.flush(follower.hosted())
+    assert await clean()
+    repaired = follower.log()
+    assert repaired is not rotten
+    assert repaired.cleaned_to == repaired.sealed_end_offset > 0
+    assert repaired.size < cluster[1].log().size
+    assert [*own.uncleanable()] == []
 
 
 # --- beside retention --------------------------------------------------------------------------------------------------------------

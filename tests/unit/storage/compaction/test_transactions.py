@@ -12,8 +12,10 @@ from esp.simulation.log_tier.transacted import read_committed
 from esp.storage.compaction.cleaning import clean_blocking, cleanable_part
 from esp.storage.log import Log
 from esp.storage.producer_snapshots import snapshot_offsets
-from tests.unit.storage.compaction.cleaned import COMPACTED, SMALL, clean, headers_of, records_of, settle
+from esp.storage.transaction_index import AbortedTransaction
+from tests.unit.storage.compaction.cleaned import COMPACTED, SMALL, batches_of, clean, headers_of, records_of, settle
 from tests.unit.storage.helpers import REPLICA, new_disk, new_log, reopen
+from tests.unit.storage.test_transaction_index import DAMAGES
 
 
 def put(
@@ -293,3 +295,84 @@ def test_aborted_records_beside_a_segment_that_is_dropped_in_the_round_are_passe
     clean_blocking(log, 2000, SMALL, drop_the_first)
     assert b"aborted" in values(log)
     assert [record.value for record in read_committed(log, 1)] == [b"2"]
+
+
+class Transacted:
+    """A compacted log of three producers' transactions, most of them aborted, whose steps follow from a seed.
+
+    Two of one seed are alike: what becomes of one beside the other shows what was done to it.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.disk = new_disk(seed)
+        self.directory, self.log = new_log(self.disk, COMPACTED)
+        self.sequences = {1: 0, 2: 0, 3: 0}
+        self.open: set[int] = set()
+
+    def fill(self, steps: int) -> None:
+        """Write so many batches and markers; all of it may be cleaned then."""
+        for number in range(steps):
+            producer = self.random.choice((1, 2, 3))
+            if producer in self.open and self.random.random() < 0.5:
+                self.end(producer)
+            else:
+                put(self.log, producer, self.sequences[producer], (b"%d" % self.random.randrange(6), b"%d" % number))
+                self.sequences[producer] += 1
+                self.open.add(producer)
+        for producer in sorted(self.open):
+            self.end(producer)
+        settle(self.log)
+
+    def end(self, producer: int) -> None:
+        end(self.log, producer, is_commit=self.random.random() < 0.3)
+        self.open.discard(producer)
+
+    def reopen(self, *, is_clean: bool, damage: str | None = None) -> None:
+        """Stop and start again, with all transaction indexes damaged meanwhile."""
+        if is_clean:
+            self.directory.close_blocking(1)
+        else:
+            self.directory.write_checkpoints_blocking()
+            self.disk.crash()
+        paths = [f"{REPLICA}/{name}" for name in self.disk.listdir(REPLICA) if name.endswith(".txnindex")]
+        assert len(paths) > 2
+        for path in paths if damage is not None else ():
+            self.disk.replace_file_blocking(path, DAMAGES[damage](self.disk.read_file(path)))
+        self.directory, self.log = reopen(self.disk, COMPACTED)
+        self.log.high_watermark = self.log.log_end_offset
+
+    def aborted(self) -> list[list[AbortedTransaction]]:
+        """The aborted transactions of every short range."""
+        ends = range(1, self.log.log_end_offset + 1)
+        return [list(self.log.aborted.find_blocking(max(0, offset - 5), offset)) for offset in ends]
+
+    def files(self) -> dict[str, bytes]:
+        """The log and its transaction indexes, as they stand on the disk."""
+        names = [name for name in self.disk.listdir(REPLICA) if name.endswith((".log", ".txnindex"))]
+        return {name: self.disk.read_file(f"{REPLICA}/{name}") for name in names}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "crash"])
+@pytest.mark.parametrize("is_cleaned_before", [False, True], ids=["dirty", "cleaned"])
+def test_a_damaged_transaction_index_changes_nothing_of_what_is_compacted(
+    damage: str, *, is_clean: bool, is_cleaned_before: bool
+) -> None:
+    """A round has the aborted transactions from the batches, where a file does not match them; and so has the index that it writes."""
+    damaged, intact = Transacted(7), Transacted(7)
+    for each in (damaged, intact):
+        each.fill(60)
+        if is_cleaned_before:
+            clean(each.log)
+            each.fill(20)
+        each.reopen(is_clean=is_clean, damage=damage if each is damaged else None)
+        counts = clean(each.log)
+        assert counts is not None
+        assert counts.bytes_after < counts.bytes_before
+    assert batches_of(damaged.log) == batches_of(intact.log)
+    assert damaged.aborted() == intact.aborted()
+    assert damaged.log.rot is None
+    for each in (damaged, intact):
+        each.reopen(is_clean=True)
+    assert damaged.files() == intact.files()
