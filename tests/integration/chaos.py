@@ -1,26 +1,22 @@
-"""Chaos on real processes: by seed, nodes of a cluster are killed, paused, cut off, starved of disk and robbed of logs, under load.
+"""Chaos on real processes: by seed, nodes of a cluster are killed, paused, cut off, starved of disk, robbed of logs and disks, under load.
 
     python -m tests.integration.chaos --minutes 30 [--seed N]          (with ESP_TEST_AGAINST=kafka in the environment: on real Kafka)
 
 Three families of clients write (idempotent, acks=all) and read by assignment all the while; an operator deletes records of a topic of
-its own and changes settings of all topics. In the end everything is healed, all is read again, and the histories are judged: nothing
-acknowledged is lost, doubled, moved or out of order, no reader ever saw anything else than what stands in the log in the end
-(PROMISE-1, 2, 4), and no log begins beyond what the operator deleted (LOG-12).
+its own and changes settings of topics, and a default of them all. In the end everything is healed, all is read again, and the histories are
+judged: nothing acknowledged is lost, doubled, moved or out of order, no reader ever saw anything else than what stands in the log in the
+end (PROMISE-1, 2, 4), and no log begins beyond what the operator deleted (LOG-12).
 """
 
 import argparse
-import contextlib
 import logging
-import os
 import random
-import resource
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -34,7 +30,8 @@ from esp.testing.node import Node
 from esp.testing.node_networks import cuttable_network
 from esp.testing.real_kafka import AGAINST_KAFKA, RealKafka
 from tests.integration.chaos_clients import FAMILIES, PARTITIONS, AioWriter, Reader, Writer
-from tests.integration.chaos_operator import Operator
+from tests.integration.chaos_disks import Disk, LogDirectories, directory_settings
+from tests.integration.chaos_operator import LEAST_MIN_ISR, MIN_ISR, Operator
 from tests.integration.load import read_everything
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -62,8 +59,15 @@ _IDLE_TOPIC_PARTITIONS: Final = 100
 
 LOST_LOGS: Final = "lost logs"
 LOST_LAST_LOGS: Final = "lost logs of the last in sync"
-LOSSES: Final = frozenset({LOST_LOGS, LOST_LAST_LOGS})
+EMPTIED: Final = "emptied directory"
+TAKEN_OUT: Final = "directory taken out"
+EMPTIED_LAST: Final = "emptied directory of the last in sync"
+TAKEN_OUT_LAST: Final = "directory of the last in sync taken out"
+LOSSES: Final = frozenset({LOST_LOGS, LOST_LAST_LOGS, EMPTIED, TAKEN_OUT, EMPTIED_LAST, TAKEN_OUT_LAST})
 """The faults that take copies of records away."""
+
+FIRST: Final = (TAKEN_OUT_LAST, EMPTIED)
+"""Every run begins with these, however short it is."""
 
 TRIMMED: Final = "chaos-trimmed"
 """The topic whose records the operator deletes."""
@@ -99,44 +103,6 @@ class Report:
         return "\n".join(lines)
 
 
-class Disk:
-    """The disk of one node, which can be full: a small file system in memory where that is allowed, else a limit on file sizes."""
-
-    def __init__(self, cluster: Cluster, node: int, size_bytes: int) -> None:
-        self._cluster = cluster
-        self._node = node
-        self._path = cluster.nodes[node].data_dir
-        self._path.mkdir(parents=True, exist_ok=True)
-        mount = ["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", str(self._path)]
-        self._mounted = os.geteuid() == 0 and subprocess.run(mount, capture_output=True, check=False).returncode == 0
-
-    def fill(self) -> None:
-        """Leave not a byte."""
-        if not self._mounted:
-            self._limit(4096)
-            return
-        with contextlib.suppress(OSError), (self._path / "filler").open("ab", buffering=0) as filler:
-            while True:
-                filler.write(bytes(64 * 1024))
-
-    def free(self) -> None:
-        """Give the room back."""
-        if self._mounted:
-            (self._path / "filler").unlink(missing_ok=True)
-        else:
-            self._limit(resource.RLIM_INFINITY)
-
-    def close(self) -> None:
-        """Unmount."""
-        if self._mounted:
-            subprocess.run(["umount", "--lazy", str(self._path)], check=False)
-
-    def _limit(self, size: int) -> None:
-        node = self._cluster.nodes[self._node]
-        if node.is_running:
-            resource.prlimit(node.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
-
-
 class Nemesis:
     """Hurts the nodes by seed, one fault after another, each with its end.
 
@@ -152,6 +118,7 @@ class Nemesis:
         self._topics = topics
         self._admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "socket.timeout.ms": 5000, "log_level": 0})
         self._disk = disk
+        self._directories = {number: LogDirectories(node) for number, node in cluster.nodes.items()}
         self._rng = rng
         self.faults: Counter[str] = Counter()
         self._kinds: dict[str, Callable[[int], None]] = {
@@ -165,22 +132,31 @@ class Nemesis:
             "kill two": self._kill_two,
             LOST_LOGS: self._lose_logs,
             LOST_LAST_LOGS: self._lose_last_logs,
+            EMPTIED: self._empty_directory,
+            TAKEN_OUT: self._take_directory_out,
+            EMPTIED_LAST: self._empty_last_directory,
+            TAKEN_OUT_LAST: self._take_last_directory_out,
         }
-        self._weights = (6, 3, 4, 3, 3, 2, 1, 2, 2, 2)
+        self._weights = (6, 3, 4, 3, 3, 2, 1, 2, 2, 2, 1, 1, 1, 1)
 
     def run_until(self, moment: float) -> None:
-        """Hurt until the monotonic clock shows ``moment``."""
+        """Hurt until the monotonic clock shows ``moment``, and at least by the faults that every run begins with."""
+        for kind in FIRST:
+            self._wait_until_in_sync()
+            self._hurt(kind)
         while time.monotonic() < moment:
             [kind] = self._rng.choices(list(self._kinds), self._weights)
-            node = self._rng.randint(1, NODES)
-            if kind in LOSSES and not self._all_are_in_sync():
-                continue
-            _LOGGER.info("%s (node %d)", kind, node)
-            self.faults[kind] += 1
-            self._kinds[kind](node)
-            self._revive()
-            pause_s = self._rng.choice((0.0, 0.5, 2.0, 6.0))
-            self._wait(pause_s, pause_s)
+            if kind not in LOSSES or self._all_are_in_sync():
+                self._hurt(kind)
+
+    def _hurt(self, kind: str) -> None:
+        node = self._rng.randint(1, NODES)
+        _LOGGER.info("%s (node %d)", kind, node)
+        self._kinds[kind](node)
+        self.faults[kind] += 1
+        self._revive()
+        pause_s = self._rng.choice((0.0, 0.5, 2.0, 6.0))
+        self._wait(pause_s, pause_s)
 
     def heal(self) -> None:
         """End every fault and wait until all nodes take requests."""
@@ -200,34 +176,39 @@ class Nemesis:
         time.sleep(self._rng.uniform(least_s, most_s))
 
     def _kill(self, node: int) -> None:
-        self._cluster.nodes[node].kill()
+        self._end(node)
         self._wait(0, 4)
 
     def _kill_all(self, _node: int) -> None:
-        for process in self._cluster.nodes.values():
-            process.kill()
+        for number in self._cluster.nodes:
+            self._end(number)
         self._wait(0, 1)
 
     def _kill_two(self, node: int) -> None:
         """Take the majority, while the node that is left goes on asking; both start together."""
         for number in (node, node % NODES + 1):
-            self._cluster.nodes[number].kill()
+            self._end(number)
         self._wait(0, 4)
 
-    def _lose_logs(self, node: int) -> None:
-        """Stop or kill a node, and start it without one log, or without any but those of other topics."""
+    def _end(self, node: int, *, in_order: bool = False) -> None:
+        """Kill a node, or stop it in order if it listens to signals yet; it has all its directories when it starts again."""
         process = self._cluster.nodes[node]
-        if self._rng.random() < 0.5 and process.is_ready:
+        if in_order and process.is_ready:
             process.stop(HEAL_TIMEOUT_S)
         else:
             process.kill()
+        self._directories[node].put_back()
+
+    def _lose_logs(self, node: int) -> None:
+        """Stop or kill a node, and start it without one log, or without any but those of other topics."""
+        self._end(node, in_order=self._rng.random() < 0.5)
         self._remove_logs(node)
 
     def _lose_last_logs(self, node: int) -> None:
         """Kill a node after the others, so that it is the last in sync, and start it first without some of its logs."""
-        for number, process in self._cluster.nodes.items():
+        for number in self._cluster.nodes:
             if number != node:
-                process.kill()
+                self._end(number)
         self._wait(0, 4)
         self._lose_logs(node)
         self._cluster.nodes[node].launch()
@@ -238,10 +219,49 @@ class Nemesis:
         partitions = range(PARTITIONS) if len(topics) > 1 else [self._rng.randrange(PARTITIONS)]
         for topic in topics:
             for partition in partitions:
-                shutil.rmtree(self._cluster.nodes[node].data_dir / f"{topic}-{partition}")
+                self._directories[node].remove_log(topic, partition)
+
+    def _empty_directory(self, node: int) -> None:
+        """Stop or kill a node, and start it with one of its directories empty."""
+        self._end(node, in_order=self._rng.random() < 0.5)
+        self._directories[node].empty(self._choose_directory(node))
+
+    def _take_directory_out(self, node: int) -> None:
+        """Stop or kill a node, and start it with a setting that lacks one of its directories, which is lost."""
+        self._end(node, in_order=self._rng.random() < 0.5)
+        self._directories[node].take_out(self._choose_directory(node))
+
+    def _empty_last_directory(self, node: int) -> None:
+        """As :meth:`_empty_directory`, with a node that ends as the last one in sync, and starts first."""
+        self._stop_others(node)
+        self._empty_directory(node)
+        self._cluster.nodes[node].launch()
+        self._wait(0, 4)
+
+    def _take_last_directory_out(self, node: int) -> None:
+        """As :meth:`_take_directory_out`, with a node that ends as the last one in sync, and starts first."""
+        self._stop_others(node)
+        self._take_directory_out(node)
+        self._cluster.nodes[node].launch()
+        self._wait(0, 4)
+
+    def _stop_others(self, node: int) -> None:
+        """Stop all nodes but one in order, one after the other: each leaves the in-sync sets while there is a majority to decide it."""
+        for number in self._cluster.nodes:
+            if number != node:
+                self._end(number, in_order=True)
+
+    def _choose_directory(self, node: int) -> Path:
+        """One that holds something: that is lost without it."""
+        return self._rng.choice(self._directories[node].find(self._topics))
+
+    def _wait_until_in_sync(self) -> None:
+        deadline = time.monotonic() + HEAL_TIMEOUT_S
+        while not self._all_are_in_sync():
+            assert time.monotonic() < deadline, f"not all replicas are in sync after {HEAL_TIMEOUT_S} s"
 
     def _all_are_in_sync(self) -> bool:
-        """True if every copy that may vanish can be spared: one copy at a time may be lost.
+        """True if every copy can be spared: one copy at a time may be lost.
 
         What the last fault did to the in-sync sets is known once the session of a dead broker has ended.
         """
@@ -252,15 +272,11 @@ class Nemesis:
             known = self._admin.list_topics(timeout=5).topics
         except KafkaException:
             return False
-        partitions = [partition for topic in self._topics for partition in known[topic].partitions.values()]
+        partitions = [partition for topic in known.values() for partition in topic.partitions.values()]
         return all(len(partition.isrs) == NODES for partition in partitions)
 
     def _stop(self, node: int) -> None:
-        process = self._cluster.nodes[node]
-        if process.is_ready:
-            process.stop(HEAL_TIMEOUT_S)
-        else:  # it has just been started: nobody listens to signals yet
-            process.kill()
+        self._end(node, in_order=True)
         self._wait(0, 2)
 
     def _pause(self, node: int) -> None:
@@ -279,9 +295,12 @@ class Nemesis:
         self._cluster.network.heal()
 
     def _fill(self, _node: int) -> None:
+        """A directory that failed stays offline until its node starts again, which it does at once in half of all cases."""
         self._disk.fill()
         self._wait(1, 5)
         self._disk.free()
+        if self._rng.random() < 0.5:
+            self._end(SMALL_DISK_NODE)
 
 
 def run(
@@ -303,14 +322,21 @@ def run(
     """
     report = Report(seed)
     began = time.monotonic()
-    cluster = Cluster(directory, NODES, SETTINGS, make_node=make_node, network=cuttable_network(NODES))
+    cluster = Cluster(
+        directory,
+        NODES,
+        SETTINGS,
+        node_settings={number: directory_settings(directory / f"node-{number}") for number in range(1, NODES + 1)},
+        make_node=make_node,
+        network=cuttable_network(NODES),
+    )
     disk = Disk(cluster, SMALL_DISK_NODE, int((64 + idle_partitions / 50 + 32 * minutes) * MIB))
     try:
         cluster.start()
         topics = [f"chaos-{writer.family}" for writer, _ in FAMILIES]
-        _create(cluster, [*topics, TRIMMED], PARTITIONS)
+        _create(cluster, [*topics, TRIMMED], PARTITIONS, {"segment.bytes": str(MIB)})
         for number in range(idle_partitions // _IDLE_TOPIC_PARTITIONS):
-            _create(cluster, [f"idle-{number}"], _IDLE_TOPIC_PARTITIONS)
+            _create(cluster, [f"idle-{number}"], _IDLE_TOPIC_PARTITIONS, {MIN_ISR: LEAST_MIN_ISR})
         writers = [writer(cluster.bootstrap, topic) for (writer, _), topic in zip(FAMILIES, topics, strict=True)]
         readers = [reader(cluster.bootstrap, topic) for (_, reader), topic in zip(FAMILIES, topics, strict=True)]
         trimmed_writer = AioWriter(cluster.bootstrap, TRIMMED)
@@ -332,8 +358,8 @@ def run(
             report.denied[writer.family] = reader.denials.count
             report.violations += judge(writer, reader, read_everything(cluster, writer.topic, HEAL_TIMEOUT_S))
         report.operated = (
-            f"{TRIMMED}: {trimmed_writer.acked} records, {operator.deletions} deletions"
-            f" and {operator.changes} changes of settings acknowledged"
+            f"{TRIMMED}: {trimmed_writer.acked} records, {operator.deletions} deletions, {operator.changes} changes of topics' settings"
+            f" and {operator.default_changes} of the default minimum acknowledged"
         )
         report.violations += operator.judge(trimmed_writer, read_everything(cluster, TRIMMED, HEAL_TIMEOUT_S))
         cluster.stop()
@@ -368,10 +394,9 @@ def judge(writer: Writer, reader: Reader, final: Sequence[Read]) -> Iterator[str
         last[one.partition] = one.offset
 
 
-def _create(cluster: Cluster, topics: Sequence[str], partitions: int) -> None:
+def _create(cluster: Cluster, topics: Sequence[str], partitions: int, config: Mapping[str, str]) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-    config = {"segment.bytes": str(MIB), "min.insync.replicas": "2"}
-    new = [NewTopic(topic, partitions, NODES, config=config) for topic in topics]
+    new = [NewTopic(topic, partitions, NODES, config=dict(config)) for topic in topics]
     for created in admin.create_topics(new).values():
         created.result(30)
 

@@ -1,12 +1,15 @@
 """An operator of a cluster under chaos, who deletes records and changes settings, and remembers what it asked for."""
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from esp.cli.kafka.configs import ConfigsAdmin
+from esp.cli.kafka.configs import ResourceType as AdminResourceType
+from esp.model.errors import OperatorError
 from esp.simulation.checkers.client_history import Outcome, Read, check
 from tests.integration.chaos_clients import PARTITIONS, Client, Writer
 
@@ -16,23 +19,28 @@ PAUSE_S: Final = 2.0
 
 REQUEST_TIMEOUT_S: Final = 10.0
 
+ALL_BROKERS: Final = ""
+"""The name of the resource with the defaults of all brokers."""
+
 MIN_ISR: Final = "min.insync.replicas"
 LEAST_MIN_ISR: Final = "2"
 """The minimum that holds in the end; the operator raises it, never lowers it further: with 1 a lost copy may be the only one."""
 
-VALUES: Final = {
-    MIN_ISR: (LEAST_MIN_ISR, "3"),
+MIN_ISR_VALUES: Final = (LEAST_MIN_ISR, "3")
+
+VALUES: Final[Mapping[str, Sequence[str | None]]] = {
+    MIN_ISR: (*MIN_ISR_VALUES, None, None),
     "segment.bytes": (str(MIB // 4), str(MIB)),
     "flush.messages": ("1", "9223372036854775807"),
 }
-"""The settings of topics that change, and their values."""
+"""The settings of topics that change, and their values; None: the topic has none of its own, and the default counts."""
 
 MOST_DELETED: Final = 300
 """The most records that one request deletes, so that few requests do not empty a log."""
 
 
 class Operator(Client):
-    """Deletes records of one topic, and changes settings of several, by seed, every two seconds.
+    """Deletes records of one topic, changes settings of several, and the default minimum of all, by seed, every two seconds.
 
     Args:
         bootstrap: of the cluster.
@@ -56,17 +64,21 @@ class Operator(Client):
         """The largest log start of each partition that was acknowledged."""
         self.deletions = 0
         self.changes = 0
+        """Of settings of topics."""
+        self.default_changes = 0
+        """Of the minimum of in-sync replicas that counts for topics without one of their own."""
 
     def run(self) -> None:
         """As said above."""
-        actions: tuple[Callable[[], None], ...] = (self._delete, self._change)
+        actions: tuple[Callable[[], None], ...] = (self._delete, self._change, self._change_default)
         while not self.stopping.wait(PAUSE_S):
             try:
                 self._rng.choice(actions)()
-            except KafkaException:
+            except (KafkaException, OperatorError):
                 continue  # a fault was in the way: what became of the request is not known
+        self._set_default(MIN_ISR, LEAST_MIN_ISR)
         for topic in self._topics:
-            self._set(topic, MIN_ISR, LEAST_MIN_ISR)
+            self._set(topic, MIN_ISR, None)
 
     def _delete(self) -> None:
         partition = self._rng.randrange(PARTITIONS)
@@ -81,14 +93,25 @@ class Operator(Client):
 
     def _change(self) -> None:
         name = self._rng.choice(list(VALUES))
-        self._set(self._rng.choice(self._topics), name, self._rng.choice(VALUES[name]))
+        topic = self._rng.choice(self._topics)
+        self._set(topic, name, self._rng.choice(VALUES[name]))
         self.changes += 1
 
-    def _set(self, topic: str, name: str, value: str) -> None:
-        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    def _change_default(self) -> None:
+        self._set_default(MIN_ISR, self._rng.choice(MIN_ISR_VALUES))
+        self.default_changes += 1
+
+    def _set(self, topic: str, name: str, value: str | None) -> None:
+        operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+        entry = ConfigEntry(name, value, incremental_operation=operation)
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
         [answer] = self._admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S).values()
         answer.result(2 * REQUEST_TIMEOUT_S)
+
+    def _set_default(self, name: str, value: str) -> None:
+        """By the product's own client: librdkafka knows no resource of all brokers."""
+        with ConfigsAdmin(self.bootstrap) as admin:
+            admin.alter(AdminResourceType.BROKER, ALL_BROKERS, {name: value}, ())
 
     def judge(self, writer: Writer, final: Sequence[Read]) -> Iterator[str]:
         """Return all that cannot be in the log of the topic whose records are deleted.
@@ -101,8 +124,11 @@ class Operator(Client):
         """
         if self.failure is not None:
             yield f"operator: ended with {self.failure!r}"
-        if not self.deletions or not self.changes:
-            yield f"operator: {self.deletions} deletions and {self.changes} changes were acknowledged"
+        if not (self.deletions and self.changes and self.default_changes):
+            yield (
+                f"operator: {self.deletions} deletions, {self.changes} changes of topics' settings and {self.default_changes} of the "
+                "default minimum were acknowledged"
+            )
         first: dict[int, int] = {}
         for one in final:
             first[one.partition] = min(first.get(one.partition, one.offset), one.offset)

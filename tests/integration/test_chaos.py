@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from esp.simulation.checkers.client_history import Outcome, Read, Sent
-from tests.integration.chaos import judge
+from esp.testing.node import Node
+from tests.integration.chaos import FIRST, judge
 from tests.integration.chaos_clients import AioWriter, RdReader, RdWriter
+from tests.integration.chaos_disks import LogDirectories, directory_settings
 from tests.integration.chaos_operator import Operator
 
 MINUTES = 1.5
@@ -34,9 +36,11 @@ def test_chaos_loses_nothing(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout[-20_000:]
     assert "violations: 0" in done.stdout
-    faults = re.search(r"faults: (.*)", done.stdout)
-    assert faults is not None
-    assert sum(map(int, re.findall(r"\d+", faults[1]))) > 5, faults[1]
+    told = re.search(r"faults: (.*)", done.stdout)
+    assert told is not None
+    faults = {kind: int(count) for count, _, kind in (each.partition(" x ") for each in told[1].split(", "))}
+    assert all(faults.get(kind) for kind in FIRST), faults
+    assert sum(faults.values()) > 5, faults
     counts = re.findall(r"(\d+) records acknowledged, (\d+) read", done.stdout)
     assert len(counts) == 3
     assert all(int(number) > 100 for pair in counts for number in pair), counts
@@ -67,7 +71,8 @@ def test_the_judge_accepts_what_is_correct_and_catches_what_is_not() -> None:
 def test_the_judge_of_deletions_accepts_what_was_asked_and_catches_what_was_not() -> None:
     def verdict(first: int, *, done: int = 1, lost: int | None = None) -> list[str]:
         operator, writer = Operator("x:1", "t", ["t"], 1), AioWriter("x:1", "t")
-        operator.asked[0], operator.deletions, operator.changes = 5, done, done
+        operator.asked[0] = 5
+        operator.deletions = operator.changes = operator.default_changes = done
         writer.sent = [Sent("k0", number, Outcome.ACKED, 0, number) for number in range(10)]
         return list(operator.judge(writer, [Read(0, at, "k0", at) for at in range(first, 10) if at != lost]))
 
@@ -78,3 +83,28 @@ def test_the_judge_of_deletions_accepts_what_was_asked_and_catches_what_was_not(
     assert "lost: k0#5" in verdict(6)[1]
     assert "lost: k0#7" in verdict(5, lost=7)[0]
     assert verdict(5, lost=4) == []
+
+
+def test_directories_are_emptied_or_taken_out_and_put_back_and_logs_are_found_in_whichever_they_are(
+    tmp_path: Path,
+) -> None:
+    node = Node(tmp_path / "node", directory_settings(tmp_path / "node"))
+    first, second = node.log_dirs
+    directories = LogDirectories(node)
+    for log in (first / "t-0", second / "t-1", second / "u-0"):
+        log.mkdir(parents=True)
+    directories.remove_log("t", 1)
+    assert not (second / "t-1").exists()
+    with pytest.raises(ValueError, match="not enough values"):
+        directories.remove_log("t", 1)
+    assert directories.find(["t"]) == [first]
+    assert directories.find(["t", "u"]) == [first, second]
+    directories.empty(first)
+    assert node.log_dirs == [first, second]
+    assert directories.find(["t"]) == []
+    assert first.exists()
+    directories.take_out(second)
+    assert node.log_dirs == [first]
+    assert not second.exists()
+    directories.put_back()
+    assert node.log_dirs == [first, second]

@@ -37,6 +37,7 @@ _TESTED: Final = (
     "producer",
     "raft",
     "replication",
+    "share",
     "storage",
     "transactions",
 )

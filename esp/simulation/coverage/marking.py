@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 
-from esp.simulation.coverage.functions import ENTERED, ROOMS, instrument
+from esp.simulation.coverage.functions import ENTERED, ROOMS, instrument, package_of
 
 
 class AlreadyImportedError(Exception):
@@ -54,8 +54,8 @@ class _MarkingFinder(importlib.abc.MetaPathFinder):
 
 
 def is_of(module: str, rooms: Sequence[str]) -> bool:
-    """True if a module is one of some packages'."""
-    return any(module == room or module.startswith(f"{room}.") for room in rooms)
+    """True if a module is one of some packages', not of packages within them."""
+    return module in rooms or package_of(module) in rooms
 
 
 def install(entered: dict[str, None], rooms: Sequence[str] = ROOMS) -> None:

@@ -13,7 +13,10 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/unit/broker/metrics, and the tests of its own module.": (
         "esp.broker.coordination.coordinators:PartitionCoordinators.unreadable_count",
         "esp.broker.coordination.driver:CoordinatorDriver.is_unreadable",
+        "esp.broker.app:BrokerNode._serve_metrics",
+        "esp.broker.app:_make_metrics",
         "esp.broker.data_path.fetch_sessions:FetchSessions.__len__",
+        "esp.broker.letter_desk:LetterCounts.pending_of_groups",
         "esp.broker.replication.cleaner:LogCleaner.uncleanable",
         "esp.broker.replication.session:ReplicaSession.__len__",
         "esp.broker.replication.sessions:ReplicaSessions.__len__",
@@ -42,6 +45,25 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "esp.transactions.lookups:oldest_start_us",
         "esp.transactions.markers:Markers.pending_count",
         "esp.transactions.markers:Markers.refused_count",
+    ),
+    "The command that runs a node asks where it listens. tests/unit/broker/test_app.py.": (
+        "esp.broker.app:BrokerNode.listening",
+    ),
+    "The command that runs a node lets it prepare for requests of every kind; a simulated node prepares for a request when the first one "
+    "of its kind comes. tests/unit/broker/test_warm_up.py, and tests/integration/test_lean_node.py.": (
+        "esp.broker.app:BrokerNode.warm_up",
+        "esp.broker.warm_up:WarmUp.__init__",
+        "esp.broker.warm_up:WarmUp.close",
+        "esp.broker.warm_up:WarmUp._take_step",
+    ),
+    "Simulated administrators create the dead-letter queues of share groups themselves. tests/unit/broker/share/test_dead_letters.py.": (
+        "esp.broker.auto_create:create_dead_letter_topic",
+        "esp.broker.broker_role:RunningBroker._create_dead_letter_topic",
+    ),
+    "The clients with quotas of a run send to a topic that is not there, and no answer of theirs is kept. "
+    "tests/unit/broker/test_shortcut_counter.py.": (
+        "esp.broker.shortcut_counter:ShortcutCounter.__init__",
+        "esp.broker.shortcut_counter:ShortcutCounter.answer",
     ),
     "Tools ask a node to change the voters; no member of the quorum asks another. tests/unit/raft/test_voter_changes.py.": (
         "esp.broker.raft.wire.voter_changes:decode_change_response",
@@ -114,6 +136,7 @@ UNREACHED: Final[Mapping[str, str]] = MappingProxyType(
 
 SELDOM: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "esp.broker.broker_role:RunningBroker._on_directory_failed": "a broker that runs loses one of several log directories",
         "esp.broker.replication.gone_logs:GoneLogs._report": "a topic is restored, and this node's log is not in its trash",
         "esp.broker.replication.loading:ReplicaLoading._last_epoch": "a node finds a replica in two of its log directories",
         "esp.broker.replication.trash_guard:TrashGuard._purge": "a disk with a trash lacks room",

@@ -34,7 +34,8 @@ def test_a_room_that_is_imported_already_cannot_be_watched(room):
         install({}, [room])
 
 
-def test_modules_are_told_from_ones_that_are_called_alike():
+def test_modules_are_told_from_ones_that_are_called_alike_and_from_those_of_inner_packages():
     assert is_of("a.b.c", ["a.b"])
     assert is_of("a.b", ["a.b"])
     assert not is_of("a.bc", ["a.b"])
+    assert not is_of("a.b.c.d", ["a.b"])
