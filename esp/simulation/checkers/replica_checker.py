@@ -289,11 +289,11 @@ class ReplicaChecker:
         """The committed log of a partition, or None if no replica has it."""
         return self.committed.get(key)
 
-    def leader_on(self, node_id: int, key: Key) -> PartitionLeader | None:
-        """The core with which a living node leads a partition, or None."""
+    def hosted_on(self, node_id: int, key: Key) -> HostedPartition | None:
+        """The replica of a partition that a living node has open, or None."""
         for hosted in self._hosted.get(node_id, ()):
             if (hosted.topic_id, hosted.name.partition) == key:
-                return hosted.leader
+                return hosted
         return None
 
     def is_excused(self, key: Key) -> bool:
@@ -305,6 +305,11 @@ class ReplicaChecker:
         """True if it is certain that a partition lost more than is promised."""
         committed = self.committed.get(key)
         return committed is not None and committed.is_excused and committed.doubted_epoch is None
+    def leader_on(self, node_id: int, key: Key) -> PartitionLeader | None:
+        """The core with which a living node leads a partition, or None."""
+        hosted = self.hosted_on(node_id, key)
+        return None if hosted is None else hosted.leader
+
 
     def is_retired(self, key: Key, mark: BatchMark) -> bool:
         """True if a batch was committed, and some replica's log starts behind it."""

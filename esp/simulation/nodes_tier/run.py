@@ -32,6 +32,7 @@ from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.replica_view import BatchView
 from esp.simulation.checkers.rising_starts import RisingStarts
 from esp.simulation.checkers.session_checker import SessionChecker
+from esp.simulation.checkers.stopped_replicas import StoppedReplicas
 from esp.simulation.checkers.told_offsets import ToldOffsets
 from esp.simulation.checkers.trash_checker import check_restored_transactions
 from esp.simulation.checkers.violation import ViolationError
@@ -114,7 +115,8 @@ class Run:
         self._replicas.begin_compacted = self._begin_compacted
         self._losses = LossesTold()
         self._replicas.on_loss = self._losses.on_loss
-        self._metadata = MetadataChecker(self._replicas, self._ledger)
+        self._stopped = StoppedReplicas(self._replicas.hosted_on, world.loop.time)
+        self._metadata = MetadataChecker(self._replicas, self._ledger, self._stopped.since_s)
         self._features = FeatureChecker()
         self._quorum = QuorumChecker(self._ledger, world.loop.time)
         self._client_checker = ClientChecker(self._replicas.committed)
@@ -267,6 +269,7 @@ class Run:
             replicas.rises,
             replicas.replacements,
             RisingStarts(self._before_start),
+            self._stopped,
             CommittedImages(self._running_disk, self._metadata.on_committed, self._on_found),
             self._rebalance,
             self._one_life,
