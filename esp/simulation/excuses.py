@@ -28,15 +28,31 @@ class Excuse(StrEnum):
     STRANDED_OUTSIDE = "stranded_outside"
     # Offsets that readers are told.
     FORGOTTEN_EPOCHS = "forgotten_epochs"
+    ANSWERS_OF_DELETED = "answers_of_deleted"
     # What comes back from a disk.
     UNFINISHED_CUTS = "unfinished_cuts"
     ROTTEN_TAILS = "rotten_tails"
     REFUSED_TWINS = "refused_twins"
+    UNPURGED_TRASH = "unpurged_trash"
+    # Processes and their registrations.
+    UNFINISHED_STEPS = "unfinished_steps"
+    FAULTY_DISKS = "faulty_disks"
+    OUTDATED_RELEASES = "outdated_releases"
+    UNHEARD_REGISTRATIONS = "unheard_registrations"
+    ENDED_CONNECTIONS = "ended_connections"
+    # Compaction and log starts.
+    LEAPT_CLOCKS = "leapt_clocks"
+    ROTTEN_REPLICAS = "rotten_replicas"
+    OFFLINE_REPLICAS = "offline_replicas"
+    OFFLINE_LOG_STARTS = "offline_log_starts"
     # Groups.
     REPLACED_COORDINATORS = "replaced_coordinators"
     BARE_GENERATIONS = "bare_generations"
     UNHELD_COMMITS = "unheld_commits"
     UNCOUNTED_MOVES = "uncounted_moves"
+    POSSIBLE_DELETIONS = "possible_deletions"
+    DELETED_GROUPS = "deleted_groups"
+    LOST_COORDINATORS = "lost_coordinators"
     # Repairs and throttles.
     EARLY_REPAIRS = "early_repairs"
     ASKED_MOVES = "asked_moves"
