@@ -42,7 +42,14 @@ from esp.simulation.excuses import Excuse, note
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.loop import Process, StuckError, current_process
 from esp.simulation.nodes_tier.access import Access
-from esp.simulation.nodes_tier.caretaker import OWN_FAULT, find_damaged, find_named, find_unnamed, misses_member
+from esp.simulation.nodes_tier.caretaker import (
+    OWN_FAULT,
+    blames_disk,
+    find_damaged,
+    find_named,
+    find_unnamed,
+    misses_member,
+)
 from esp.simulation.nodes_tier.cluster import SCRUB_INTERVAL_MS
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED, DELETE_RETENTION_MS
 from esp.simulation.nodes_tier.consumer_groups import ConsumerGroups
@@ -121,12 +128,7 @@ class Run:
         self._features = FeatureChecker()
         self._quorum = QuorumChecker(self._ledger, world.loop.time)
         self._client_checker = ClientChecker(self._replicas.committed)
-        self._told = ToldOffsets(
-            self._replicas.committed,
-            self._leader_epoch,
-            lambda key: self._replicas.highest_log_starts.get(key, 0),
-            world.loop.time,
-        )
+        self._told = self._new_told_offsets()
         self._clients = Clients(
             world,
             self._client_checker,
@@ -170,6 +172,12 @@ class Run:
         self._administration: list[asyncio.Task[None]] = []
         self._nemesis.caretaker.tell(self._replicas)
         self._attach()
+
+    def _new_told_offsets(self) -> ToldOffsets:
+        starts = self._replicas.highest_log_starts
+        return ToldOffsets(
+            self._replicas.committed, self._leader_epoch, lambda key: starts.get(key, 0), self._world.loop.time
+        )
 
     def _new_consumer_groups(self) -> ConsumerGroups:
         history = self._clients.history
@@ -660,7 +668,7 @@ class Run:
             note(Excuse.OUTDATED_RELEASES)
             is_excused, node.features = True, SUPPORTED_FEATURES  # as its operator is told to
         is_excused = is_excused or self._given_up_starts.excuses(node)
-        if is_own and not is_excused and node.disk_was_faulty:
+        if is_own and not is_excused and blames_disk(node):
             note(Excuse.FAULTY_DISKS)
             is_excused = True
         if is_own and (not is_excused or OWN_FAULT.search(reason)):
