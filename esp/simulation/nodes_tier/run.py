@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import traceback
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
 from functools import partial
 from typing import Final
 
@@ -460,11 +460,7 @@ class Run:
             raise ViolationError("LIVE-QUIET", "the cluster", "partitions change though nothing happens")
         for node in self._world.living:
             if node.is_serving and node.node_id in self._core:
-                left = find_left(node.disk, node.settings.log_dirs, {*image.topics_by_id, *image.trashed_topics})
-                if left and node.disk_was_faulty:
-                    note(Excuse.UNPURGED_TRASH)
-                elif left:
-                    raise ViolationError("INV-TRASH", node.name, f"has {left} of topics that were purged")
+                _check_purged(node, {*image.topics_by_id, *image.trashed_topics})
         rate = (self._world.trace.events - events) / QUIET_S
         most = QUIET_DELIVERIES_PER_S * len(self._world.nodes)
         if rate > most:
@@ -754,6 +750,17 @@ def _new_ledger(profile: Profile) -> Ledger:
         is_beyond_promise=profile.breaks_promise,
         believes_markers=profile.believes_markers,
     )
+
+
+def _check_purged(node: SimulatedNode, known: Container[TopicId]) -> None:
+    """Nothing is left of a topic that is not known any more, but in a directory whose disk has failed. Raises ViolationError."""
+    online = probe.online_directories(node) if node.disk_was_faulty else node.settings.log_dirs
+    offline = [directory for directory in node.settings.log_dirs if directory not in online]
+    if find_left(node.disk, offline, known):
+        note(Excuse.UNPURGED_TRASH)
+    left = find_left(node.disk, online, known)
+    if left:
+        raise ViolationError("INV-TRASH", node.name, f"has {left} of topics that were purged")
 
 
 def _running_process() -> str:
