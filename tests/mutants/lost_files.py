@@ -3,7 +3,7 @@
 from typing import Final
 
 from esp.simulation.tiers import LOG
-from tests.mutants.mutant import FAILING_DIRECTORIES, LOST_FILES, MOVED_REPLICAS, REPLACED_DISKS, Mutant
+from tests.mutants.mutant import BEYOND_PROMISE, FAILING_DIRECTORIES, LOST_FILES, MOVED_REPLICAS, REPLACED_DISKS, Mutant
 
 LOST_FILES_MUTANTS: Final = (
     Mutant(
@@ -76,6 +76,24 @@ LOST_FILES_MUTANTS: Final = (
         "    return directory in _KNOWN_TO_NOBODY or directory in broker.log_dirs\n",
         "    return True\n",
         kind=FAILING_DIRECTORIES,
+    ),
+    Mutant(
+        "stopped-replica-is-not-told",
+        "a bug of our own",
+        "TRUNC-8",
+        "esp.broker.replication.host",
+        """        hosted.is_offline = True
+        self._roles.give_up(hosted)
+        self.tell_directory(hosted)
+
+    def fail(""",
+        """        hosted.is_offline = True
+        self._roles.give_up(hosted)
+
+    def fail(""",
+        kind=BEYOND_PROMISE,
+        is_gap=True,
+        covered_by="tests/unit/broker/test_replication.py::test_the_controller_is_told_of_a_replica_that_was_stopped",
     ),
     Mutant(
         "empty-log-on-a-new-disk-is-taken-for-offline",

@@ -12,6 +12,7 @@ from esp.records.batch_header import BatchHeader, read_header
 from esp.records.builder import Record
 from esp.records.transaction_marker import Marker, read_marker
 from esp.simulation.checkers.replica_view import BatchView
+from esp.simulation.excuses import Excuse, note
 
 
 class _Known(NamedTuple):
@@ -34,12 +35,20 @@ class CompactedRecords:
         now_s: the simulated time.
         tombstones_stay_s: for how long a tombstone stays at least after its commit, by the clock of any node.
         drift: by how many seconds a second the clocks of two nodes part: one sets the horizon, and another one finds it reached.
+        leap_s: by how many seconds the wall clocks of two nodes were apart at most since a time, because some have jumped.
     """
 
-    def __init__(self, now_s: Callable[[], float], tombstones_stay_s: float, drift: float = 0.0) -> None:
+    def __init__(
+        self,
+        now_s: Callable[[], float],
+        tombstones_stay_s: float,
+        drift: float = 0.0,
+        leap_s: Callable[[float], float] = lambda _since_s: 0.0,
+    ) -> None:
         self._now_s = now_s
         self._tombstones_stay_s = tombstones_stay_s
         self._drift = drift
+        self._leap_s = leap_s
         self._batches: dict[int, _Known] = {}
         self._records: dict[int, Record] = {}
         self._offsets: list[int] = []
@@ -116,7 +125,6 @@ class CompactedRecords:
             end_offset: the offset after the last one.
             found: the offsets of the records that are there.
         """
-        old_s = self._old_s()
         for offset in _within(self._offsets, start_offset, end_offset):
             if offset in found or offset in self._aborted:
                 continue
@@ -124,16 +132,22 @@ class CompactedRecords:
             counts_s = self._counts_s.get(offset)
             if counts_s is None:
                 return f"the record of {record.key!r} at {offset} is gone, and its transaction has not ended"
-            if self._latest[record.key] > offset or (record.value is None and counts_s <= old_s):
+            if self._latest[record.key] > offset or (record.value is None and self._is_old(counts_s)):
                 continue
             what = "tombstone" if record.value is None else "record"
             return f"the latest {what} of {record.key!r}, at {offset}, is gone"
         return None
 
-    def _old_s(self) -> float:
-        """The time before which a tombstone must have counted that may be gone by now."""
+    def _is_old(self, since_s: float) -> bool:
+        """True if what has been a tombstone, or a marker without records, since a time may be gone by now."""
         now_s = self._now_s()
-        return now_s - max(0.0, self._tombstones_stay_s - now_s * self._drift)
+        lacking_s = self._tombstones_stay_s - now_s * self._drift - (now_s - since_s)
+        if lacking_s <= 0:
+            return True
+        if self._leap_s(since_s) < lacking_s:
+            return False
+        note(Excuse.LEAPT_CLOCKS)
+        return True
 
     def note_bare(self, found: Collection[int], markers: Collection[int]) -> None:
         """A replica has these records and these markers: of some transactions the markers alone.
@@ -161,7 +175,6 @@ class CompactedRecords:
             found: the offsets of the records that are there.
             markers: the offsets of the markers that are there.
         """
-        old_s = self._old_s()
         for marker in _within(self._markers, start_offset, end_offset):
             if marker in markers:
                 continue
@@ -173,7 +186,7 @@ class CompactedRecords:
             bare_s = self._bare_s.get(marker, ended_s if is_hidden or not offsets else None)
             if bare_s is None:
                 return f"the marker at {marker} is gone in one round with records of its transaction"
-            if bare_s > old_s:
+            if not self._is_old(bare_s):
                 return f"the marker at {marker} is gone too early, {self._now_s() - bare_s:.3f} s after the records"
         return None
 

@@ -225,8 +225,11 @@ class GroupChecker:
                 for commit in sent
                 if commit.committed_s <= asked_s
                 and (told is None or told.is_before(commit))
-                and not (told is None and any(deletion.may_have_taken(commit) for deletion in deletions))
+                and not (told is None and any(deletion.has_taken(commit, asked_s) for deletion in deletions))
             ]
+            if told is None and any(deletion.may_have_taken(commit) for commit in lost for deletion in deletions):
+                lost = [commit for commit in lost if not any(one.may_have_taken(commit) for one in deletions)]
+                note(Excuse.POSSIBLE_DELETIONS)
             for commit in lost:
                 if told is not None or commit.metadata not in expired:
                     raise ViolationError("INV-GROUP-OFFSETS", who, f"returned {told}, and lost {commit}")

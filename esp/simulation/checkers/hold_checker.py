@@ -19,6 +19,7 @@ from esp.settings.topic import TopicSettings
 from esp.simulation.checkers.group_checker import GroupHistory
 from esp.simulation.checkers.log_start_checker import Taken
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, note
 from esp.simulation.machine.loop import Process, current_process
 
 KNOWN_AFTER_S: Final = 20.0
@@ -109,7 +110,11 @@ class HoldChecker(logging.Handler):
             ViolationError: INV-HOLD.
         """
         for group_id, offset in self._read(partition, settings.retention_hold_groups).items():
-            if self._is_excused(group_id) or group_id in self._deleted:
+            if self._is_excused(group_id):
+                continue
+            if group_id in self._deleted:
+                if taken.end_offset > offset:
+                    note(Excuse.DELETED_GROUPS)
                 continue
             if taken.uncapped_end > offset:
                 raise ViolationError(
@@ -175,7 +180,10 @@ class HoldChecker(logging.Handler):
         count = 0
         for group_id, read in self._read(partition, names).items():
             start = max(read, start_offset)
-            if start >= end_offset or self._is_excused(group_id) or group_id in self._deleted:
+            if start >= end_offset or self._is_excused(group_id):
+                continue
+            if group_id in self._deleted:
+                note(Excuse.DELETED_GROUPS)
                 continue
             said = [
                 each

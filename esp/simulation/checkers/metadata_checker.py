@@ -14,13 +14,23 @@ from esp.controller.image import (
     ClusterImage,
     TopicImage,
 )
-from esp.model.ids import LOST_DIRECTORY, NO_NODE, RESERVED_DIRECTORIES, BrokerEpoch, NodeId, TopicId, TopicPartition
+from esp.model.ids import (
+    LOST_DIRECTORY,
+    NO_NODE,
+    RESERVED_DIRECTORIES,
+    UNASSIGNED_DIRECTORY,
+    BrokerEpoch,
+    DirectoryId,
+    NodeId,
+    TopicId,
+    TopicPartition,
+)
 from esp.model.partition import PartitionState
 from esp.settings.rebalance import REMOVAL_FORCED
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.feature_checker import check_levels
 from esp.simulation.checkers.floor_checker import FloorChecker
-from esp.simulation.checkers.minimums import Minimums, default_minimum
+from esp.simulation.checkers.minimums import Minimums
 from esp.simulation.checkers.reassignment import check_reassignment
 from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.same_images import SameImages
@@ -30,6 +40,10 @@ from esp.simulation.excuses import Excuse, note
 from esp.simulation.nodes_tier.ledger import PASSING, RECKLESS, Ledger
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.outcome import Outcome
+
+TELLING_S = 20.0
+"""The time within which a broker that is not fenced tells the controller of a replica that it cannot use: its heartbeats get through at
+least every 9 s, so its report does when it is sent again."""
 
 IMAGES_KEPT = 1000
 """The number of images that are kept, those of the latest offsets: nodes that lag further are not compared."""
@@ -67,9 +81,15 @@ class MetadataChecker:
     Args:
         replicas: what the replicas hold.
         ledger: what was allowed to be lost.
+        stopped_since_s: the time since which a living node's replica of a partition has been stopped (TRUNC-8); None if it is not.
     """
 
-    def __init__(self, replicas: ReplicaChecker, ledger: Ledger) -> None:
+    def __init__(
+        self,
+        replicas: ReplicaChecker,
+        ledger: Ledger,
+        stopped_since_s: Callable[[NodeId, tuple[TopicId, int]], float | None] = lambda _node_id, _key: None,
+    ) -> None:
         self.image = EMPTY_IMAGE
         self.on_change: Callable[[ClusterImage, ClusterImage, float], None] = lambda _old, _new, _now_s: None
         """Called with each newer image after the one before it, and the time."""
@@ -79,6 +99,7 @@ class MetadataChecker:
         """The minimum of in-sync replicas that counted, by partition epoch."""
         self._replicas = replicas
         self._ledger = ledger
+        self._stopped_since_s = stopped_since_s
         self._known: dict[int, ClusterImage] = {}
         self._newest = EMPTY_IMAGE
         self._pending: deque[ClusterImage] = deque()
@@ -87,6 +108,8 @@ class MetadataChecker:
         self._nodes: dict[int, SimulatedNode] = {}
         self._image_s = 0.0
         """The time at which the newest image was seen."""
+        self._unfenced_s: dict[tuple[NodeId, BrokerEpoch], float] = {}
+        """The registrations that are not fenced, and since when."""
         self._replaced: set[tuple[NodeId, BrokerEpoch]] = set()
         """Registrations that others began to replace after an unclean end: their brokers leave all sets, in slices, before that is done."""
         self._removed: set[tuple[NodeId, BrokerEpoch]] = set()
@@ -167,6 +190,12 @@ class MetadataChecker:
                 raise ViolationError(
                     "INV-EPOCHS-MONO", f"broker {broker_id}", f"epoch {broker.epoch} after {former.epoch}"
                 )
+        if old.brokers is not new.brokers:
+            self._unfenced_s = {
+                (number, broker.epoch): self._unfenced_s.get((number, broker.epoch), now_s)
+                for number, broker in new.brokers.items()
+                if not broker.fenced
+            }
         gone = old.brokers.keys() - new.brokers.keys()
         replaced = {number for number, broker in new.brokers.items() if (number, broker.epoch) in self._replaced}
         removed = {number for number, broker in new.brokers.items() if (number, broker.epoch) in self._removed}
@@ -174,7 +203,6 @@ class MetadataChecker:
         _check_last_copies(old, new, gone | (removed - replaced))
         _check_fenced(old, new)
         check_levels(old, new)
-        has_one_default = default_minimum(old) == default_minimum(new)
         leaving = replaced | removed
         for topic_id, topic in new.topics_by_id.items():
             before = old.topics_by_id.get(topic_id)
@@ -190,13 +218,15 @@ class MetadataChecker:
                 )
                 if former_state is not state and former_state != state:
                     self._check_partition(new, topic, former_state, state, now_s, reborn, reborn | leaving)
+                    if before is None or former_state is None:
+                        continue
                     # Of several changes in one batch no node sees the states between them.
-                    is_one = former_state is not None and state.partition_epoch == former_state.partition_epoch + 1
-                    is_settled = topic.configs == (before or topic).configs and has_one_default
-                    if former_state is not None and is_one and is_settled:
-                        _check_eligible(new, topic, former_state, state, reborn | leaving)
-                    elif former_state is not None and not is_one:
+                    if state.partition_epoch != former_state.partition_epoch + 1:
                         note(Excuse.SEVERAL_CHANGES)
+                        continue
+                    count = len(state.replicas)
+                    least = min(old.min_insync_replicas(before, count), new.min_insync_replicas(topic, count))
+                    _check_eligible(topic, former_state, state, reborn | leaving, least)
 
     def _check_partition(
         self,
@@ -225,18 +255,63 @@ class MetadataChecker:
         for node_id in new.isr:
             if old is None or not (node_id in old.isr or _leads_as_eligible(node_id, old, new)):
                 self._joined_isr_s[topic.topic_id, new.partition, node_id] = self._held_since_s(node_id, now_s)
-        _check_place(image, old, new, who)
+        self._check_place(image, topic, old, new, now_s)
         self._check_sets(image, topic, old, new, who)
         self._check_candidates(image, topic, new, who)
         leader = self._replicas.leader_on(new.leader, (topic.topic_id, new.partition))
-        is_newest = self._newest.topics_by_id.get(topic.topic_id) is topic  # else its leader may know of a later one
-        if leader is None or leader.leader_epoch != new.leader_epoch or not is_newest:
+        if leader is None or leader.leader_epoch != new.leader_epoch:
             return
         # The eligible replicas count too at a leader that commits: it would do so by another minimum than the controller's (ELR-2, ELR-3).
         candidates = {*new.isr, *new.elr} if leader.has_enough_replicas() else {*new.isr}
-        if not candidates <= leader.maximal_isr:
+        if candidates <= leader.maximal_isr:
+            return
+        if not self._is_newest(image, topic, new):
+            note(Excuse.SUPERSEDED_STATES)
+            return
+        raise ViolationError(
+            "INV-MAXISR", who, f"the leader counts on {sorted(leader.maximal_isr)}; {new} was committed (HW-3)"
+        )
+
+    def _is_newest(self, image: ClusterImage, topic: TopicImage, state: PartitionState) -> bool:
+        """True if the newest metadata have this state of a partition, and this minimum: else its leader may know of later ones."""
+        newest, count = self._newest.topics_by_id.get(topic.topic_id), len(state.replicas)
+        return (
+            newest is not None
+            and newest.partitions[state.partition] == state
+            and self._newest.min_insync_replicas(newest, count) == image.min_insync_replicas(topic, count)
+        )
+
+    def _check_place(
+        self, image: ClusterImage, topic: TopicImage, old: PartitionState | None, new: PartitionState, now_s: float
+    ) -> None:
+        """No broker is elected whose replica it cannot use, if it has said so (KIP-858), or has had the time to (TRUNC-8).
+
+        One that was said to be lost may lead by an unclean election, for want of others, or as the last one that says it has nothing
+        (BRK-11): it is recovering then. The leader's place is written down as unknown.
+        """
+        broker = image.brokers.get(new.leader)
+        if broker is None or old is None or new.leader_epoch == old.leader_epoch or new.leader not in new.replicas:
+            return
+        who = f"{topic.name}-{new.partition}"
+        place = _places(new).get(new.leader, UNASSIGNED_DIRECTORY)
+        was_lost = _places(old).get(new.leader) == LOST_DIRECTORY
+        if place.int >= RESERVED_DIRECTORIES:
+            if place not in broker.log_dirs:
+                raise ViolationError(
+                    "INV-LEADER-ONLINE", who, f"{new.leader} has only {broker.log_dirs}: {new} after {old}"
+                )
+        elif was_lost or place == LOST_DIRECTORY:
+            # Of several changes the states between are not known.
+            if new.partition_epoch == old.partition_epoch + 1 and not new.recovering:
+                raise ViolationError("INV-LEADER-ONLINE", who, f"{new.leader} has lost its replica: {new} after {old}")
+            return
+        stopped_s = self._stopped_since_s(new.leader, (topic.topic_id, new.partition))
+        usable_s = self._unfenced_s.get((new.leader, broker.epoch), now_s)
+        if new.leader != old.leader and stopped_s is not None and now_s - max(stopped_s, usable_s) > TELLING_S:
             raise ViolationError(
-                "INV-MAXISR", who, f"the leader counts on {sorted(leader.maximal_isr)}; {new} was committed (HW-3)"
+                "INV-LEADER-ONLINE",
+                who,
+                f"the replica of {new.leader} is offline since {stopped_s:.3f}, and the controller was not told: {new} after {old}",
             )
 
     def _check_sets(
@@ -325,7 +400,7 @@ class MetadataChecker:
         """A leader that lost bytes is elected only where no other was eligible, and is said to be recovering (ELECT-1, ELECT-4)."""
         if new.partition_epoch != old.partition_epoch + 1:
             return  # the states between several changes are not known
-        lost = {node for node, place in zip(new.replicas, new.directories, strict=False) if place == LOST_DIRECTORY}
+        lost = {node for node, place in _places(new).items() if place == LOST_DIRECTORY}
         better = ({*old.isr, *old.elr} & set(new.replicas)) - {new.leader, *leaving} - lost
         is_silent = not new.recovering and new.leader not in (*old.isr, *old.elr)
         if better or is_silent:
@@ -368,14 +443,9 @@ class MetadataChecker:
         return _epoch_of(image, node_id) != probe.broker_epoch(node)
 
 
-def _check_place(image: ClusterImage, old: PartitionState | None, new: PartitionState, who: str) -> None:
-    """No broker is elected whose replica is in a log directory that it has reported to be offline (KIP-858)."""
-    broker = image.brokers.get(new.leader)
-    place = dict(zip(new.replicas, new.directories, strict=False)).get(new.leader)
-    if broker is None or place is None or place.int < RESERVED_DIRECTORIES or place in broker.log_dirs:
-        return
-    if old is not None and new.leader_epoch != old.leader_epoch:
-        raise ViolationError("INV-LEADER-ONLINE", who, f"{new.leader} has only {broker.log_dirs}: {new} after {old}")
+def _places(state: PartitionState) -> dict[NodeId, DirectoryId]:
+    """The directory of each replica, as far as any was written down."""
+    return dict(zip(state.replicas, state.directories, strict=False))
 
 
 def _leads_as_eligible(node_id: NodeId, old: PartitionState, new: PartitionState) -> bool:
@@ -436,22 +506,41 @@ def _epoch_of(image: ClusterImage, node_id: NodeId) -> int:
 
 
 def _check_eligible(
-    image: ClusterImage, topic: TopicImage, old: PartitionState, new: PartitionState, reborn: set[NodeId]
+    topic: TopicImage,
+    old: PartitionState,
+    new: PartitionState,
+    reborn: Collection[NodeId],
+    min_isr: int,
 ) -> None:
-    """Below the minimum, a replica that leaves the ISR stays eligible unless it came back from an unclean end (ELR-1), or has rotted."""
+    """Below the minimum, a replica that leaves the ISR stays eligible unless it came back from an unclean end (ELR-1), or has rotted.
+
+    Args:
+        topic: the partition's.
+        old: the state before the change.
+        new: the state after it.
+        reborn: brokers that were registered anew, or are about to be, or are registered no more.
+        min_isr: the minimum. Where the batch changes it, the lesser one: a change of the ISR may come before or after it, and another
+            minimum clears the ELR of a set that is large enough by it.
+
+    Raises:
+        ViolationError: INV-ELR.
+    """
+    who = f"{topic.name}-{new.partition}"
     is_unclean = new.recovering and (not old.recovering or new.leader not in {NO_NODE, *old.isr, *old.elr})
-    if is_unclean or len(new.isr) >= image.min_insync_replicas(topic, len(new.replicas)):
-        return
-    places = dict(zip(new.replicas, new.directories, strict=False))
+    if is_unclean and new.elr:
+        raise ViolationError("INV-ELR", who, f"eligible beside a leader that may lack records: {new} after {old}")
+    places = _places(new)
     lost = {node for node, place in places.items() if place == LOST_DIRECTORY}
-    is_alone = len(new.last_known_elr) == 1 and set(new.replicas) - lost == {*new.last_known_elr}
-    if is_alone and places.get(new.last_known_elr[0]) == NOWHERE:
-        return  # no replica has anything left, and the last one to say so may lead (BRK-11)
-    due = ({*old.isr, *old.elr} & set(new.replicas)) - {*new.isr} - reborn - lost
-    if not due <= set(new.elr):
-        raise ViolationError(
-            "INV-ELR", f"{topic.name}-{new.partition}", f"{sorted(due)} should be eligible: {new} after {old}"
-        )
+    have_nothing = {node for node, place in places.items() if place == NOWHERE}
+    due = ({*old.isr, *old.elr} & set(new.replicas)) - {*new.isr, *reborn, *lost}
+    if len(new.isr) >= min_isr or due <= set(new.elr):
+        return
+    if is_unclean:
+        note(Excuse.UNCLEAN_ELECTIONS)
+    elif len(due) == 1 and due <= {*new.last_known_elr} & have_nothing and set(new.replicas) - lost == due:
+        note(Excuse.EMPTY_LAST_LEADERS)
+    else:
+        raise ViolationError("INV-ELR", who, f"{sorted(due)} should be eligible: {new} after {old}")
 
 
 def _is_last_of_nothing(old: PartitionState, new: PartitionState) -> bool:
@@ -459,7 +548,7 @@ def _is_last_of_nothing(old: PartitionState, new: PartitionState) -> bool:
 
     What others said just before may have come as one change with it.
     """
-    places = dict(zip(new.replicas, new.directories, strict=False))
+    places = _places(new)
     has_none = not (old.isr or old.elr) and {*old.last_known_elr} <= {new.leader}
     others_are_lost = all(place == LOST_DIRECTORY for node, place in places.items() if node != new.leader)
     return has_none and new.recovering and others_are_lost and places.get(new.leader) == NOWHERE

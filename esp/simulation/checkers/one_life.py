@@ -19,6 +19,7 @@ from esp.controller.image import ClusterImage
 from esp.model.ids import BrokerEpoch, NodeId
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, note
 from esp.simulation.machine.loop import Process, current_process
 from esp.simulation.nodes_tier.node import SimulatedNode
 
@@ -128,20 +129,25 @@ class OneLifeChecker:
             return
         if registration.previous_broker_epoch != existing.epoch:
             self._on_unclean(node_id, existing.epoch)
-        if heard is None:
+        holder = next((node for node in self._claimants(node_id) if _goes_on(node, existing.epoch)), None)
+        if holder is None:
             return
-        if heard.epoch != existing.epoch or heard.has_ended or existing.in_controlled_shutdown:
+        if heard is None or heard.epoch != existing.epoch:
+            note(Excuse.UNHEARD_REGISTRATIONS)
             return
         silent_s = self._now_s() - heard.at_s
-        holder = next((node for node in self._claimants(node_id) if _goes_on(node, existing.epoch)), None)
-        if holder is not None and silent_s < SESSION_S:
-            self._report(
-                ViolationError(
-                    "INV-ONE-LIFE",
-                    holder.name,
-                    f"epoch {existing.epoch} is replaced, though it was heard {silent_s:.3f} s ago by a connection that lasts",
-                )
+        if silent_s >= SESSION_S:
+            return
+        if heard.has_ended:
+            note(Excuse.ENDED_CONNECTIONS)
+            return
+        self._report(
+            ViolationError(
+                "INV-ONE-LIFE",
+                holder.name,
+                f"epoch {existing.epoch} is replaced, though it was heard {silent_s:.3f} s ago by a connection that lasts",
             )
+        )
 
 
 def _goes_on(node: SimulatedNode, epoch: BrokerEpoch) -> bool:

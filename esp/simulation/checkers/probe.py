@@ -40,6 +40,12 @@ def hosted_partitions(node: SimulatedNode) -> list[HostedPartition]:
     return [*chain.from_iterable([partitions.values() for partitions in broker.replicas.by_topic.values()])]
 
 
+def online_directories(node: SimulatedNode) -> list[str]:
+    """The paths of the log directories in which the node has its replicas, without those that have failed."""
+    broker = _broker(node)
+    return [] if broker is None else [directory.path for directory in broker.replicas._directories.online]  # noqa: SLF001 - the module's purpose
+
+
 def group_generation(node: SimulatedNode, partition: int, leader_epoch: int, group_id: str) -> int | None:
     """The generation of a group at the node, if it coordinates a partition of ``__consumer_offsets`` in this epoch; None if it does not."""
     broker = _broker(node)

@@ -133,7 +133,10 @@ class ReplicaChecker:
         known = self._hosted.setdefault(node.node_id, {})
         replicas = probe.hosted_partitions(node)
         hosted = next((each for each in replicas if each.log is log), None)
-        if hosted is None or log.is_offline:
+        if hosted is None:
+            return
+        if log.is_offline:
+            note(Excuse.OFFLINE_LOG_STARTS)
             return
         if hosted in known and log.log_start_offset < known[hosted].log_start_offset:
             return  # it has begun anew with the batch in which it starts (TRUNC-5), and starts within that at once
@@ -265,13 +268,19 @@ class ReplicaChecker:
         if committed.is_excused:
             return
         start_offset, end_offset = log.log_start_offset, min(view.end_offset, log.high_watermark, committed.end_offset)
-        if log.rot is None and not log.is_offline:
-            lost_marker = compacted.find_lost_marker(start_offset, end_offset, found, markers)
-            if lost_marker is not None:
-                raise ViolationError("INV-CLEAN-MARKER", view.who, lost_marker)
         problem = None
-        if log.rot is None and not log.is_offline:
-            problem = compacted.find_lost(start_offset, end_offset, found)
+        lost_marker = compacted.find_lost_marker(start_offset, end_offset, found, markers)
+        lost = compacted.find_lost(start_offset, end_offset, found)
+        if lost_marker is None and lost is None:
+            pass
+        elif log.rot is not None:
+            note(Excuse.ROTTEN_REPLICAS)
+        elif log.is_offline:
+            note(Excuse.OFFLINE_REPLICAS)
+        elif lost_marker is not None:
+            raise ViolationError("INV-CLEAN-MARKER", view.who, lost_marker)
+        else:
+            problem = lost
         before = self._left.get(hosted, frozenset())
         problem = problem or compacted.find_returned(
             before - found, [offset for offset in sorted(found) if start_offset <= offset < end_offset]
@@ -289,12 +298,17 @@ class ReplicaChecker:
         """The committed log of a partition, or None if no replica has it."""
         return self.committed.get(key)
 
-    def leader_on(self, node_id: int, key: Key) -> PartitionLeader | None:
-        """The core with which a living node leads a partition, or None."""
+    def hosted_on(self, node_id: int, key: Key) -> HostedPartition | None:
+        """The replica of a partition that a living node has open, or None."""
         for hosted in self._hosted.get(node_id, ()):
             if (hosted.topic_id, hosted.name.partition) == key:
-                return hosted.leader
+                return hosted
         return None
+
+    def leader_on(self, node_id: int, key: Key) -> PartitionLeader | None:
+        """The core with which a living node leads a partition, or None."""
+        hosted = self.hosted_on(node_id, key)
+        return None if hosted is None else hosted.leader
 
     def is_excused(self, key: Key) -> bool:
         """True if a partition lost more than is promised to survive."""

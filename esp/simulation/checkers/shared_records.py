@@ -114,4 +114,5 @@ def _is_transactional(batch: BatchView) -> bool:
 
 
 def _has_bytes(batch: BatchView) -> bool:
-    return len(batch.written()) == batch.size
+    """True if the file in which a batch was first seen has it still: after a power loss others may stand there, or zeros."""
+    return len(batch.written()) == batch.size and batch.is_whole()

@@ -403,7 +403,10 @@ class ToldOffsets:
     def _judge(self, asked: Asked) -> CommittedLog | None:
         """The committed log of the partition, if it has to keep what it promises."""
         committed = self._committed.get(asked.key)
-        if committed is None or committed.is_excused or self._newest_epoch(*asked.key) == UNKNOWN:
+        if committed is None or committed.is_excused:
+            return None
+        if self._newest_epoch(*asked.key) == UNKNOWN:
+            note(Excuse.ANSWERS_OF_DELETED)
             return None
         self._of(asked.key).epochs.setdefault(self._newest_epoch(*asked.key), self._clock())
         if asked.role is None:  # it may even have answered for an older topic of that name

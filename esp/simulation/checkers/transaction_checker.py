@@ -21,6 +21,7 @@ from esp.simulation.checkers.transaction_log import (
     find_wrong_move,
 )
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import Excuse, note
 from esp.transactions.requests import Producer
 
 CLOCK_SLACK: Final = 0.85
@@ -408,14 +409,15 @@ class TransactionChecker:
     def _judge_producers(self) -> None:
         """INV-TXN-OWNER: a client is given only producers that the coordinator's log has for its id (TXN-3)."""
         for transactional_id, told in self.history.producers_told.items():
-            if self._coordinators.get(transactional_id) in self._find_lost(TRANSACTIONS_TOPIC):
-                continue
             given = self._given.get(transactional_id, ())
             unknown = [tuple(one) for one in told if one.epoch > EPOCH_MAX or one not in given]
-            if unknown:
+            if not unknown:
+                continue
+            if self._coordinators.get(transactional_id) not in self._find_lost(TRANSACTIONS_TOPIC):
                 raise ViolationError(
                     "INV-TXN-OWNER", transactional_id, f"a client was given {unknown}, which is not its"
                 )
+            note(Excuse.LOST_COORDINATORS)
 
     def _judge_offset(self, told: ToldOffset, given_up: Collection[TopicPartition]) -> None:
         """An offset counts if the records of its transaction do, and none is told once that of a later one counts (TXN-10).

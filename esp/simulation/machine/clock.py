@@ -1,7 +1,8 @@
 """The clocks of a node on virtual time."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from math import inf
 from typing import Final
 
 from esp.ports.clock import Timer
@@ -27,10 +28,11 @@ class SimulatedClock:
         self._loop = loop
         self._us_per_s = rate * 1_000_000
         self._wall_shift_ms = 0
+        self._lapse_ms = 0
         self._before_jump = (-DECISION_S, 0)
         """The time of the last jump, and the shift before it."""
-        self.lapse_ms = 0
-        """The time by which the wall clocks of all nodes went ahead together; it only grows."""
+        self._shifts: list[tuple[float, int]] = [(0.0, 0)]
+        """By how much the wall clock was ahead since each of its changes, by its own jumps and by those of all clocks."""
         self.processor: LoopProcessor | None = None
         """The processor of the process that looks at the clock; None where that takes no time."""
         self._shown_us = 0
@@ -44,6 +46,29 @@ class SimulatedClock:
     def wall_shift_ms(self, shift_ms: int) -> None:
         self._before_jump = self._loop.time(), self._wall_shift_ms
         self._wall_shift_ms = shift_ms
+        self._on_shifted()
+
+    @property
+    def lapse_ms(self) -> int:
+        """The time by which the wall clocks of all nodes went ahead together; it only grows."""
+        return self._lapse_ms
+
+    @lapse_ms.setter
+    def lapse_ms(self, lapse_ms: int) -> None:
+        self._lapse_ms = lapse_ms
+        self._on_shifted()
+
+    def _on_shifted(self) -> None:
+        self._shifts.append((self._loop.time(), self._wall_shift_ms + self._lapse_ms))
+
+    def shifts_since(self, since_s: float) -> Iterator[int]:
+        """By how many milliseconds the wall clock was ahead at a time and at any later one, by its jumps alone.
+
+        A step that ends at that time may have begun before, and gone by what the clock showed then.
+        """
+        begun_s = since_s - DECISION_S
+        ends_s = [at_s for at_s, _ in self._shifts[1:]] + [inf]
+        return (shift_ms for (_, shift_ms), end_s in zip(self._shifts, ends_s, strict=True) if end_s > begun_s)
 
     def latest_wall_ms(self) -> int:
         """The latest time by which a step may go that ends now: if the clock was just set back, the one that it would show otherwise."""
@@ -62,7 +87,7 @@ class SimulatedClock:
 
     def wall_ms(self) -> int:
         """See :class:`esp.ports.clock.Clock`."""
-        return WALL_START_MS + self.lapse_ms + self._wall_shift_ms + self.monotonic_us() // 1000
+        return WALL_START_MS + self._lapse_ms + self._wall_shift_ms + self.monotonic_us() // 1000
 
     def call_later_us(self, delay_us: int, callback: Callable[[], None]) -> Timer:
         """See :class:`esp.ports.clock.Clock`."""

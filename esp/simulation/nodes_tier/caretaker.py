@@ -34,6 +34,9 @@ OWN_FAULT: Final = re.compile(
 )
 """In the last words of a node: whatever has become of its disk, it should not have come to this."""
 
+_DISK_FAULT: Final = re.compile(r"Errno|OSError|Input/output error|No space left|log director|offline|disk")
+"""In the last words of a node that ends itself because its disk failed, or is full."""
+
 _LOST_MEMBER: Final = re.compile(
     r"is gone, by which node \d+ may have voted|the votes of this node are not known any more"
 )
@@ -263,6 +266,11 @@ def _read_checkpoint(data: bytes) -> dict[TopicPartition, int]:
         return decode_checkpoint(data)
     except ValueError:
         return {}
+
+
+def blames_disk(node: SimulatedNode) -> bool:
+    """True if a node's disk has failed, or was full, in its last life, and the node has ended itself for that."""
+    return node.disk_was_faulty and _DISK_FAULT.search(node.end_reason) is not None
 
 
 def misses_member(node: SimulatedNode) -> bool:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import traceback
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
 from functools import partial
 from typing import Final
 
@@ -32,21 +32,30 @@ from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.replica_view import BatchView
 from esp.simulation.checkers.rising_starts import RisingStarts
 from esp.simulation.checkers.session_checker import SessionChecker
+from esp.simulation.checkers.stopped_replicas import StoppedReplicas
 from esp.simulation.checkers.told_offsets import ToldOffsets
 from esp.simulation.checkers.trash_checker import check_restored_transactions
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.checkers.voter_checker import find_misplaced_voters, find_quorum_problems
 from esp.simulation.derived_keys import remembered
+from esp.simulation.excuses import Excuse, note
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.loop import Process, StuckError, current_process
 from esp.simulation.nodes_tier.access import Access
-from esp.simulation.nodes_tier.caretaker import OWN_FAULT, find_damaged, find_named, find_unnamed, misses_member
+from esp.simulation.nodes_tier.caretaker import (
+    OWN_FAULT,
+    blames_disk,
+    find_damaged,
+    find_named,
+    find_unnamed,
+    misses_member,
+)
 from esp.simulation.nodes_tier.cluster import SCRUB_INTERVAL_MS
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED, DELETE_RETENTION_MS
 from esp.simulation.nodes_tier.consumer_groups import ConsumerGroups
 from esp.simulation.nodes_tier.cooling import Cooler
 from esp.simulation.nodes_tier.core import abandon_rest, choose_core
-from esp.simulation.nodes_tier.faults import Fault, FaultKind
+from esp.simulation.nodes_tier.faults import Fault
 from esp.simulation.nodes_tier.given_up_starts import GivenUpStarts
 from esp.simulation.nodes_tier.groups import Groups
 from esp.simulation.nodes_tier.held_deletions import HeldDeletions
@@ -114,16 +123,12 @@ class Run:
         self._replicas.begin_compacted = self._begin_compacted
         self._losses = LossesTold()
         self._replicas.on_loss = self._losses.on_loss
-        self._metadata = MetadataChecker(self._replicas, self._ledger)
+        self._stopped = StoppedReplicas(self._replicas.hosted_on, world.loop.time)
+        self._metadata = MetadataChecker(self._replicas, self._ledger, self._stopped.since_s)
         self._features = FeatureChecker()
         self._quorum = QuorumChecker(self._ledger, world.loop.time)
         self._client_checker = ClientChecker(self._replicas.committed)
-        self._told = ToldOffsets(
-            self._replicas.committed,
-            self._leader_epoch,
-            lambda key: self._replicas.highest_log_starts.get(key, 0),
-            world.loop.time,
-        )
+        self._told = self._new_told_offsets()
         self._clients = Clients(
             world,
             self._client_checker,
@@ -167,6 +172,12 @@ class Run:
         self._administration: list[asyncio.Task[None]] = []
         self._nemesis.caretaker.tell(self._replicas)
         self._attach()
+
+    def _new_told_offsets(self) -> ToldOffsets:
+        starts = self._replicas.highest_log_starts
+        return ToldOffsets(
+            self._replicas.committed, self._leader_epoch, lambda key: starts.get(key, 0), self._world.loop.time
+        )
 
     def _new_consumer_groups(self) -> ConsumerGroups:
         history = self._clients.history
@@ -266,6 +277,7 @@ class Run:
             self._losses,
             replicas.rises,
             replicas.replacements,
+            self._stopped,
             RisingStarts(self._before_start),
             CommittedImages(self._running_disk, self._metadata.on_committed, self._on_found),
             self._rebalance,
@@ -447,10 +459,8 @@ class Run:
         if self._metadata.image.topics_by_id != topics:
             raise ViolationError("LIVE-QUIET", "the cluster", "partitions change though nothing happens")
         for node in self._world.living:
-            if node.is_serving and not node.disk_was_faulty and node.node_id in self._core:
-                left = find_left(node.disk, node.settings.log_dirs, {*image.topics_by_id, *image.trashed_topics})
-                if left:
-                    raise ViolationError("INV-TRASH", node.name, f"has {left} of topics that were purged")
+            if node.is_serving and node.node_id in self._core:
+                _check_purged(node, {*image.topics_by_id, *image.trashed_topics})
         rate = (self._world.trace.events - events) / QUIET_S
         most = QUIET_DELIVERIES_PER_S * len(self._world.nodes)
         if rate > most:
@@ -640,8 +650,7 @@ class Run:
         assert process is not None
         reason = process.end_reason
         self._by_process.pop(process, None)
-        with contextlib.suppress(ViolationError):  # in the midst of a step of its own it need not be consistent
-            self._replicas.look(node)  # it may have committed, and told its clients, in its last turn
+        self._look_at_last_turn(node, process)
         keeps_page_cache = reason != POWER_LOST
         self._replicas.on_end(node, keeps_page_cache=keeps_page_cache, has_faulty_disk=node.disk_was_faulty)
         self._metadata.on_end(node)
@@ -650,14 +659,31 @@ class Run:
         is_own = reason not in DELIBERATE
         named = find_damaged(node) or find_unnamed(node)
         names_a_loss = bool(find_named(node)) or named is not None or misses_member(node)
-        is_excused = node.disk_was_faulty or (is_own and names_a_loss)
+        is_excused = is_own and names_a_loss
         if is_own and is_too_old(node, self._metadata.image):
+            note(Excuse.OUTDATED_RELEASES)
             is_excused, node.features = True, SUPPORTED_FEATURES  # as its operator is told to
         is_excused = is_excused or self._given_up_starts.excuses(node)
+        if is_own and not is_excused and blames_disk(node):
+            note(Excuse.FAULTY_DISKS)
+            is_excused = True
         if is_own and (not is_excused or OWN_FAULT.search(reason)):
             self._found = self._found or ViolationError("INV-NO-CRASH", node.name, f"the node ended itself: {reason}")
         if is_own or reason == KILLED_IN_DISK:
             self._world.loop.call_soon(self._world.start_later, node, RESTART_S, context=self._world.context)
+
+    def _look_at_last_turn(self, node: SimulatedNode, process: Process) -> None:
+        """Look at what a process left: it may have committed, and told its clients, in its last turn.
+
+        If it has ended in the midst of a step of its own it need not be consistent.
+        """
+        try:
+            self._replicas.look(node)
+        except ViolationError as error:
+            if current_process() is process:
+                note(Excuse.UNFINISHED_STEPS)
+            else:
+                self._on_found(error)
 
     def _on_new_disk(self, node: SimulatedNode) -> None:
         self._replicas.on_new_disk(node)
@@ -674,7 +700,7 @@ class Run:
     def _begin_compacted(self, topic: str) -> CompactedRecords | None:
         """The model of a partition of a topic, None if it is not compacted.
 
-        Wall clocks that jump make tombstones old at once; others part by up to 20 %.
+        Wall clocks part by up to 20 %, and jump in part of the runs.
         """
         transactions = self._profile.transactions
         stay_ms = DELETE_RETENTION_MS
@@ -682,10 +708,16 @@ class Run:
             stay_ms = transactions.compaction.delete_retention_ms
         elif topic not in (COMPACTED, TRANSACTIONS_TOPIC):
             return None
-        jumps = not self._profile.fault_means_s.keys().isdisjoint((FaultKind.CLOCK_JUMP, FaultKind.LAPSE))
         rates = self._profile.clock_rates
-        stay_s = 0.0 if jumps else stay_ms / 1000 / max(rates)
-        return CompactedRecords(self._world.loop.time, stay_s, max(rates) - min(rates))
+        stay_s, drift = stay_ms / 1000 / max(rates), max(rates) - min(rates)
+        return CompactedRecords(
+            self._world.loop.time, stay_s, drift, lambda since_s: self._leap_s(since_s) / max(rates)
+        )
+
+    def _leap_s(self, since_s: float) -> float:
+        """By how much the wall clocks of all nodes were apart at most since a time, by jumps alone."""
+        shifts = [shift_ms for node in self._world.nodes.values() for shift_ms in node.clock.shifts_since(since_s)]
+        return (max(shifts) - min(shifts)) / 1000
 
     def _on_retained(self, who: str, key: tuple[TopicId, int], settings: TopicSettings, taken: Taken) -> None:
         """A replica gives up records of a topic that groups hold; one that is not there any more is held by none."""
@@ -718,6 +750,17 @@ def _new_ledger(profile: Profile) -> Ledger:
         is_beyond_promise=profile.breaks_promise,
         believes_markers=profile.believes_markers,
     )
+
+
+def _check_purged(node: SimulatedNode, known: Container[TopicId]) -> None:
+    """Nothing is left of a topic that is not known any more, but in a directory whose disk has failed. Raises ViolationError."""
+    online = probe.online_directories(node) if node.disk_was_faulty else node.settings.log_dirs
+    offline = [directory for directory in node.settings.log_dirs if directory not in online]
+    if find_left(node.disk, offline, known):
+        note(Excuse.UNPURGED_TRASH)
+    left = find_left(node.disk, online, known)
+    if left:
+        raise ViolationError("INV-TRASH", node.name, f"has {left} of topics that were purged")
 
 
 def _running_process() -> str:

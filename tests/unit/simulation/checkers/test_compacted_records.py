@@ -7,6 +7,7 @@ from esp.records.builder import NewRecord, build_batch
 from esp.records.keyed import empty_batch
 from esp.records.transaction_marker import build_marker
 from esp.simulation.checkers.compacted_records import CompactedRecords
+from esp.simulation.excuses import tallied
 
 
 class Batch:
@@ -78,6 +79,25 @@ def test_clocks_that_part_make_a_tombstone_old_sooner(clock):
     assert model.find_lost(0, 1, set()) is not None
     clock[0] = 2.8
     assert model.find_lost(0, 1, set()) is None
+
+
+def test_a_tombstone_goes_early_only_by_what_the_wall_clocks_leapt_since_it_counted(clock):
+    leaps = {0.0: 1.0, 1.0: 0.0}
+    model = CompactedRecords(lambda: clock[0], 3.0, 0.0, leaps.__getitem__)
+    model.on_commit(batch(0, (b"a", None)))
+    clock[0] = 1.0
+    model.on_commit(batch(1, (b"b", None)))
+    clock[0] = 1.9
+    assert model.find_lost(0, 1, set()) == "the latest tombstone of b'a', at 0, is gone"
+    clock[0] = 2.1
+    with tallied() as excuses:
+        assert model.find_lost(0, 1, set()) is None
+    assert excuses == {"leapt_clocks": 1}
+    assert model.find_lost(1, 2, set()) == "the latest tombstone of b'b', at 1, is gone"
+    clock[0] = 4.1
+    with tallied() as excuses:
+        assert model.find_lost(0, 2, set()) is None
+    assert not excuses
 
 
 def test_a_deleted_key_is_not_back_when_its_tombstone_goes(compacted):

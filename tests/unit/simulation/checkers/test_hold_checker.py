@@ -12,6 +12,7 @@ from esp.simulation.checkers.group_checker import Commit, GroupHistory
 from esp.simulation.checkers.hold_checker import KNOWN_AFTER_S, TELLING_S, TELLS, TELLS_UNKNOWN, HoldChecker
 from esp.simulation.checkers.log_start_checker import Taken
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import tallied
 
 T0 = TopicPartition("t", 0)
 
@@ -95,7 +96,10 @@ def test_a_group_that_is_deleted_holds_nothing():
     scene = Scene()
     scene.commit("a", 5)
     scene.checker.on_deleting("a")
-    scene.take("a", 9)
+    with tallied() as excuses:
+        scene.take("a", 5)
+        scene.take("a", 9)
+    assert excuses == {"deleted_groups": 1}
     scene.refuses("a,b", 9)
 
 

@@ -1,6 +1,7 @@
 """Metadata that contradicts itself, or what the replicas hold, is found when it is committed."""
 
 import dataclasses
+import uuid
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -8,10 +9,18 @@ import pytest
 
 from esp.controller.directories import NOWHERE
 from esp.controller.image import CLUSTER_DEFAULT, EMPTY_IMAGE, TopicImage
-from esp.model.ids import LOST_DIRECTORY, NO_NODE, BrokerEpoch, NodeId, TopicPartition
+from esp.model.ids import (
+    LOST_DIRECTORY,
+    NO_NODE,
+    UNASSIGNED_DIRECTORY,
+    BrokerEpoch,
+    DirectoryId,
+    NodeId,
+    TopicPartition,
+)
 from esp.settings.rebalance import REMOVAL_FORCED
 from esp.simulation.checkers.committed import CommittedLog
-from esp.simulation.checkers.metadata_checker import IMAGES_KEPT, MetadataChecker
+from esp.simulation.checkers.metadata_checker import IMAGES_KEPT, TELLING_S, MetadataChecker
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.ledger import RECKLESS, Ledger
 from tests.unit.controller.samples import Cluster
@@ -60,7 +69,10 @@ class Scene:
             on_unassigned=lambda node_id, key: self.unassigned.append((node_id, key)),
             on_assigned=lambda node_id, key: self.assigned.append((node_id, key)),
         )
-        self.checker = MetadataChecker(self.replicas, self.ledger)
+        self.stopped_s = {}
+        self.checker = MetadataChecker(
+            self.replicas, self.ledger, lambda node_id, key: self.stopped_s.get((node_id, key))
+        )
         self.node = SimpleNamespace(
             node_id=1,
             name="node 1",
@@ -74,8 +86,9 @@ class Scene:
         self.image = EMPTY_IMAGE
         self.publish()
 
-    def publish(self, *, brokers=None, minimum=2):
-        topic = TopicImage(self.topic, TOPIC_ID, (self.state,), {"min.insync.replicas": str(minimum)})
+    def publish(self, *, brokers=None, minimum=2, default=None, **configs):
+        topic = TopicImage(self.topic, TOPIC_ID, (self.state,), {"min.insync.replicas": str(minimum), **configs})
+        defaults = {} if default is None else {CLUSTER_DEFAULT: {"min.insync.replicas": str(default)}}
         self.brokers = brokers or self.brokers
         self.image = dataclasses.replace(
             EMPTY_IMAGE,
@@ -83,6 +96,7 @@ class Scene:
             topics_by_name={self.topic: topic},
             topics_by_id={TOPIC_ID: topic},
             brokers=self.brokers,
+            broker_configs=defaults,
         )
         self.checker.on_committed(self.image)
         self.show(self.node, self.image)
@@ -566,6 +580,33 @@ def test_member_that_leaves_below_the_minimum_and_is_not_eligible_is_found():
         scene.change(isr=numbers(1))
 
 
+def shrink_to_one(scene, **changes):
+    """Broker 2 leaves the in-sync set, and is not eligible, with a change of the settings in the same batch."""
+    scene.change(isr=numbers(1, 2))
+    scene.state = dataclasses.replace(scene.state, isr=numbers(1), partition_epoch=scene.state.partition_epoch + 1)
+    scene.publish(**changes)
+
+
+@pytest.mark.parametrize("changes", [{"retention.ms": "1000"}, {"minimum": 3}, {"default": 3}])
+def test_member_that_leaves_with_a_change_of_settings_and_is_not_eligible_is_found(changes):
+    scene = Scene()
+    with violation("INV-ELR"):
+        shrink_to_one(scene, **changes)
+
+
+def test_member_that_leaves_with_a_minimum_that_is_low_enough_need_not_be_eligible():
+    shrink_to_one(Scene(), minimum=1)
+
+
+def test_those_whom_a_change_of_the_default_forgets_below_the_minimum_are_found():
+    scene = Scene()
+    scene.change(isr=numbers(1, 2))
+    scene.change(isr=numbers(1), elr=numbers(2))
+    scene.state = dataclasses.replace(scene.state, elr=(), partition_epoch=scene.state.partition_epoch + 1)
+    with violation("INV-ELR"):
+        scene.publish(default=3)
+
+
 def test_another_minimum_that_leaves_somebody_eligible_is_found():
     scene = Scene()
     scene.change(isr=numbers(1, 2))
@@ -612,6 +653,116 @@ def test_reckless_topic_may_be_led_by_the_last_known_leader_while_an_eligible_on
         scene.ledger.on_power_loss(1, 5.0)
         with nullcontext() if topic == RECKLESS else violation("INV-LOSS-TOLD"):
             scene.change(isr=numbers(1), leader=NodeId(1), leader_epoch=7, elr=(), last_known_elr=(), recovering=True)
+
+
+HERE, THERE, AWAY = (DirectoryId(uuid.UUID(int=number)) for number in (101, 102, 103))
+
+
+def placed_scene(*directories):
+    """Three brokers, each of which has one directory online; broker 1 leads, and the replicas stand where it says."""
+    scene = Scene(directories=directories)
+    online = dict(zip(numbers(1, 2, 3), (HERE, THERE, AWAY), strict=True))
+    scene.publish(
+        brokers={
+            number: dataclasses.replace(broker, log_dirs=(online[number],)) for number, broker in scene.brokers.items()
+        }
+    )
+    return scene
+
+
+def elect(scene, number, **fields):
+    scene.change(leader=NodeId(number), leader_epoch=scene.state.leader_epoch + 1, **fields)
+
+
+def test_leader_in_a_directory_that_its_broker_has_reported_is_well():
+    scene = placed_scene(HERE, THERE, UNASSIGNED_DIRECTORY)
+    elect(scene, 2)
+    elect(scene, 3)
+
+
+def test_leader_in_a_directory_that_is_offline_is_found():
+    scene = placed_scene(HERE, AWAY, AWAY)
+    with violation("INV-LEADER-ONLINE"):
+        elect(scene, 2)
+
+
+def test_leader_in_a_directory_that_goes_offline_may_stay_until_it_is_replaced():
+    scene = placed_scene(HERE, THERE, AWAY)
+    scene.change_broker(1, log_dirs=(AWAY,))
+    scene.change(isr=numbers(1, 2))
+
+
+@pytest.mark.parametrize("place", [LOST_DIRECTORY, UNASSIGNED_DIRECTORY])
+def test_leader_that_its_broker_has_said_to_be_lost_is_found(place):
+    scene = placed_scene(HERE, LOST_DIRECTORY, AWAY)
+    with violation("INV-LEADER-ONLINE"):
+        elect(scene, 2, directories=(HERE, place, AWAY))
+
+
+def test_leader_that_was_lost_and_is_somewhere_again_is_well():
+    scene = placed_scene(HERE, LOST_DIRECTORY, AWAY)
+    elect(scene, 2, directories=(HERE, THERE, AWAY))
+
+
+def test_leader_that_is_lost_may_be_elected_uncleanly_for_want_of_others():
+    scene = placed_scene(HERE, LOST_DIRECTORY, AWAY)
+    several_changes = scene.state.partition_epoch + 2
+    scene.change(isr=(), leader=NO_NODE, leader_epoch=6, last_known_elr=numbers(2), partition_epoch=several_changes)
+    scene.change(
+        isr=numbers(2),
+        leader=NodeId(2),
+        leader_epoch=7,
+        last_known_elr=(),
+        directories=(HERE, UNASSIGNED_DIRECTORY, AWAY),
+        recovering=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("stopped_s", "now_s", "is_found"),
+    [(5.0, 6.0 + TELLING_S, True), (5.0, 4.0 + TELLING_S, False), (None, 99.0, False)],
+)
+def test_leader_that_its_broker_stopped_and_had_the_time_to_say_so_is_found(stopped_s, now_s, is_found):
+    scene = placed_scene(HERE, THERE, AWAY)
+    scene.stopped_s[2, KEY] = stopped_s
+    scene.now_s = now_s
+    with violation("INV-LEADER-ONLINE") if is_found else nullcontext():
+        elect(scene, 2)
+
+
+def test_a_broker_that_was_fenced_had_no_time_to_say_what_it_stopped():
+    scene = placed_scene(HERE, THERE, AWAY)
+    scene.stopped_s[2, KEY] = 5.0
+    scene.now_s = 10.0
+    scene.change(isr=numbers(1, 3))
+    scene.change_broker(2, fenced=True)
+    scene.now_s = 5.0 + TELLING_S
+    scene.change_broker(2, fenced=False)
+    scene.now_s += TELLING_S / 2
+    scene.change(isr=numbers(1, 2, 3))
+    elect(scene, 2)
+
+
+def test_eligible_replica_beside_a_leader_that_may_lack_records_is_found():
+    scene = Scene(topic=RECKLESS)
+    with violation("INV-ELR"):
+        scene.change(isr=numbers(2), leader=NodeId(2), leader_epoch=6, elr=numbers(3), recovering=True)
+
+
+def test_leader_that_another_change_of_its_topic_has_not_concerned_is_held_against_its_own():
+    scene = Scene()
+    scene.leaders[1] = leader_of({1})
+    first = scene.image
+    shrunk = dataclasses.replace(scene.state, isr=numbers(1, 2), partition_epoch=scene.state.partition_epoch + 1)
+    topic = dataclasses.replace(first.topics_by_id[TOPIC_ID], partitions=(shrunk,))
+    with_other_settings = dataclasses.replace(topic, configs={**topic.configs, "retention.ms": "1000"})
+    for number, one in enumerate((topic, with_other_settings), start=1):
+        scene.image = dataclasses.replace(
+            first, offset=first.offset + number, topics_by_name={NAME: one}, topics_by_id={TOPIC_ID: one}
+        )
+        scene.checker.on_committed(scene.image)
+    with violation("INV-MAXISR"):
+        scene.show(scene.node, scene.image)
 
 
 def test_each_image_that_is_committed_in_a_turn_is_looked_at_before_what_nodes_publish():

@@ -10,6 +10,7 @@ from esp.model.ids import NodeId
 from esp.ports.network import Address
 from esp.simulation.checkers import one_life, probe
 from esp.simulation.checkers.one_life import SESSION_S, OneLifeChecker
+from esp.simulation.excuses import tallied
 from tests.unit.controller.samples import Cluster
 
 BROKER = NodeId(1)
@@ -48,7 +49,9 @@ def test_a_process_that_was_heard_by_a_connection_that_lasts_is_not_replaced(sce
 def test_the_end_of_the_connection_opens_the_place(scene):
     for on_end in scene.client.at_end:
         on_end()
-    assert scene.newcomer_counts()
+    with tallied() as excuses:
+        assert scene.newcomer_counts()
+    assert excuses == {"ended_connections": 1}
 
 
 def test_another_connection_keeps_the_place_when_the_first_has_ended(scene):
@@ -73,7 +76,9 @@ def test_a_process_that_ends_may_be_replaced(scene, state):
 
 def test_a_heartbeat_of_an_earlier_registration_keeps_no_place(scene):
     scene.cluster.register(1)
-    assert scene.newcomer_counts()
+    with tallied() as excuses:
+        assert scene.newcomer_counts()
+    assert excuses == {"unheard_registrations": 1}
 
 
 def test_decisions_are_looked_at_as_they_are_made(scene):

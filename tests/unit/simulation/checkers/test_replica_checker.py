@@ -6,11 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from esp.model.errors import CorruptionError
 from esp.model.ids import TRANSACTIONS_TOPIC, TopicId, TopicPartition
 from esp.records.batch_header import read_header
 from esp.settings.topic import TopicSettings
 from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import tallied
 from esp.simulation.nodes_tier.ledger import Ledger
 from esp.storage.log_directory import LogDirectory
 from tests.unit.simulation.checkers.scenes import KEY, Hosted, append_to_all, nodes_with
@@ -629,6 +631,42 @@ def test_compacted_replica_that_has_grown_in_the_same_turn_is_looked_at_when_all
     scene.third.log.producers.expire(1 << 40, 0)
     with violation("INV-PROD-FOLD"):
         scene.look()
+
+
+@pytest.mark.parametrize(
+    ("found", "invariant"), [("find_lost_marker", "INV-CLEAN-MARKER"), ("find_lost", "INV-CLEAN-LATEST")]
+)
+def test_what_a_compacted_replica_lacks_is_excused_only_if_its_log_is_rotten_or_offline(found, invariant):
+    scene = Scene()
+    searches = {"find_lost_marker": lambda *_: None, "find_lost": lambda *_: None, found: lambda *_: "it is gone"}
+    scene.committed.compacted = SimpleNamespace(
+        on_commit=lambda _batch: None,
+        offsets_in=lambda _batches: frozenset(),
+        markers_in=lambda _batches: frozenset(),
+        note_bare=lambda _found, _markers: None,
+        find_returned=lambda _gone, _found: None,
+        **searches,
+    )
+    log = scene.third.log
+    with violation(invariant):
+        scene.checker.check_deeply(scene.third)
+    log.note_rot(CorruptionError("a bit has flipped"))
+    with tallied() as excuses:
+        scene.checker.check_deeply(scene.third)
+    assert excuses == {"rotten_replicas": 1}
+    log.rot = None
+    log.take_offline()
+    with tallied() as excuses:
+        scene.checker.check_deeply(scene.third)
+    assert excuses == {"offline_replicas": 1}
+
+
+def test_a_log_start_that_moves_while_its_log_is_offline_is_not_judged():
+    scene = Scene()
+    scene.third.log.take_offline()
+    with tallied() as excuses:
+        scene.checker.before_start(scene.third, scene.third.log, 2)
+    assert excuses == {"offline_log_starts": 1}
 
 
 def test_records_that_were_cut_before_they_were_committed_were_not_compacted_away():

@@ -5,6 +5,7 @@ import uuid
 import pytest
 
 from esp.model.ids import TopicId, TopicPartition
+from esp.records.batch_header import read_header
 from esp.records.builder import NewRecord, build_batch
 from esp.records.transaction_marker import build_marker
 from esp.schemas.share_state_records import ShareStateKey
@@ -29,8 +30,9 @@ class Scene:
     def _add(self, data, producer_id=-1, *, is_control=False):
         offset, content = len(self.log.batches), FileContent()
         content.append(bytes(data))
+        crc = read_header(data).crc
         self.log.batches[offset] = BatchView(
-            offset, offset + 1, 1, 0, producer_id, 0, 0, is_control, content, 0, len(data)
+            offset, offset + 1, 1, crc, producer_id, 0, 0, is_control, content, 0, len(data)
         )
         return offset
 
@@ -106,3 +108,13 @@ def test_nothing_is_said_of_a_batch_whose_file_was_cut(is_marker):
     scene.log.batches[end if is_marker else offset].content.truncate(0)
     scene.deliver(offset)
     assert scene.records.find_missed(KEY, (offset,)) == []
+
+
+@pytest.mark.parametrize("is_marker", [False, True])
+def test_nothing_is_said_of_a_batch_in_whose_place_a_power_loss_left_zeros(is_marker):
+    scene = Scene()
+    offset, marker = scene.transactional(), scene.end(is_commit=True)
+    assert scene.records.find_missed(KEY, [offset]) == [offset]
+    content = scene.log.batches[marker if is_marker else offset].content
+    content.cached[:] = bytes(len(content.cached))
+    assert scene.records.find_missed(KEY, [offset]) == []

@@ -153,8 +153,10 @@ def test_nothing_is_asked_of_a_partition_that_is_excused_or_gone(reason):
         scene.committed.is_excused = True
     else:
         scene.newest_epoch = -1
-    scene.latest(COMMITTED + 1)
+    with tallied() as excuses:
+        scene.latest(COMMITTED + 1)
     assert scene.told.answers == 0
+    assert excuses == ({} if reason == "excused" else {"answers_of_deleted": 1})
 
 
 # Log starts.

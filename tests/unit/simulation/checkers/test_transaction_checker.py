@@ -23,6 +23,7 @@ from esp.simulation.checkers.transaction_history import (
 )
 from esp.simulation.checkers.transaction_log import MarkerSeen
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import tallied
 from esp.storage.log import Log
 from esp.transactions.requests import Producer
 from tests.unit.storage.helpers import TOPIC_ID, append, append_marker, new_disk, new_log
@@ -235,6 +236,16 @@ def test_a_transaction_that_cannot_be_judged_is_counted() -> None:
     with pytest.raises(ViolationError, match=r"INV-TXN-ATOMIC at b: .* none counts"):
         scene.checker.judge([])
     assert scene.checker.unjudged == 1
+
+
+def test_a_producer_that_a_lost_coordinator_may_have_given_is_counted() -> None:
+    scene = Scene()
+    scene.move(COORDINATORS[0], "txn-0", S.EMPTY, 7)
+    scene.history.tell("txn-0", Producer(8, 0))
+    scene.lost.add(COORDINATORS[0])
+    with tallied() as excuses:
+        scene.checker.judge(())
+    assert excuses == {"lost_coordinators": 1}
 
 
 def test_a_producer_that_its_id_never_had_is_a_violation() -> None:

@@ -55,6 +55,22 @@ def test_lapse_moves_the_wall_clock_and_no_timer():
     SimulatedLoop().run(main())
 
 
+def test_a_clock_tells_by_how_much_it_was_ahead_since_a_time_and_just_before():
+    async def main():
+        clock = SimulatedClock(asyncio.get_running_loop())
+        assert [*clock.shifts_since(0.0)] == [0]
+        await clock.sleep_us(10_000_000)
+        clock.wall_shift_ms = -5_000
+        clock.lapse_ms += 1_000
+        await clock.sleep_us(10_000_000)
+        clock.wall_shift_ms = 0
+        assert [*clock.shifts_since(11.0)] == [0, -5_000, -4_000, 1_000]
+        assert [*clock.shifts_since(12.5)] == [-4_000, 1_000]
+        assert [*clock.shifts_since(22.5)] == [1_000]
+
+    SimulatedLoop().run(main())
+
+
 def test_a_step_may_go_by_what_the_clock_showed_before_it_was_just_set_back():
     async def main():
         clock = SimulatedClock(asyncio.get_running_loop())

@@ -2,12 +2,13 @@
 
 import asyncio
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 
 from esp.model.ids import METADATA_PARTITION, TopicPartition
 from esp.simulation.machine.disk_image import walk
-from esp.simulation.nodes_tier.caretaker import ASIDE, Caretaker, find_named, find_unnamed
+from esp.simulation.nodes_tier.caretaker import ASIDE, Caretaker, blames_disk, find_named, find_unnamed
 from esp.simulation.nodes_tier.disk_nemesis import DiskNemesis
 from esp.simulation.nodes_tier.faults import Fault, FaultKind
 from esp.simulation.nodes_tier.ledger import Ledger
@@ -94,6 +95,19 @@ async def scenario_of_words(world, _ledger):
 
 def test_only_a_rotten_file_that_is_named_explains_an_end():
     scenario_of_words()
+
+
+@pytest.mark.parametrize(
+    ("was_faulty", "reason", "is_excused"),
+    [
+        (True, "the metadata log /data/m-0 failed: OSError(5, 'Input/output error'); check its disk", True),
+        (True, "/data/t-0 cannot be written: [Errno 28] No space left on device; no log directory is left", True),
+        (True, "could not register within 60 s", False),
+        (False, "the metadata log /data/m-0 failed: OSError(5, 'Input/output error'); check its disk", False),
+    ],
+)
+def test_a_disk_that_failed_explains_only_an_end_that_blames_it(was_faulty, reason, is_excused):
+    assert blames_disk(SimpleNamespace(disk_was_faulty=was_faulty, end_reason=reason)) is is_excused
 
 
 @with_world

@@ -4,12 +4,17 @@ import dataclasses
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
 
 from esp.model.ids import TopicId
+from esp.simulation.checkers import probe
+from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.excuses import tallied
+from esp.simulation.nodes_tier import run as run_module
 from esp.simulation.nodes_tier.nemesis import draw_plan
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.run import Run
@@ -52,6 +57,42 @@ def test_administrators_change_members_and_topics_while_records_flow():
     assert {"voter added", "voter removed", "topic created", "topic deleted", "setting changed"} <= {
         *outcome.administered
     }
+
+
+def test_what_is_wrong_with_a_process_that_ended_counts_unless_it_ended_within_a_step_of_its_own():
+    run = Run(Profile.draw(5, node_count=1))
+
+    def look(_node):
+        raise ViolationError("INV-ORDER", "node 1", "the files do not hold it")
+
+    run._replicas = SimpleNamespace(look=look)
+    process, node = run._world.loop.new_process("node 1"), run._world.nodes[1]
+    with tallied() as excuses:
+        process.context.run(run._look_at_last_turn, node, process)
+    assert excuses == {"unfinished_steps": 1}
+    assert run._found is None
+    with tallied() as excuses:
+        run._look_at_last_turn(node, process)
+    run._world.loop.close()
+    assert not excuses
+    assert run._found.invariant == "INV-ORDER"
+
+
+@pytest.mark.parametrize(
+    ("was_faulty", "left_in", "noted"),
+    [(False, "/b", None), (True, "/a", None), (True, "/b", {"unpurged_trash": 1}), (True, "/c", {}), (False, "/c", {})],
+)
+def test_what_is_left_of_purged_topics_is_excused_only_where_the_directory_is_offline(
+    monkeypatch, was_faulty, left_in, noted
+):
+    monkeypatch.setattr(probe, "online_directories", lambda _node: ["/a"])
+    monkeypatch.setattr(run_module, "find_left", lambda _disk, directories, _known: left_in in directories)
+    node = SimpleNamespace(
+        name="node 1", disk=None, disk_was_faulty=was_faulty, settings=SimpleNamespace(log_dirs=("/a", "/b"))
+    )
+    with tallied() as excuses, nullcontext() if noted is not None else pytest.raises(ViolationError, match="INV-TRASH"):
+        run_module._check_purged(node, ())
+    assert excuses == (noted or {})
 
 
 def test_a_node_that_loses_what_it_acknowledged_is_found_out():
