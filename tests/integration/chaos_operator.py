@@ -64,9 +64,9 @@ class Operator(Client):
         """The largest log start of each partition that was acknowledged."""
         self.deletions = 0
         self.changes = 0
-        """Of settings of topics."""
+        """The acknowledged changes of settings of topics."""
         self.default_changes = 0
-        """Of the minimum of in-sync replicas that counts for topics without one of their own."""
+        """The acknowledged changes of the minimum of in-sync replicas that counts for topics without one of their own."""
 
     def run(self) -> None:
         """As said above."""

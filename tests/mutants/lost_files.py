@@ -93,7 +93,7 @@ LOST_FILES_MUTANTS: Final = (
     def fail(""",
         kind=BEYOND_PROMISE,
         is_gap=True,
-        covered_by="tests/unit/broker/test_replication.py::test_the_controller_is_told_of_a_replica_that_was_stopped",
+        covered_by="tests/unit/broker/test_replication.py::test_the_controller_learns_of_a_replica_that_was_stopped",
     ),
     Mutant(
         "empty-log-on-a-new-disk-is-taken-for-offline",

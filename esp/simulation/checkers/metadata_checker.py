@@ -311,7 +311,7 @@ class MetadataChecker:
             raise ViolationError(
                 "INV-LEADER-ONLINE",
                 who,
-                f"the replica of {new.leader} is offline since {stopped_s:.3f}, and the controller was not told: {new} after {old}",
+                f"the replica of {new.leader} is offline since {stopped_s:.3f}, and the controller does not know it: {new} after {old}",
             )
 
     def _check_sets(

@@ -667,7 +667,7 @@ async def test_a_broker_that_starts_tells_where_its_replicas_are(cluster):
 
 
 @clustered()
-async def test_the_controller_is_told_of_a_replica_that_was_stopped(cluster):
+async def test_the_controller_learns_of_a_replica_that_was_stopped(cluster):
     client = await filled(cluster)
     controller, broker = cluster.controller, cluster[3]
     controller.change(directories=tuple(cluster[node].directory_ids[0] for node in (1, 2, 3)))
