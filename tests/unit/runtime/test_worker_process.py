@@ -196,7 +196,8 @@ lock = disk.lock(sys.argv[1] + "/.lock")
 process = OsWorkerProcess(disk, "test")
 next(items := process.iterate_blocking(processes.append_for_ever, sys.argv[1] + "/written"))
 threading.Thread(target=next, args=(items,), daemon=True).start()
-while not os.path.exists(sys.argv[1] + "/written"):
+written = Path(sys.argv[1], "written")
+while not (written.exists() and written.stat().st_size):
     pass
 if sys.argv[2] == "stopped":
     os.kill(process.pid, signal.SIGSTOP)
